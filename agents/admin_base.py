@@ -99,9 +99,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return visible(request, super().get_queryset(request))
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Fields that a form declares itself, and those of the model, offer what the reader works on."""
         made = super().get_form(request, obj, change=change, **kwargs)
         if limit_of(request.user) is not None:
@@ -124,9 +122,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return isinstance(related, type) and related._meta.label_lower in OWNED
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return may_reach(request, self.model, change=False) and super().has_module_permission(
-            request
-        )
+        return may_reach(request, self.model, change=False) and super().has_module_permission(request)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         reached = may_reach(request, self.model, change=False)
@@ -143,9 +139,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         reached = may_reach(request, self.model, change=True)
         return reached and super().has_delete_permission(request, obj)
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if not may_reach(request, self.model, change=request.method == "POST"):
             raise PermissionDenied
         return super().changelist_view(request, extra_context)
@@ -177,9 +171,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         kept = _bounded_search(search_term)
         if kept != search_term and not request.path.endswith(_AUTOCOMPLETE):
             text = gettext("Recherche trop longue : seuls ses %(words)d premiers mots comptent.")
-            self.message_user(
-                request, text % {"words": settings.ADMIN_SEARCH_MAX_WORDS}, messages.WARNING
-            )
+            self.message_user(request, text % {"words": settings.ADMIN_SEARCH_MAX_WORDS}, messages.WARNING)
         return super().get_search_results(request, queryset, kept)
 
     def _compares(self, lookup: str) -> bool:
@@ -217,14 +209,12 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
             return True
         if column.is_relation and rest in _WHOLE_ROW:
             return True
-        filters = (
-            f[0] if isinstance(f, tuple | list) else f for f in self.get_list_filter(request)
-        )
+        filters = (f[0] if isinstance(f, tuple | list) else f for f in self.get_list_filter(request))
         return name == self.date_hierarchy or name in filters
 
 
-#: How filters, date hierarchies and links of ours compare. What is left out is a pattern (a regular expression that never
-#: ends stops the whole process), or faults at a value that it cannot read.
+#: How filters, date hierarchies and links of ours compare. What is left out is a pattern (a regular expression that
+#: never ends stops the whole process), or faults at a value that it cannot read.
 _COMPARISONS = frozenset("exact in isnull gt gte lt lte year month day date".split())
 #: Look-ups of a related row by its number, which our own links use.
 _WHOLE_ROW = ("", "exact", "id__exact", "pk__exact")
@@ -250,8 +240,8 @@ def _bounded_search(term: str) -> str:
 class ReadOnlyAdmin(StaffAdmin):
     """Rows that the program writes. Staff look at them; none of its pages adds or changes one.
 
-    The right to delete is left as it is: the deletion of an owner (a document, an agent) asks for it. The pages themselves
-    delete only where people's words stand (`is_erasable`), for whoever asks to be forgotten.
+    The right to delete is left as it is: the deletion of an owner (a document, an agent) asks for it. The pages
+    themselves delete only where people's words stand (`is_erasable`), for whoever asks to be forgotten.
     """
 
     is_erasable = False
@@ -300,15 +290,11 @@ class ReadOnlyAdmin(StaffAdmin):
         return super().changeform_view(request, object_id, form_url, context)
 
 
-def _delete_some(
-    model_admin: ReadOnlyAdmin, request: HttpRequest, queryset: QuerySet[Any]
-) -> TemplateResponse | None:
+def _delete_some(model_admin: ReadOnlyAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
     """Django's own action, within what one request may name and one transaction should do."""
     if queryset.count() > settings.ADMIN_MAX_DELETED:
         text = gettext("Supprimez %(limit)d éléments au plus à la fois.")
-        model_admin.message_user(
-            request, text % {"limit": settings.ADMIN_MAX_DELETED}, messages.ERROR
-        )
+        model_admin.message_user(request, text % {"limit": settings.ADMIN_MAX_DELETED}, messages.ERROR)
         return None
     return delete_selected(model_admin, request, queryset)
 
@@ -345,15 +331,9 @@ def require_no_limit(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def admin_page(
-    request: HttpRequest, template: str, *, model: type[Model], **context: Any
-) -> TemplateResponse:
+def admin_page(request: HttpRequest, template: str, *, model: type[Model], **context: Any) -> TemplateResponse:
     """A page of the admin that is no form of one row; it stands among the pages of `model`."""
-    return TemplateResponse(
-        request,
-        template,
-        {**admin.site.each_context(request), "opts": model._meta, **context},
-    )
+    return TemplateResponse(request, template, {**admin.site.each_context(request), "opts": model._meta, **context})
 
 
 def admin_url(model: type[Model] | str, page: str, *args: Any, **query: Any) -> str:
@@ -424,11 +404,7 @@ def clipped(text: str, characters: int = 140) -> SafeString:
 
 def stacked(first: Any, second: Any) -> SafeString:
     """Two pieces in one cell, one under the other: a state and its reason."""
-    return format_html(
-        '<span class="rp-stack"><span>{}</span><span class="rp-clip">{}</span></span>',
-        first,
-        second,
-    )
+    return format_html('<span class="rp-stack"><span>{}</span><span class="rp-clip">{}</span></span>', first, second)
 
 
 def rounded(number: float, digits: int) -> str:

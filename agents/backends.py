@@ -1,8 +1,8 @@
 """The one loader of pluggable backends: a settings dictionary of aliases to cached instances.
 
-The pattern is Django's own (caches, storages): `SETTING = {"default": {"BACKEND": "dotted.Path", "OPTIONS": {}}}`.
-One instance per alias and process, made at first use and forgotten when the setting changes (tests). An alias that
-is absent from the setting is an `ImproperlyConfigured` error; ask with `in` first where absence is normal.
+The pattern is Django's own (caches, storages): `SETTING = {"default": {"BACKEND": "dotted.Path", "OPTIONS": {}}}`. One
+instance per alias and process, made at first use and forgotten when the setting changes (tests). An alias that is
+absent from the setting is an `ImproperlyConfigured` error; ask with `in` first where absence is normal.
 """
 
 import threading

@@ -14,9 +14,7 @@ from agents.llm.base import language_model
 
 
 @checks.register()
-def check_language_model(
-    app_configs: Sequence[AppConfig] | None, **_kwargs: Any
-) -> list[checks.CheckMessage]:
+def check_language_model(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list[checks.CheckMessage]:
     """Load the configured language model and ask it for its own messages."""
     try:
         model = language_model()

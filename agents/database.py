@@ -1,13 +1,14 @@
 """How code meets the database: the bridges from the asynchronous turn, and short writes of many threads.
 
-`in_database` is for whole steps that use the ORM (the table vector store included); `in_thread` for steps that wait
-for the network or compute. Neither shares the one thread that Django's default bridge would queue everything on.
+`in_database` is for whole steps that use the ORM (the table vector store included); `in_thread` for steps that wait for
+the network or compute. Neither shares the one thread that Django's default bridge would queue everything on.
 
 SQLite has one writer at a time, and a thread that finds it busy sleeps for up to 100 ms before it looks again. Threads
-of one process queue on a lock instead (`short_write`); other processes still meet at the database. Nothing may wait inside.
+of one process queue on a lock instead (`short_write`); other processes still meet at the database. Nothing may wait
+inside.
 
-A database that is locked, full, read-only, out of connections or gone is one error with one name: both the bridge
-and the queue raise `StorageUnavailableError` for it, and `storage_error` names it for code that uses neither.
+A database that is locked, full, read-only, out of connections or gone is one error with one name: both the bridge and
+the queue raise `StorageUnavailableError` for it, and `storage_error` names it for code that uses neither.
 """
 
 import asyncio
@@ -88,8 +89,8 @@ def wait_at_most(seconds: float) -> None:
     options = connection.settings_dict["OPTIONS"]
     if "pool" in options:
         options["pool"]["timeout"] = seconds
-        # One that was opened before has the time that was set then. An ASGI server imports the application within its loop,
-        # where Django closes nothing: a thread does.
+        # One that was opened before has the time that was set then. An ASGI server imports the application within its
+        # loop, where Django closes nothing: a thread does.
         opened = connections[DEFAULT_DB_ALIAS]
         opened.inc_thread_sharing()
         closing = threading.Thread(target=_close_with_pool, args=(opened,))
@@ -163,8 +164,8 @@ async def in_thread(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 class _Queue:
     """Threads of this process that want to write, one behind the other.
 
-    Who has waited in vain for as long as the database itself may take is refused, and so is, for a moment, whoever stands
-    behind a writer that the database made wait in vain: a hundred waits are not to become one long one.
+    Who has waited in vain for as long as the database itself may take is refused, and so is, for a moment, whoever
+    stands behind a writer that the database made wait in vain: a hundred waits are not to become one long one.
     """
 
     def __init__(self) -> None:

@@ -26,9 +26,7 @@ class Margins:
 
 
 #: By embedding model, from `benchmarks/dispatch`: chosen on one half of its questions, reported on the other.
-DISPATCH_MARGINS = {
-    "universal-sentence-encoder-multilingual-3": Margins(index=0.05, description=0.15)
-}
+DISPATCH_MARGINS = {"universal-sentence-encoder-multilingual-3": Margins(index=0.05, description=0.15)}
 #: A model that was not measured: wide, so that the default agent answers what is not plain.
 UNMEASURED_MARGINS = Margins(index=0.1, description=0.2)
 
@@ -57,9 +55,7 @@ def description_lines(name: str, description: str) -> tuple[str, ...]:
     return tuple(line for line in lines if line)[:MAX_LINES] or (name,)
 
 
-def nearness(
-    vector: NDArray[np.float32], descriptions: Sequence[NDArray[np.float32]]
-) -> list[float]:
+def nearness(vector: NDArray[np.float32], descriptions: Sequence[NDArray[np.float32]]) -> list[float]:
     """How near each agent's nearest line is. `descriptions`: the unit rows of each agent's lines."""
     return [float((rows @ vector).max()) for rows in descriptions]
 

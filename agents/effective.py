@@ -1,7 +1,7 @@
 """The settings that apply to one turn: deployment over agent over site, resolved once.
 
-`EffectiveConfig` is all that a turn reads; nothing else looks at a knob. A threshold of `None` means that no level
-sets it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
+`EffectiveConfig` is all that a turn reads; nothing else looks at a knob. A threshold of `None` means that no level sets
+it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
 """
 
 from collections.abc import Callable, Mapping
@@ -123,17 +123,13 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
     return replace(
         config,
         agents=tuple(
-            Specialised(agent.name, agent.description, _config_of(deployment, agent, site))
-            for agent in agents
+            Specialised(agent.name, agent.description, _config_of(deployment, agent, site)) for agent in agents
         ),
     )
 
 
 def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> EffectiveConfig:
-    knobs = {
-        name: _resolve(name, site=site, agent=agent, deployment=deployment)[0]
-        for name in RuntimeSettings.knobs()
-    }
+    knobs = {name: _resolve(name, site=site, agent=agent, deployment=deployment)[0] for name in RuntimeSettings.knobs()}
     config = EffectiveConfig(
         deployment_id=deployment.pk,
         deployment_slug=deployment.slug,
@@ -158,9 +154,7 @@ def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveC
     changed = replace(config, **settings)
     # The refusal says what the desk answers, and who else may.
     if settings.keys() & {"presentation", "contact"} and "guard_rail_message" not in settings:
-        return replace(
-            changed, guard_rail_message=_refusal(replace(changed, guard_rail_message=""))
-        )
+        return replace(changed, guard_rail_message=_refusal(replace(changed, guard_rail_message="")))
     return changed
 
 
@@ -221,9 +215,7 @@ def presentation_of(config: EffectiveConfig) -> str:
 
 def default_presentation(name: str) -> str:
     """What a desk answers where staff wrote nothing."""
-    return _(
-        "« %(name)s » répond aux questions d’après ses documents et ses réponses validées."
-    ) % {"name": name}
+    return _("« %(name)s » répond aux questions d’après ses documents et ses réponses validées.") % {"name": name}
 
 
 def default_guard_rail_message(presentation: str) -> str:

@@ -1,8 +1,8 @@
 """The root of every error this project raises on purpose, and the errors of the `agents` app.
 
-An `ApplicationError` carries a stable machine-readable `code`, a translatable `public_message` that may be shown to
-a person, whether trying again can help, and the HTTP status it is answered with. Vendor exceptions are translated at the border of each backend and
-chained; the text of an exception (`str(error)`) is for logs and never reaches an end user.
+An `ApplicationError` carries a stable machine-readable `code`, a translatable `public_message` that may be shown to a
+person, whether trying again can help, and the HTTP status it is answered with. Vendor exceptions are translated at the
+border of each backend and chained; the text of an exception (`str(error)`) is for logs and never reaches an end user.
 """
 
 from typing import ClassVar
@@ -37,9 +37,7 @@ class StorageUnavailableError(ApplicationError, DatabaseError):
     status = 503
     retryable = True
     retry_after = 2.0
-    default_message = _(
-        "La base de données est occupée ou indisponible. Rien n’est perdu : réessayez dans un instant."
-    )
+    default_message = _("La base de données est occupée ou indisponible. Rien n’est perdu : réessayez dans un instant.")
 
 
 class LLMError(ApplicationError):
@@ -68,9 +66,7 @@ class LLMKeyRefusedError(LLMError):
     """The server refuses the key, or what is asked with it (401, 403): staff have to see to it."""
 
     code = "llm_key_refused"
-    default_message = _(
-        "Le modèle de langage refuse la clé de ce service : prévenez la personne qui s’en occupe."
-    )
+    default_message = _("Le modèle de langage refuse la clé de ce service : prévenez la personne qui s’en occupe.")
 
 
 class LLMQuotaError(LLMError):
@@ -110,6 +106,4 @@ class LLMCutError(LLMResponseError):
 
     code = "llm_cut"
     retryable = True
-    default_message = _(
-        "La réponse du modèle de langage s’est interrompue avant la fin. Réessayez."
-    )
+    default_message = _("La réponse du modèle de langage s’est interrompue avant la fin. Réessayez.")

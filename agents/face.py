@@ -1,7 +1,7 @@
 """A site's own face: the words, the colour and the logo of a deployment, in the reader's language and for both themes.
 
-Words have a French and an English text; whichever is missing, the other stands in. A colour is chosen once, for light paper; the
-one for dark paper is made of it, lighter until it is read there.
+Words have a French and an English text; whichever is missing, the other stands in. A colour is chosen once, for light
+paper; the one for dark paper is made of it, lighter until it is read there.
 """
 
 import base64
@@ -78,9 +78,7 @@ def validate_accent(text: str) -> None:
     found = contrast(text, LIGHT_PAPER)
     if found < LEAST_CONTRAST:
         raise ValidationError(
-            _(
-                "Trop claire pour être lue : contraste de %(found)s avec le papier, il en faut %(least)s."
-            ),
+            _("Trop claire pour être lue : contraste de %(found)s avec le papier, il en faut %(least)s."),
             params={"found": f"{found:.1f}", "least": LEAST_CONTRAST},
         )
 

@@ -34,8 +34,7 @@ class IndexingMethod(models.TextChoices):
 
 _INDEXING_METHOD_DESCRIPTIONS = {
     "qr_atomique": _(
-        "Génère des paires Question/Réponse pour chaque chunk + un point source. "
-        "Optimal pour les FAQ et documentation."
+        "Génère des paires Question/Réponse pour chaque chunk + un point source. Optimal pour les FAQ et documentation."
     ),
     "legacy": _("Indexation simple du contenu brut. Pour la rétrocompatibilité."),
 }
@@ -49,26 +48,16 @@ class MemoryLearning(models.TextChoices):
     VALID = "valid", _("Retenir tout de suite")
 
 
-def _ratio(
-    label: Any, help_text: Any, *, default: float | None = None
-) -> "models.FloatField[Any, Any]":
+def _ratio(label: Any, help_text: Any, *, default: float | None = None) -> "models.FloatField[Any, Any]":
     """A similarity; one without a default may be left empty."""
     options = {"null": True, "blank": True} if default is None else {"default": default}
     return models.FloatField(
-        label,
-        help_text=help_text,
-        validators=[MinValueValidator(-1.0), MaxValueValidator(1.0)],
-        **options,
+        label, help_text=help_text, validators=[MinValueValidator(-1.0), MaxValueValidator(1.0)], **options
     )
 
 
 def _count(
-    label: Any,
-    help_text: Any,
-    *,
-    default: int,
-    within: tuple[int, int],
-    since_first_release: bool = False,
+    label: Any, help_text: Any, *, default: int, within: tuple[int, int], since_first_release: bool = False
 ) -> Any:
     """`since_first_release`: added to a published table, so that the database knows the default, too."""
     least, most = within
@@ -117,22 +106,16 @@ class RuntimeSettings(models.Model):
     direct_answers = models.BooleanField(
         _("réponses directes"),
         default=True,
-        help_text=_(
-            "Répondre par une question-réponse existante quand elle correspond, sans modèle de langage."
-        ),
+        help_text=_("Répondre par une question-réponse existante quand elle correspond, sans modèle de langage."),
     )
     direct_answer_threshold = _ratio(
         _("seuil de réponse directe"),
-        _(
-            "Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."
-        ),
+        _("Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."),
     )
     shadow_mode = models.BooleanField(
         _("mode d’observation"),
         default=False,
-        help_text=_(
-            "Une réponse enregistrée n’est pas donnée : la trace dit seulement qu’elle l’aurait été."
-        ),
+        help_text=_("Une réponse enregistrée n’est pas donnée : la trace dit seulement qu’elle l’aurait été."),
     )
     verify_answers = models.BooleanField(
         _("vérification par le modèle"),
@@ -145,15 +128,11 @@ class RuntimeSettings(models.Model):
     memory = models.BooleanField(
         _("réponses en mémoire"),
         default=True,
-        help_text=_(
-            "Redonner une réponse déjà validée à la même question, sans modèle de langage."
-        ),
+        help_text=_("Redonner une réponse déjà validée à la même question, sans modèle de langage."),
     )
     memory_threshold = _ratio(
         _("seuil de la mémoire"),
-        _(
-            "Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."
-        ),
+        _("Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."),
     )
     memory_max_age_days = _count(
         _("âge maximal en mémoire"),
@@ -192,9 +171,7 @@ class RuntimeSettings(models.Model):
     )
     clarification_band = _ratio(
         _("bande de précision"),
-        _(
-            "Écart sous le seuil de réponse directe jusqu’où une question enregistrée peut être proposée."
-        ),
+        _("Écart sous le seuil de réponse directe jusqu’où une question enregistrée peut être proposée."),
         default=0.0,
     )
     clarification_margin = _ratio(
@@ -211,9 +188,7 @@ class RuntimeSettings(models.Model):
     )
     page_refresh_hours = _count(
         _("relecture des pages du web"),
-        _(
-            "En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."
-        ),
+        _("En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."),
         default=24,
         within=(0, 8_760),
     )
@@ -282,10 +257,7 @@ class RuntimeSettings(models.Model):
         ),
     )
     match_count = _count(
-        _("passages recherchés"),
-        _("Nombre de passages donnés au modèle de langage."),
-        default=6,
-        within=(1, 50),
+        _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), default=6, within=(1, 50)
     )
     match_threshold = _ratio(
         _("similarité minimale d’un passage"),
@@ -342,9 +314,7 @@ class RuntimeSettings(models.Model):
         ),
     )
     tools_enabled = models.BooleanField(
-        _("outils"),
-        default=True,
-        help_text=_("Proposer des outils au modèle de langage."),
+        _("outils"), default=True, help_text=_("Proposer des outils au modèle de langage.")
     )
     tool_mode = models.CharField(
         _("choix des outils"),
@@ -360,14 +330,11 @@ class RuntimeSettings(models.Model):
         within=(1, 50),
     )
     tool_threshold = _ratio(
-        _("seuil de choix d’un outil"),
-        _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
+        _("seuil de choix d’un outil"), _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding.")
     )
     tool_recent_calls = _count(
         _("fenêtre des outils récents"),
-        _(
-            "Les outils des derniers appels de la conversation, autant que ce nombre, restent proposés. 0 : aucun."
-        ),
+        _("Les outils des derniers appels de la conversation, autant que ce nombre, restent proposés. 0 : aucun."),
         default=10,
         within=(0, 100),
         since_first_release=True,
@@ -407,9 +374,7 @@ class RuntimeSettings(models.Model):
         blank=True,
         default="",
         max_length=20_000,
-        help_text=_(
-            "Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."
-        ),
+        help_text=_("Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."),
     )
     llm_model = models.CharField(
         _("modèle de langage"),
@@ -459,10 +424,7 @@ class RuntimeSettings(models.Model):
         within=(0, 100_000),
     )
     asks_per_minute_key = _count(
-        _("questions par minute et par clé d’API"),
-        _("0 : sans limite."),
-        default=120,
-        within=(0, 100_000),
+        _("questions par minute et par clé d’API"), _("0 : sans limite."), default=120, within=(0, 100_000)
     )
     asks_per_minute_address = _count(
         _("questions par minute et par adresse"),
@@ -499,18 +461,13 @@ class RuntimeSettings(models.Model):
     )
     question_cost_per_day = _money(
         _("dépense par jour, pour écrire des questions"),
-        _(
-            "Dans la monnaie des deux prix ci-dessous, sans lesquels ce budget ne compte rien. 0 : sans limite."
-        ),
+        _("Dans la monnaie des deux prix ci-dessous, sans lesquels ce budget ne compte rien. 0 : sans limite."),
     )
     prompt_price = _money(
         _("prix d’un million de tokens lus par le modèle"),
         _("Celui de votre fournisseur. 0 : gratuit, un modèle sur vos machines par exemple."),
     )
-    completion_price = _money(
-        _("prix d’un million de tokens écrits par le modèle"),
-        _("Dans la même monnaie."),
-    )
+    completion_price = _money(_("prix d’un million de tokens écrits par le modèle"), _("Dans la même monnaie."))
     #: What writing questions may cost, and at which prices that is counted (`knowledge.indexing.questions.budget`).
     QUESTION_BUDGET: ClassVar = (
         "question_calls_per_day",
@@ -531,9 +488,7 @@ class RuntimeSettings(models.Model):
     class Meta:
         verbose_name = _("réglages du site")
         verbose_name_plural = _("réglages du site")
-        constraints: ClassVar = [
-            models.CheckConstraint(condition=models.Q(pk=1), name="runtime_settings_one_row")
-        ]
+        constraints: ClassVar = [models.CheckConstraint(condition=models.Q(pk=1), name="runtime_settings_one_row")]
 
     def __str__(self) -> str:
         return str(_("Réglages du site"))
@@ -577,10 +532,7 @@ class Agent(models.Model):
         help_text=_("Ce que cet agent sait ; montrée sur la page de conversation."),
     )
     indexing_method = models.CharField(
-        _("méthode d’indexation"),
-        max_length=20,
-        choices=IndexingMethod.choices,
-        default=IndexingMethod.QA_ATOMIC,
+        _("méthode d’indexation"), max_length=20, choices=IndexingMethod.choices, default=IndexingMethod.QA_ATOMIC
     )
     created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
 
@@ -597,10 +549,7 @@ class Agent(models.Model):
         return (
             {IndexingMethod(self.indexing_method)}
             | {deployment.effective_indexing_method for deployment in self.deployments.all()}
-            | {
-                specialist.deployment.method_of(self)
-                for specialist in self.specialties.select_related("deployment")
-            }
+            | {specialist.deployment.method_of(self) for specialist in self.specialties.select_related("deployment")}
         )
 
 
@@ -660,16 +609,12 @@ class Logo(models.Model):
 
     @classmethod
     def of(cls, png: bytes) -> "Logo":
-        logo, _is_new = cls.objects.get_or_create(
-            digest=hashlib.sha256(png).hexdigest(), defaults={"png": png}
-        )
+        logo, _is_new = cls.objects.get_or_create(digest=hashlib.sha256(png).hexdigest(), defaults={"png": png})
         return logo
 
 
 def _words(label: Any, help_text: Any, most: int) -> "models.TextField[Any, Any]":
-    return models.TextField(
-        label, blank=True, default="", db_default="", max_length=most, help_text=help_text
-    )
+    return models.TextField(label, blank=True, default="", db_default="", max_length=most, help_text=help_text)
 
 
 class Deployment(models.Model):
@@ -677,22 +622,14 @@ class Deployment(models.Model):
 
     slug = models.SlugField(_("identifiant"), unique=True, max_length=80)
     name = models.CharField(_("nom"), max_length=200)
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="deployments", verbose_name=_("agent")
-    )
-    welcome = models.TextField(
-        _("message d’accueil"), blank=True, default="", help_text=_("Montré sur une page vide.")
-    )
-    suggestions = models.TextField(
-        _("questions proposées"), blank=True, default="", help_text=_("Une par ligne.")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="deployments", verbose_name=_("agent"))
+    welcome = models.TextField(_("message d’accueil"), blank=True, default="", help_text=_("Montré sur une page vide."))
+    suggestions = models.TextField(_("questions proposées"), blank=True, default="", help_text=_("Une par ligne."))
     # A site's own face (`agents.face`).
     name_en = _words(_("nom en anglais"), _("Vide : le nom."), 200)
     welcome_en = _words(_("message d’accueil en anglais"), _("Vide : le message d’accueil."), 2_000)
     organisation = _words(
-        _("organisme"),
-        _("« Rédigée par … », sous une réponse, le nomme. Vide : le modèle de langage."),
-        120,
+        _("organisme"), _("« Rédigée par … », sous une réponse, le nomme. Vide : le modèle de langage."), 120
     )
     accent = models.CharField(
         _("couleur"),
@@ -706,9 +643,7 @@ class Deployment(models.Model):
             "tirée. Vide : celle de Répondant."
         ),
     )
-    logo = models.ForeignKey(
-        Logo, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("logo")
-    )
+    logo = models.ForeignKey(Logo, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("logo"))
     notice = _words(
         _("mention sous la question"),
         _("Vie privée, conditions : une phrase ou deux, sous le champ de la question."),
@@ -724,9 +659,7 @@ class Deployment(models.Model):
         validators=[URLValidator(["http", "https"])],
         help_text=_("Adresse de la page à laquelle mène la mention. Vide : pas de lien."),
     )
-    audience = models.CharField(
-        _("public"), max_length=20, choices=Audience.choices, default=Audience.PUBLIC
-    )
+    audience = models.CharField(_("public"), max_length=20, choices=Audience.choices, default=Audience.PUBLIC)
     groups = models.ManyToManyField(Group, blank=True, verbose_name=_("groupes"))
     is_active = models.BooleanField(_("actif"), default=True)
     public_key = models.CharField(
@@ -742,9 +675,7 @@ class Deployment(models.Model):
         blank=True,
         default="",
         validators=[validate_origins],
-        help_text=_(
-            "Sites qui peuvent afficher le widget, un par ligne : https://www.example.org. Vide : aucun."
-        ),
+        help_text=_("Sites qui peuvent afficher le widget, un par ligne : https://www.example.org. Vide : aucun."),
     )
     config_overlay = models.JSONField(
         _("réglages propres"),
@@ -805,11 +736,7 @@ class Deployment(models.Model):
         """Known keys with valid values only; each error names its key."""
         if not isinstance(self.config_overlay, dict):
             raise ValidationError({"config_overlay": _("Un objet JSON est attendu.")})
-        errors = [
-            message
-            for key, value in self.config_overlay.items()
-            for message in overlay_errors(key, value)
-        ]
+        errors = [message for key, value in self.config_overlay.items() for message in overlay_errors(key, value)]
         if errors:
             raise ValidationError({"config_overlay": errors})
 
@@ -818,26 +745,17 @@ class Specialist(models.Model):
     """A further agent of a deployment, beside its own, which is the default one."""
 
     deployment = models.ForeignKey(
-        Deployment,
-        on_delete=models.CASCADE,
-        related_name="specialists",
-        verbose_name=_("déploiement"),
+        Deployment, on_delete=models.CASCADE, related_name="specialists", verbose_name=_("déploiement")
     )
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="specialties", verbose_name=_("agent")
-    )
-    position = models.PositiveSmallIntegerField(
-        _("rang"), default=0, help_text=_("À score égal, le premier répond.")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="specialties", verbose_name=_("agent"))
+    position = models.PositiveSmallIntegerField(_("rang"), default=0, help_text=_("À score égal, le premier répond."))
 
     class Meta:
         verbose_name = _("autre agent")
         verbose_name_plural = _("autres agents")
         ordering: ClassVar = ["position", "pk"]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["deployment", "agent"], name="one_place_per_agent_and_deployment"
-            )
+            models.UniqueConstraint(fields=["deployment", "agent"], name="one_place_per_agent_and_deployment")
         ]
 
     def __str__(self) -> str:
@@ -853,9 +771,7 @@ def overlay_errors(key: str, value: Any) -> list[str]:
     if key == "indexing_method":
         if value in IndexingMethod.values:
             return []
-        return [
-            _("indexing_method : « %(value)s » n’est pas une méthode connue.") % {"value": value}
-        ]
+        return [_("indexing_method : « %(value)s » n’est pas une méthode connue.") % {"value": value}]
     knob = RuntimeSettings.knobs().get(key)
     if knob is None:
         return [_("%(key)s : réglage inconnu.") % {"key": key}]
@@ -870,8 +786,8 @@ def overlay_errors(key: str, value: Any) -> list[str]:
 
 
 class Role(models.Model):
-    """A ready-made role (`agents.staff.roles`): its group, and the rights it was ever given. Neither a right that a site took away
-    nor a group that it deleted is made anew.
+    """A ready-made role (`agents.staff.roles`): its group, and the rights it was ever given. Neither a right that a
+    site took away nor a group that it deleted is made anew.
     """
 
     code = models.CharField(max_length=30, primary_key=True)
@@ -893,18 +809,14 @@ class AgentLimit(models.Model):
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
     )
-    group = models.OneToOneField(
-        Group, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
-    )
+    group = models.OneToOneField(Group, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     agents = models.ManyToManyField(Agent, blank=True, related_name="+", verbose_name=_("agents"))
 
     class Meta:
         verbose_name = _("limite à des agents")
         verbose_name_plural = _("limites à des agents")
         constraints: ClassVar = [
-            models.CheckConstraint(
-                condition=models.Q(user=None) ^ models.Q(group=None), name="limit_of_one"
-            )
+            models.CheckConstraint(condition=models.Q(user=None) ^ models.Q(group=None), name="limit_of_one")
         ]
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
 """Where a client of ours may connect: never to an internal address unless the operator said so.
 
-A name is resolved once and the connection goes to the address that was checked, under the name (`Host`, and the name that
-TLS verifies), so a name that changes its address in between reaches nothing. Redirects are not followed here: whoever
-follows one asks again. What an answer holds is bounded after decompression. Proxies, credentials and certificates of the
-environment are ignored. Which error is raised is the caller's (`Reach.error`).
+A name is resolved once and the connection goes to the address that was checked, under the name (`Host`, and the name
+that TLS verifies), so a name that changes its address in between reaches nothing. Redirects are not followed here:
+whoever follows one asks again. What an answer holds is bounded after decompression. Proxies, credentials and
+certificates of the environment are ignored. Which error is raised is the caller's (`Reach.error`).
 """
 
 import asyncio
@@ -23,10 +23,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 #: Global by the tables of some Python versions, and yet of no open network: protocol assignments (RFC 6890; a metadata
 #: address of Oracle's cloud among them), 6to4 relays, documentation, and the address of Azure's platform.
 _SPECIAL = tuple(
-    map(
-        ipaddress.ip_network,
-        ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20"),
-    )
+    map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20"))
 )
 #: The part of IPv6 that is given out for the open network (RFC 4291, section 2.5.4); all the rest is special.
 _UNICAST = ipaddress.ip_network("2000::/3")
@@ -73,25 +70,15 @@ def check_url(url: str | httpx2.URL, reach: Reach) -> None:
         raise reach.error(f"The port {port} is not among the allowed ones.")
 
 
-def guarded_client(
-    reach: Reach, *, timeout: float, headers: Mapping[str, str] | None = None
-) -> httpx2.Client:
+def guarded_client(reach: Reach, *, timeout: float, headers: Mapping[str, str] | None = None) -> httpx2.Client:
     """A client that stays within its reach and follows no redirect; `timeout` (seconds) is for each wait."""
     return httpx2.Client(
-        transport=_GuardedTransport(reach),
-        timeout=timeout,
-        headers=headers,
-        follow_redirects=False,
-        trust_env=False,
+        transport=_GuardedTransport(reach), timeout=timeout, headers=headers, follow_redirects=False, trust_env=False
     )
 
 
 def guarded_async_client(
-    reach: Reach,
-    *,
-    timeout: float,
-    headers: Mapping[str, str] | None = None,
-    verify: ssl.SSLContext | bool = True,
+    reach: Reach, *, timeout: float, headers: Mapping[str, str] | None = None, verify: ssl.SSLContext | bool = True
 ) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=_GuardedAsyncTransport(reach, verify),
@@ -160,8 +147,8 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
 def is_public(address: str) -> bool:
     """Whether an address belongs to the open network, and to nothing that leads back inside it.
 
-    Refused are private, loopback, link-local, multicast and reserved ones, those of cloud platforms, and the IPv6 ones that
-    hold an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64): what they reach depends on a gateway.
+    Refused are private, loopback, link-local, multicast and reserved ones, those of cloud platforms, and the IPv6 ones
+    that hold an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64): what they reach depends on a gateway.
     """
     parsed = ipaddress.ip_address(address.split("%", 1)[0])
     if not parsed.is_global or any(parsed in network for network in _SPECIAL):
@@ -178,9 +165,7 @@ class _Unpacker:
         self._reach, self._left = reach, reach.max_bytes
         packing = response.headers.pop("Content-Encoding", "").strip().lower()
         if packing not in ("", "identity", "gzip", "x-gzip"):
-            raise reach.error(
-                f"The answer is packed in a way that was not asked for: {packing[:50]}."
-            )
+            raise reach.error(f"The answer is packed in a way that was not asked for: {packing[:50]}.")
         if packing in ("gzip", "x-gzip"):
             response.headers.pop("Content-Length", None)
         self._gzip = zlib.decompressobj(wbits=31) if "gzip" in packing else None

@@ -1,8 +1,8 @@
 """Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions and
 written questions the passages in use, and has what a validated answer answers closed once it has taken effect.
 
-`chat.archive.search` teaches SQLite a function when a connection opens: it has to be there before the first one does, and a
-process may talk to its database long before it is asked for a page.
+`chat.archive.search` teaches SQLite a function when a connection opens: it has to be there before the first one does,
+and a process may talk to its database long before it is asked for a page.
 """
 
 from django.apps import AppConfig

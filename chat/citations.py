@@ -1,7 +1,7 @@
 """Citations in a streamed answer: `[1]` is kept when source 1 was given, removed when it was not.
 
-Pure. A model may write `[1]`, `[Source 1]`, `[1, 3]`; all leave as `[1]` and `[1][3]`. Code is left alone: `row[0]` cites
-nothing. Text is held back only while a bracket that may become a citation is open, so streaming goes on.
+Pure. A model may write `[1]`, `[Source 1]`, `[1, 3]`; all leave as `[1]` and `[1][3]`. Code is left alone: `row[0]`
+cites nothing. Text is held back only while a bracket that may become a citation is open, so streaming goes on.
 """
 
 import re

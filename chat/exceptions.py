@@ -85,9 +85,7 @@ class TurnNotLastError(ChatError):
 
     code = "turn_not_last"
     status = 409
-    default_message = _(
-        "La conversation a continué depuis cette question : posez-la de nouveau à la suite."
-    )
+    default_message = _("La conversation a continué depuis cette question : posez-la de nouveau à la suite.")
 
 
 class TurnTakenOverError(ConversationNotFoundError):
@@ -104,9 +102,7 @@ class OverloadedError(ChatError):
     status = 503
     retryable = True
     retry_after = 2.0
-    default_message = _(
-        "Beaucoup de questions arrivent en ce moment. Rien n’est perdu : réessayez dans un instant."
-    )
+    default_message = _("Beaucoup de questions arrivent en ce moment. Rien n’est perdu : réessayez dans un instant.")
 
 
 class ServerStoppingError(ChatError):
@@ -115,9 +111,7 @@ class ServerStoppingError(ChatError):
     code = "server_stopping"
     status = 503
     retryable = True
-    default_message = _(
-        "Le serveur redémarre. Votre question n’est pas perdue : réessayez dans un instant."
-    )
+    default_message = _("Le serveur redémarre. Votre question n’est pas perdue : réessayez dans un instant.")
 
 
 class TurnTimeoutError(ChatError):
@@ -131,9 +125,7 @@ class AnswerNotSavedError(ChatError):
     code = "answer_not_saved"
     status = 503
     retryable = True
-    default_message = _(
-        "La réponse n’a pas pu être enregistrée : copiez-la si vous voulez la garder, puis réessayez."
-    )
+    default_message = _("La réponse n’a pas pu être enregistrée : copiez-la si vous voulez la garder, puis réessayez.")
 
 
 class IsolationError(ChatError):
@@ -259,9 +251,7 @@ class AnswerFilteredError(ChatError):
     """Never raised: the notice of an answer that the filter of the model's server ended."""
 
     code = "answer_filtered"
-    default_message = _(
-        "Réponse arrêtée par le filtre du modèle de langage. Essayez avec d’autres mots."
-    )
+    default_message = _("Réponse arrêtée par le filtre du modèle de langage. Essayez avec d’autres mots.")
 
 
 class LinkNotFoundError(ChatError):
@@ -276,6 +266,4 @@ class SharingRefusedError(ChatError):
     code = "sharing_refused"
     status = 409
     default_message = _("Cette conversation n’a rien à partager, ou est temporaire.")
-    too_many = _(
-        "Cette conversation a déjà %(limit)d liens : révoquez-en un avant d’en créer un autre."
-    )
+    too_many = _("Cette conversation a déjà %(limit)d liens : révoquez-en un avant d’en créer un autre.")

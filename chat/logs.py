@@ -1,7 +1,7 @@
 """The one place that logs about a turn: identifiers, outcomes and sizes.
 
-The text of a message reaches the log here alone: at level DEBUG, and the stored question of a direct answer at INFO; shortened,
-and with everything masked that may name a person (addresses, numbers, words with a capital).
+The text of a message reaches the log here alone: at level DEBUG, and the stored question of a direct answer at INFO;
+shortened, and with everything masked that may name a person (addresses, numbers, words with a capital).
 """
 
 import logging
@@ -26,9 +26,7 @@ def log_turn(facts: Mapping[str, object], error: ApplicationError | None = None)
     logger.log(level, "turn %s", line, extra={"facts": facts})
 
 
-def log_direct_answer(
-    turn_id: uuid.UUID | None, agent: str, stored_question: str, score: float
-) -> None:
+def log_direct_answer(turn_id: uuid.UUID | None, agent: str, stored_question: str, score: float) -> None:
     """A stored answer was given without a model (seed 001, section 5.1.2): whose question it is the answer to."""
     logger.info(
         "direct answer round_id=%s agent=%s score=%.4f question_matched=%s",
@@ -42,9 +40,7 @@ def log_direct_answer(
 #: How many of the last messages are logged before a call (seed 002, section VI).
 LOGGED_MESSAGES = 8
 LOGGED_CHARACTERS = 120
-_PERSONAL = re.compile(
-    r"\S*@\S*|\w+://\S+|\S*\d\S*|(?<!\w)[^\W\d_a-zà-öø-ÿ][\w’'-]*",
-)
+_PERSONAL = re.compile(r"\S*@\S*|\w+://\S+|\S*\d\S*|(?<!\w)[^\W\d_a-zà-öø-ÿ][\w’'-]*")
 
 
 def masked(text: str) -> str:
@@ -53,11 +49,7 @@ def masked(text: str) -> str:
 
 
 def log_model_call(
-    messages: Sequence[PromptMessage],
-    *,
-    turn_id: uuid.UUID | None,
-    operation_id: uuid.UUID | None,
-    round_index: int,
+    messages: Sequence[PromptMessage], *, turn_id: uuid.UUID | None, operation_id: uuid.UUID | None, round_index: int
 ) -> None:
     """One line before a call of the loop: which messages it ends with, by role and size."""
     shown = [_shape(message) for message in messages[-LOGGED_MESSAGES:]]
@@ -80,21 +72,14 @@ def _shape(message: PromptMessage) -> str:
     return f"{message.role}({len(message.content)})"
 
 
-def log_tool_calls(
-    calls: Iterable[RequestedCall], *, turn_id: uuid.UUID | None, round_index: int
-) -> None:
+def log_tool_calls(calls: Iterable[RequestedCall], *, turn_id: uuid.UUID | None, round_index: int) -> None:
     """The calls of a round, by name and id; arguments stay out."""
     named = " ".join(f"{call.name}({call.id})" for call in calls)
     logger.info("tool calls round_id=%s relance_index=%d calls=%s", turn_id, round_index, named)
 
 
 def log_batch(
-    event: str,
-    *,
-    turn_id: uuid.UUID | None,
-    operation_id: uuid.UUID,
-    round_index: int,
-    applied: bool | None,
+    event: str, *, turn_id: uuid.UUID | None, operation_id: uuid.UUID, round_index: int, applied: bool | None
 ) -> None:
     """How a batch went: `applied`, `replayed`, `conflict` (then `applied` is unknown), `repaired`."""
     logger.info(

@@ -1,7 +1,7 @@
 """Figures about answers, for `/metrics` (`config.health`): what was answered how, how fast, and what failed.
 
-No label holds what somebody wrote or who they are: statuses, exits and error codes only. With several web processes on one
-port (`chat.server.serving`) their figures are added up, and those of a process that died stay counted.
+No label holds what somebody wrote or who they are: statuses, exits and error codes only. With several web processes on
+one port (`chat.server.serving`) their figures are added up, and those of a process that died stay counted.
 """
 
 import time
@@ -17,14 +17,9 @@ FAILURES = Counter("repondant_turn_failures", "Turns that failed, by error code.
 REFUSED = Counter("repondant_refused_questions", "Questions refused because of overload.")
 MODEL_CALLS = Counter("repondant_model_calls", "Calls of the language model for answers.")
 TURN_SECONDS = Histogram(
-    "repondant_turn_seconds",
-    "From the question to the stored answer.",
-    ["source"],
-    buckets=_BUCKETS,
+    "repondant_turn_seconds", "From the question to the stored answer.", ["source"], buckets=_BUCKETS
 )
-FIRST_TEXT_SECONDS = Histogram(
-    "repondant_first_text_seconds", "From the question to the first text.", buckets=_BUCKETS
-)
+FIRST_TEXT_SECONDS = Histogram("repondant_first_text_seconds", "From the question to the first text.", buckets=_BUCKETS)
 RUNNING = Gauge("repondant_running_turns", "Turns that run now.", multiprocess_mode="livesum")
 SOCKETS = Gauge("repondant_sockets", "Open WebSockets.", multiprocess_mode="livesum")
 
@@ -48,11 +43,7 @@ class ModelSeen:
         status = "unknown" if answered is None else "ok"
         if failed is not None and (answered is None or failed > answered):
             status = "failing"
-        return {
-            "status": status,
-            "answered_seconds_ago": _age(answered),
-            "failed_seconds_ago": _age(failed),
-        }
+        return {"status": status, "answered_seconds_ago": _age(answered), "failed_seconds_ago": _age(failed)}
 
 
 def _age(then: float | None) -> float | None:

@@ -1,12 +1,13 @@
 """Conversations, turns and messages.
 
-A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages
-are written by `chat.thread` only; what a model is told is read there too, through `Message.objects.for_conversation`. What must never happen
-twice is a constraint here: one turn for a client message, one running turn for a conversation, one question and one
-answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
+A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages are
+written by `chat.thread` only; what a model is told is read there too, through `Message.objects.for_conversation`. What
+must never happen twice is a constraint here: one turn for a client message, one running turn for a conversation, one
+question and one answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
 
-Turns make a tree: a question that is edited, or asked again, is another turn under the same `parent` (`chat.thread.branches`).
-A conversation without a `leaf` never branched: all its turns make one line, in their order, and have no parents.
+Turns make a tree: a question that is edited, or asked again, is another turn under the same `parent`
+(`chat.thread.branches`). A conversation without a `leaf` never branched: all its turns make one line, in their order,
+and have no parents.
 
 A *round* is one recall of the model after tools. It is planned (`ToolRound`, `ToolExecution`) before its tools run and
 becomes messages in one batch (`AppliedOperation`) when they have ended.
@@ -45,8 +46,8 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete them with all that hangs on them; returns what `QuerySet.delete` does.
 
-        Their rows are held first, then those of their turns, as by whoever writes to them (`chat.thread.turns`): what others
-        do with them meanwhile came before, and goes with them, or finds them gone.
+        Their rows are held first, then those of their turns, as by whoever writes to them (`chat.thread.turns`): what
+        others do with them meanwhile came before, and goes with them, or finds them gone.
         """
         with short_write():
             found = Conversation.objects.filter(pk__in=list(self.values_list("pk", flat=True)))
@@ -62,10 +63,7 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
 class Conversation(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     deployment = models.ForeignKey(
-        Deployment,
-        on_delete=models.CASCADE,
-        related_name="conversations",
-        verbose_name=_("déploiement"),
+        Deployment, on_delete=models.CASCADE, related_name="conversations", verbose_name=_("déploiement")
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -76,9 +74,7 @@ class Conversation(models.Model):
         verbose_name=_("utilisateur"),
     )
     visitor = models.UUIDField(null=True, blank=True, editable=False)
-    channel = models.CharField(
-        _("canal"), max_length=10, choices=Channel.choices, default=Channel.PAGE, editable=False
-    )
+    channel = models.CharField(_("canal"), max_length=10, choices=Channel.choices, default=Channel.PAGE, editable=False)
     api_key = models.ForeignKey(
         "ApiKey",
         null=True,
@@ -92,12 +88,8 @@ class Conversation(models.Model):
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
-    phase = models.CharField(
-        _("phase"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default=""
-    )
-    project = models.CharField(
-        _("projet"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default=""
-    )
+    phase = models.CharField(_("phase"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
+    project = models.CharField(_("projet"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
     #: Grows with every write to the thread; writers compare it, and it is the ETag of the batch endpoint.
     version = models.PositiveIntegerField(default=0, editable=False)
     #: The last turn of the branch that is shown and continued; absent where there is one line only. No foreign key: the
@@ -119,11 +111,7 @@ class Conversation(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["user", "-updated_at"]),
             models.Index(fields=["visitor", "-updated_at"]),
-            models.Index(
-                fields=["updated_at"],
-                condition=Q(is_temporary=True),
-                name="temporary_conversations",
-            ),
+            models.Index(fields=["updated_at"], condition=Q(is_temporary=True), name="temporary_conversations"),
         ]
 
     def __str__(self) -> str:
@@ -183,17 +171,10 @@ class Turn(models.Model):
     )
     #: The turn that this one follows, in a conversation with branches; turns of one parent are versions of one another.
     parent = models.ForeignKey(
-        "self",
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="children",
-        editable=False,
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="children", editable=False
     )
     client_message_id = models.CharField(max_length=100, editable=False)
-    status = models.CharField(
-        _("état"), max_length=20, choices=TurnStatus.choices, default=TurnStatus.RUNNING
-    )
+    status = models.CharField(_("état"), max_length=20, choices=TurnStatus.choices, default=TurnStatus.RUNNING)
     answer_source = models.CharField(
         _("voie de réponse"), max_length=20, choices=AnswerSource.choices, blank=True, default=""
     )
@@ -206,18 +187,12 @@ class Turn(models.Model):
     rounds = models.PositiveSmallIntegerField(_("relances après outils"), default=0)
     efficiency = models.FloatField(_("efficacité"), default=100.0)
     stop_reason = models.CharField(
-        _("fin de la boucle d’outils"),
-        max_length=20,
-        choices=StopReason.choices,
-        blank=True,
-        default="",
+        _("fin de la boucle d’outils"), max_length=20, choices=StopReason.choices, blank=True, default=""
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
     #: Of the page or the program that asked; empty where the turn ended without a word of its own, and before it was kept.
-    language = models.CharField(
-        _("langue"), max_length=10, blank=True, default="", db_default="", editable=False
-    )
+    language = models.CharField(_("langue"), max_length=10, blank=True, default="", db_default="", editable=False)
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
@@ -241,14 +216,10 @@ class Turn(models.Model):
             # Lists of the admin and what looks at the latest: without it each sorts every turn there is.
             models.Index(fields=["-started_at"], name="turns_by_time"),
             models.Index(fields=["started_at"], condition=Q(status="failed"), name="failed_turns"),
-            models.Index(
-                fields=["finished_at"], condition=~Q(unsettled=""), name="unsettled_turns"
-            ),
+            models.Index(fields=["finished_at"], condition=~Q(unsettled=""), name="unsettled_turns"),
         ]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["conversation", "client_message_id"], name="one_turn_per_client_message"
-            ),
+            models.UniqueConstraint(fields=["conversation", "client_message_id"], name="one_turn_per_client_message"),
             models.UniqueConstraint(
                 fields=["conversation"],
                 condition=Q(status__in=["running", "awaiting_approval"]),
@@ -263,9 +234,7 @@ class Turn(models.Model):
     @property
     def is_follow_up(self) -> bool:
         """Whether its question leans on the one before; known once the turn has ended."""
-        steps = {
-            line.get("step"): line.get("outcome") for line in self.trace if isinstance(line, dict)
-        }
+        steps = {line.get("step"): line.get("outcome") for line in self.trace if isinstance(line, dict)}
         return steps.get("standalone") == "follow_up"
 
 
@@ -294,19 +263,11 @@ class MessageQuerySet(models.QuerySet["Message"]):
 
 class Message(models.Model):
     conversation = models.ForeignKey(
-        Conversation,
-        on_delete=models.CASCADE,
-        related_name="messages",
-        verbose_name=_("conversation"),
+        Conversation, on_delete=models.CASCADE, related_name="messages", verbose_name=_("conversation")
     )
     #: Absent from what a service added to a conversation without a turn.
     turn = models.ForeignKey(
-        Turn,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="messages",
-        verbose_name=_("tour"),
+        Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="messages", verbose_name=_("tour")
     )
     #: The turn at whose end a message without a turn was added, in a conversation with branches: it stands in the
     #: branches that hold that turn, and in all of them where it came before the first one.
@@ -335,9 +296,7 @@ class Message(models.Model):
         ordering: ClassVar = ["id"]
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["turn", "role"],
-                condition=Q(operation_id=None),
-                name="one_question_and_one_answer_per_turn",
+                fields=["turn", "role"], condition=Q(operation_id=None), name="one_question_and_one_answer_per_turn"
             ),
             models.UniqueConstraint(
                 fields=["conversation", "operation_id", "tool_call_id"],
@@ -350,8 +309,7 @@ class Message(models.Model):
                 name="one_request_per_operation",
             ),
             models.CheckConstraint(
-                condition=~Q(role="tool")
-                | Q(operation_id__isnull=False) & ~Q(tool_call_id="") & ~Q(name=""),
+                condition=~Q(role="tool") | Q(operation_id__isnull=False) & ~Q(tool_call_id="") & ~Q(name=""),
                 name="tool_message_names_its_call",
             ),
         ]
@@ -373,11 +331,7 @@ class ThreadSummary(models.Model):
     """What was said up to the end of a turn, on its branch, in short (`chat.runs.summaries`)."""
 
     turn = models.OneToOneField(
-        Turn,
-        on_delete=models.CASCADE,
-        primary_key=True,
-        related_name="summary",
-        verbose_name=_("tour"),
+        Turn, on_delete=models.CASCADE, primary_key=True, related_name="summary", verbose_name=_("tour")
     )
     text = models.TextField(_("texte"))
 
@@ -392,9 +346,7 @@ class ThreadSummary(models.Model):
 class ToolRound(models.Model):
     """One round as it was planned, before any of its tools ran: a crash and a replay are the same operation."""
 
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="tool_rounds"
-    )
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="tool_rounds")
     turn = models.ForeignKey(Turn, on_delete=models.CASCADE, related_name="tool_rounds")
     operation_id = models.UUIDField(editable=False)
     round_index = models.PositiveSmallIntegerField()
@@ -408,9 +360,7 @@ class ToolRound(models.Model):
     class Meta:
         ordering: ClassVar = ["round_index"]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["conversation", "operation_id"], name="one_plan_per_operation"
-            ),
+            models.UniqueConstraint(fields=["conversation", "operation_id"], name="one_plan_per_operation"),
             models.UniqueConstraint(fields=["turn", "round_index"], name="one_plan_per_round"),
         ]
 
@@ -439,9 +389,7 @@ class ToolExecution(models.Model):
     position = models.PositiveSmallIntegerField()
     tool_call_id = models.CharField(max_length=100)
     name = models.CharField(max_length=64)
-    state = models.CharField(
-        max_length=10, choices=ExecutionState.choices, default=ExecutionState.PLANNED
-    )
+    state = models.CharField(max_length=10, choices=ExecutionState.choices, default=ExecutionState.PLANNED)
     approval = models.CharField(max_length=10, choices=Approval.choices, blank=True, default="")
     content = models.TextField(blank=True, default="")
     success = models.BooleanField(null=True)
@@ -464,9 +412,7 @@ class ToolExecution(models.Model):
 class AppliedOperation(models.Model):
     """A batch that is in the thread. Its row is what makes a replay harmless."""
 
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="applied_operations"
-    )
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="applied_operations")
     operation_id = models.UUIDField(editable=False)
     idempotency_key = models.CharField(max_length=100, blank=True, default="")
     round_index = models.PositiveSmallIntegerField()
@@ -476,9 +422,7 @@ class AppliedOperation(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["conversation", "operation_id"], name="one_application_per_operation"
-            ),
+            models.UniqueConstraint(fields=["conversation", "operation_id"], name="one_application_per_operation"),
             models.UniqueConstraint(
                 fields=["conversation", "idempotency_key"],
                 condition=~Q(idempotency_key=""),
@@ -544,13 +488,9 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
 class Feedback(models.Model):
     """What the reader says of an answer: one verdict a turn, changeable. Taken back, it stays for staff, marked."""
 
-    turn = models.OneToOneField(
-        Turn, on_delete=models.CASCADE, related_name="feedback", verbose_name=_("tour")
-    )
+    turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="feedback", verbose_name=_("tour"))
     verdict = models.CharField(_("avis"), max_length=10, choices=Verdict.choices)
-    reason = models.CharField(
-        _("motif"), max_length=20, choices=FeedbackReason.choices, blank=True, default=""
-    )
+    reason = models.CharField(_("motif"), max_length=20, choices=FeedbackReason.choices, blank=True, default="")
     comment = models.TextField(_("commentaire"), blank=True, default="")
     created_at = models.DateTimeField(_("donné le"), auto_now_add=True)
     updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
@@ -624,10 +564,7 @@ class SharedThread(models.Model):
 
     token = models.CharField(max_length=64, unique=True, default=share_token, editable=False)
     conversation = models.ForeignKey(
-        Conversation,
-        on_delete=models.CASCADE,
-        related_name="shares",
-        verbose_name=_("conversation"),
+        Conversation, on_delete=models.CASCADE, related_name="shares", verbose_name=_("conversation")
     )
     title = models.CharField(_("titre"), max_length=200)
     #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}; no word about who asked.
@@ -676,16 +613,12 @@ class ServiceToken(models.Model):
     def issue(cls, name: str, *deployments: Deployment) -> "tuple[ServiceToken, str]":
         """A new token and its text, which is not kept; for these deployments, or for all where none is given."""
         text = f"rsv_{secrets.token_urlsafe(32)}"
-        token = cls.objects.create(
-            name=name, token_hash=secret_hash(text), all_deployments=not deployments
-        )
+        token = cls.objects.create(name=name, token_hash=secret_hash(text), all_deployments=not deployments)
         token.deployments.set(deployments)
         return token, text
 
     def may_write(self, conversation: Conversation) -> bool:
-        return (
-            self.all_deployments or self.deployments.filter(pk=conversation.deployment_id).exists()
-        )
+        return self.all_deployments or self.deployments.filter(pk=conversation.deployment_id).exists()
 
 
 class ApiKey(models.Model):
@@ -704,9 +637,7 @@ class ApiKey(models.Model):
         help_text=_("La clé les ouvre, quel que soit leur public. Aucun : elle n’ouvre rien."),
     )
     is_revoked = models.BooleanField(_("révoquée"), default=False)
-    expires_at = models.DateTimeField(
-        _("expire le"), null=True, blank=True, help_text=_("Vide : jamais.")
-    )
+    expires_at = models.DateTimeField(_("expire le"), null=True, blank=True, help_text=_("Vide : jamais."))
     is_strict = models.BooleanField(
         _("stricte"),
         default=False,
@@ -737,18 +668,14 @@ class ApiKey(models.Model):
 class DayFigures(models.Model):
     """What the daily figures share (`chat.staff.figures.daily`): a row holds sums, of no conversation in particular.
 
-    The rows of a day that are not `is_past` count the conversations that exist, and are written anew with each count of the
-    day. Those that are `is_past` count deleted ones, are added as these go, and stay. Nobody is named in them: no words, no person, no
-    hour. `deployment` may have been deleted since.
+    The rows of a day that are not `is_past` count the conversations that exist, and are written anew with each count of
+    the day. Those that are `is_past` count deleted ones, are added as these go, and stay. Nobody is named in them: no
+    words, no person, no hour. `deployment` may have been deleted since.
     """
 
     day = models.DateField()
     deployment = models.ForeignKey(
-        Deployment,
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
-        related_name="+",
+        Deployment, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
     is_past = models.BooleanField(default=False)
 
@@ -866,16 +793,10 @@ class GoldenSet(models.Model):
 
     name = models.CharField(_("nom"), max_length=120, unique=True)
     deployment = models.ForeignKey(
-        Deployment,
-        on_delete=models.CASCADE,
-        related_name="golden_sets",
-        verbose_name=_("déploiement"),
+        Deployment, on_delete=models.CASCADE, related_name="golden_sets", verbose_name=_("déploiement")
     )
     language = models.CharField(
-        _("langue"),
-        max_length=2,
-        choices=[("fr", _("Français")), ("en", _("Anglais"))],
-        default="fr",
+        _("langue"), max_length=2, choices=[("fr", _("Français")), ("en", _("Anglais"))], default="fr"
     )
     is_gate = models.BooleanField(
         _("contrôle avant mise en service"),
@@ -902,20 +823,14 @@ class GoldenSet(models.Model):
 class GoldenQuestion(models.Model):
     """A question of a set; `expected` has the keys of a line of `evaluate`'s file (`chat.staff.golden.expectations`)."""
 
-    golden_set = models.ForeignKey(
-        GoldenSet, on_delete=models.CASCADE, related_name="questions", verbose_name=_("jeu")
-    )
+    golden_set = models.ForeignKey(GoldenSet, on_delete=models.CASCADE, related_name="questions", verbose_name=_("jeu"))
     question = models.TextField(_("question"), max_length=2_000)
     #: SHA-256 of the question as it is written: it stands in a set once.
     key = models.CharField(max_length=64, editable=False)
     expected = models.JSONField(_("attendu"), default=dict, blank=True)
     note = models.CharField(_("note"), max_length=500, blank=True, default="")
     origin = models.CharField(
-        _("origine"),
-        max_length=20,
-        choices=QuestionOrigin.choices,
-        default=QuestionOrigin.HAND,
-        editable=False,
+        _("origine"), max_length=20, choices=QuestionOrigin.choices, default=QuestionOrigin.HAND, editable=False
     )
     created_at = models.DateTimeField(_("ajoutée le"), auto_now_add=True)
 
@@ -954,15 +869,10 @@ class RunStatus(models.TextChoices):
 class GoldenRunQuerySet(models.QuerySet["GoldenRun"]):
     def claim(self, pk: int, owner: str, until: datetime) -> bool:
         """Take a run that waits, or whose worker has died; one winner however many try."""
-        free = Q(status=RunStatus.QUEUED) | Q(
-            status=RunStatus.RUNNING, lease_expires_at__lt=timezone.now()
-        )
+        free = Q(status=RunStatus.QUEUED) | Q(status=RunStatus.RUNNING, lease_expires_at__lt=timezone.now())
         return bool(
             self.filter(free, pk=pk).update(
-                status=RunStatus.RUNNING,
-                lease_owner=owner,
-                lease_expires_at=until,
-                attempts=models.F("attempts") + 1,
+                status=RunStatus.RUNNING, lease_owner=owner, lease_expires_at=until, attempts=models.F("attempts") + 1
             )
         )
 
@@ -980,37 +890,25 @@ class GoldenRun(models.Model):
     language = models.CharField(max_length=2, default="fr")
     #: The `IndexBuild` whose generation is tried.
     build = models.ForeignKey(
-        "knowledge.IndexBuild",
-        null=True,
-        on_delete=models.CASCADE,
-        related_name="+",
-        verbose_name=_("indexation"),
+        "knowledge.IndexBuild", null=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("indexation")
     )
     #: Where settings would change ("deployment", "agent", "site"), of which row, and to what; empty values inherit.
     level = models.CharField(max_length=20, blank=True, default="")
     target_id = models.BigIntegerField(null=True)
     changes = models.JSONField(default=dict)
-    status = models.CharField(
-        _("état"), max_length=20, choices=RunStatus.choices, default=RunStatus.QUEUED
-    )
+    status = models.CharField(_("état"), max_length=20, choices=RunStatus.choices, default=RunStatus.QUEUED)
     error = models.TextField(_("erreur"), blank=True, default="")
     attempts = models.PositiveSmallIntegerField(default=0)
     lease_owner = models.CharField(max_length=200, blank=True, default="")
     lease_expires_at = models.DateTimeField(null=True)
     by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        verbose_name=_("par"),
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("par")
     )
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
     finished_at = models.DateTimeField(_("fini le"), null=True)
     applied_at = models.DateTimeField(_("appliqué le"), null=True)
     #: Who let it pass all the same, and why.
-    overridden_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    overridden_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     override_reason = models.CharField(_("motif"), max_length=500, blank=True, default="")
 
     objects = GoldenRunQuerySet.as_manager()
@@ -1043,9 +941,7 @@ class GoldenResult(models.Model):
 
     class Meta:
         ordering: ClassVar = ["position"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["run", "position"], name="one_result_a_place")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["run", "position"], name="one_result_a_place")]
 
     def __str__(self) -> str:
         return self.question[:80]

@@ -1,9 +1,9 @@
 """Events and frames of a streamed turn, and their wire names.
 
-Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn,
-so that a reader who lost the connection asks for what comes after the last id it saw. This file and
-the serializers of `chat.doors.http` are the only ones that know wire names; the HTML of `done` is added by the door that
-sends it (`chat.doors.questions`).
+Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn, so that a
+reader who lost the connection asks for what comes after the last id it saw. This file and the serializers of
+`chat.doors.http` are the only ones that know wire names; the HTML of `done` is added by the door that sends it
+(`chat.doors.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
@@ -19,11 +19,12 @@ sends it (`chat.doors.questions`).
              readAs (how the question was read, where otherwise than typed; else empty)
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
 
-Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`,
-`{"type": "resume", "turnId", "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for
-a tool that awaits its approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. An `ask` with `replaces` (a turn's id)
-is another version of that turn: the edited question, or the same one asked again; with `asTyped` it is looked up as it was typed. A turn that is retried, or whose calls are
-all decided, goes on under its own id. A `meta` begins an answer anew: what came before it is to be forgotten.
+Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`, `{"type": "resume", "turnId",
+"lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for a tool that awaits its
+approval `{"type": "approve" | "deny", "turnId", "toolCallId"}`. An `ask` with `replaces` (a turn's id) is another
+version of that turn: the edited question, or the same one asked again; with `asTyped` it is looked up as it was typed.
+A turn that is retried, or whose calls are all decided, goes on under its own id. A `meta` begins an answer anew: what
+came before it is to be forgotten.
 """
 
 import unicodedata
@@ -208,10 +209,7 @@ class Failure:
     @classmethod
     def of(cls, error: ApplicationError) -> "Failure":
         return cls(
-            code=error.code,
-            message=str(error.public_message),
-            retryable=error.retryable,
-            retry_after=error.retry_after,
+            code=error.code, message=str(error.public_message), retryable=error.retryable, retry_after=error.retry_after
         )
 
     @classmethod
@@ -296,9 +294,7 @@ def parse_json_object(text: str | bytes) -> dict[str, Any]:
     try:
         data = read_json(text)
     except ValueError as error:
-        raise InvalidMessageError(
-            "not JSON", public_message=_("Un objet JSON est attendu.")
-        ) from error
+        raise InvalidMessageError("not JSON", public_message=_("Un objet JSON est attendu.")) from error
     if not isinstance(data, dict):
         raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
     return data
@@ -313,9 +309,7 @@ def parse_frame(text: str) -> Frame:
         return FRAMES[kind](data)
     raise InvalidMessageError(
         "unknown frame type",
-        public_message=_(
-            "« type » doit être « ask », « stop », « resume », « retry », « approve » ou « deny »."
-        ),
+        public_message=_("« type » doit être « ask », « stop », « resume », « retry », « approve » ou « deny »."),
     )
 
 
@@ -332,8 +326,7 @@ def parse_ask(data: Mapping[str, Any]) -> AskFrame:
 
 def _parse_resume(data: Mapping[str, Any]) -> ResumeFrame:
     return ResumeFrame(
-        turn_id=valid_uuid("turnId", data.get("turnId")),
-        last_event_id=valid_event_id(data.get("lastEventId", 0)),
+        turn_id=valid_uuid("turnId", data.get("turnId")), last_event_id=valid_event_id(data.get("lastEventId", 0))
     )
 
 
@@ -363,14 +356,10 @@ _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 def valid_question(value: Any) -> str:
     """The trimmed question, be it signs alone; refuses what is not text, has nothing to be seen, or longer than `MAX_MESSAGE_CHARACTERS`."""
     if not isinstance(value, str):
-        raise InvalidMessageError(
-            "message is not text", public_message=_("« message » doit être un texte.")
-        )
+        raise InvalidMessageError("message is not text", public_message=_("« message » doit être un texte."))
     question = value.replace("\x00", "").strip()
     if not any(_is_seen(character) for character in question):
-        raise InvalidMessageError(
-            "blank message", public_message=_("« message » est vide : écrivez une question.")
-        )
+        raise InvalidMessageError("blank message", public_message=_("« message » est vide : écrivez une question."))
     if len(question) > settings.MAX_MESSAGE_CHARACTERS:
         raise InvalidMessageError("message too long", public_message=too_long())
     return question
@@ -387,8 +376,7 @@ def valid_client_message_id(value: Any) -> str:
         return str(uuid.uuid4())
     if not isinstance(value, str) or len(value) > 100 or not value.isprintable():
         raise InvalidMessageError(
-            "bad clientMessageId",
-            public_message=_("« clientMessageId » doit être un texte d’au plus 100 caractères."),
+            "bad clientMessageId", public_message=_("« clientMessageId » doit être un texte d’au plus 100 caractères.")
         )
     return value
 
@@ -419,9 +407,7 @@ def valid_event_id(value: Any) -> int:
     try:
         return max(0, int(value))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidMessageError(
-            "bad event id", public_message=_("« lastEventId » doit être un nombre.")
-        ) from error
+        raise InvalidMessageError("bad event id", public_message=_("« lastEventId » doit être un nombre.")) from error
 
 
 def too_long() -> str:

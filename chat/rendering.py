@@ -1,10 +1,10 @@
 """An answer's Markdown as HTML that a page may insert as it is.
 
-Two walls: the parser is told to pass no HTML and no link but `http`, `https` and `mailto`; then nh3 keeps only the elements and
-attributes listed here. Callers must not add markup to what comes back. `[n]` outside code becomes a link to source `n` when
-that source was given, and disappears when it was not. An image is never loaded (its address would carry what was said here to
-whoever owns it): it is a link. Formulas stand as they were written. `chat/static/chat/markdown.js` writes the same while an
-answer comes; a test holds the two together.
+Two walls: the parser is told to pass no HTML and no link but `http`, `https` and `mailto`; then nh3 keeps only the
+elements and attributes listed here. Callers must not add markup to what comes back. `[n]` outside code becomes a link
+to source `n` when that source was given, and disappears when it was not. An image is never loaded (its address would
+carry what was said here to whoever owns it): it is a link. Formulas stand as they were written.
+`chat/static/chat/markdown.js` writes the same while an answer comes; a test holds the two together.
 """
 
 import re
@@ -27,8 +27,7 @@ _LOWEST_HEADING = 6
 _ADDRESS = r"(?<![\w/.@-])(?:https?://|www\.)[^\s<>\[\]\"«»`\\|]{1,2000}"
 _MAIL = r"(?<![\w.+@/:-])[a-z0-9][\w.+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?![\w@-])"
 _LINKED = re.compile(
-    rf"[ \t]?\[(?P<number>\d{{1,3}})\]|(?P<address>{_ADDRESS})|(?P<mail>{_MAIL})",
-    re.ASCII | re.IGNORECASE,
+    rf"[ \t]?\[(?P<number>\d{{1,3}})\]|(?P<address>{_ADDRESS})|(?P<mail>{_MAIL})", re.ASCII | re.IGNORECASE
 )
 #: What ends a sentence, and not the address that stands last in it.
 _AFTER_ADDRESS = ".,;:!?'’*_~…"
@@ -39,7 +38,9 @@ _TASK = re.compile(r"\[([ xX])\][ \t]+")
 _STRONG, _END_STRONG = Token("strong_open", "strong", 1), Token("strong_close", "strong", -1)
 _BOXES = {" ": "☐ ", "x": "☑ ", "X": "☑ "}
 
-_UNITS = "[kMGT]?(?:Hz|Wh?|Pa|V|A|B|o|€)|[kcdmµn]?m[²³]?|ha|[km]?g|t|[cdm]?[lL]|h|min|m?s|°[CF]?|dB|bar|Md€|[$£]|EUR|USD|CHF"
+_UNITS = (
+    "[kMGT]?(?:Hz|Wh?|Pa|V|A|B|o|€)|[kcdmµn]?m[²³]?|ha|[km]?g|t|[cdm]?[lL]|h|min|m?s|°[CF]?|dB|bar|Md€|[$£]|EUR|USD|CHF"
+)
 #: The blanks at which no line is broken: in a figure, before its unit, and where French sets one with its punctuation.
 _TIED = re.compile(
     rf"(?<=[0-9]) (?=[0-9]{{3}}(?![0-9])|(?:{_UNITS})(?![\w'’-]))"
@@ -76,21 +77,13 @@ _VALUES = {
 
 
 def render_answer(
-    markdown: str,
-    *,
-    turn_id: str,
-    source_numbers: Collection[int],
-    heading: int = ANSWER_HEADING,
+    markdown: str, *, turn_id: str, source_numbers: Collection[int], heading: int = ANSWER_HEADING
 ) -> str:
     """Safe HTML of an answer; its citations point to `#source-<turn_id>-<n>`, its first heading is of the level `heading`.
 
     Pages list the sources below it: the line by which a direct answer names its one source (`direct_text`) is not said twice.
     """
-    environment = {
-        "turn_id": turn_id,
-        "source_numbers": frozenset(source_numbers),
-        "heading": heading,
-    }
+    environment = {"turn_id": turn_id, "source_numbers": frozenset(source_numbers), "heading": heading}
     if environment["source_numbers"] == {1}:
         markdown = _SOURCE_LINE.sub("", markdown)
     return nh3.clean(
@@ -213,11 +206,7 @@ def _citation(text: str, number: int, environment: Any) -> Sequence[Token]:
         "href": f"#source-{environment['turn_id']}-{number}",
         "data-n": str(number),
     }
-    return (
-        Token("link_open", "a", 1, attrs=attributes),
-        _text(str(number)),
-        Token("link_close", "a", -1),
-    )
+    return (Token("link_open", "a", 1, attrs=attributes), _text(str(number)), Token("link_close", "a", -1))
 
 
 def _formula(state: StateInline, silent: bool) -> bool:
@@ -260,8 +249,8 @@ def _line(state: StateBlock, number: int) -> str:
 
 
 def _dress_blocks(state: StateCore) -> None:
-    """Headings without a gap below the page's own (those of a quote or a list are none), the direction of each block from its text,
-    boxes of tasks."""
+    """Headings without a gap below the page's own (those of a quote or a list are none), the direction of each block
+    from its text, boxes of tasks."""
     levels: list[int] = []
     previous: Sequence[Token] = ()
     for token in state.tokens:
@@ -295,27 +284,19 @@ def _tick(item: Token, inline: Token) -> None:
 # HTML that the parser's own rules do not write.
 
 
-def _render_code(
-    _renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any
-) -> str:
+def _render_code(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any) -> str:
     """Code can be scrolled with the keyboard, and tells its language."""
     language = tokens[at].info.split(maxsplit=1)[:1]
     named = f' class="language-{escapeHtml(language[0])}"' if language else ""
-    return (
-        f'<pre tabindex="0" dir="ltr"><code{named}>{escapeHtml(tokens[at].content)}</code></pre>\n'
-    )
+    return f'<pre tabindex="0" dir="ltr"><code{named}>{escapeHtml(tokens[at].content)}</code></pre>\n'
 
 
-def _render_formula(
-    _renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any
-) -> str:
+def _render_formula(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any) -> str:
     tag, end = ("span", "") if tokens[at].type == "math_inline" else ("p", "\n")
     return f'<{tag} class="math" dir="ltr">{escapeHtml(tokens[at].content)}</{tag}>{end}'
 
 
-def _render_table(
-    _renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any
-) -> str:
+def _render_table(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any) -> str:
     """In a box of its own, which scrolls: a table that does so itself is none to a screen reader."""
     if tokens[at].nesting < 0:
         return "</table>\n</div>\n"

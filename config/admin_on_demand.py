@@ -21,9 +21,7 @@ class AdminOnDemand(SimpleAdminConfig):
         checks.register(_check_pages, checks.Tags.admin)
 
 
-def _check_pages(
-    app_configs: Sequence[AppConfig] | None, **options: Any
-) -> Sequence[checks.CheckMessage]:
+def _check_pages(app_configs: Sequence[AppConfig] | None, **options: Any) -> Sequence[checks.CheckMessage]:
     admin.autodiscover()
     found: Sequence[checks.CheckMessage] = check_admin_app(app_configs, **options)
     return found

@@ -28,14 +28,9 @@ application = with_request_id(
     ProtocolTypeRouter(
         {
             "http": bounded(
-                with_places(
-                    in_kept_threads(django_application, settings.WEB_THREADS), secured_alone
-                ),
-                secured_alone,
+                with_places(in_kept_threads(django_application, settings.WEB_THREADS), secured_alone), secured_alone
             ),
-            "websocket": OwnOriginOnly(
-                later_without_storage(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
-            ),
+            "websocket": OwnOriginOnly(later_without_storage(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
         }
     )
 )

@@ -1,7 +1,7 @@
 """The Celery application, and what every worker does beside its tasks: it says that it lives, and reaps.
 
-Messages are nudges; rows (`IndexBuild`, `Turn`, `LearnedResponse`) are the truth. The reaper is a timer of the worker itself, so that no
-scheduler process is needed.
+Messages are nudges; rows (`IndexBuild`, `Turn`, `LearnedResponse`) are the truth. The reaper is a timer of the worker
+itself, so that no scheduler process is needed.
 """
 
 import logging

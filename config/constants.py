@@ -15,14 +15,15 @@ RATE_LIMITS_CACHE_SECONDS = 10.0
 CALIBRATION_CACHE_SECONDS = 60.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
-#: How long a web process waits for a locked database or a free connection before it says so: workers and commands have the
-#: 20 s of the settings, and here a person waits. Sixteen writing processes kept each other waiting for 0.2 s at most.
+#: How long a web process waits for a locked database or a free connection before it says so: workers and commands have
+#: the 20 s of the settings, and here a person waits. Sixteen writing processes kept each other waiting for 0.2 s at
+#: most.
 WEB_DATABASE_WAIT_SECONDS = 5.0
 #: For so long a process tries no other write once the database refused one, so that waits do not add up.
 DATABASE_PAUSE_SECONDS = 1.0
 
-#: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of processor
-#: time, so that four at once make one wait an eighth of a second (`benchmarks/load`); more wait in line.
+#: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of
+#: processor time, so that four at once make one wait an eighth of a second (`benchmarks/load`); more wait in line.
 TURNS_PREPARED_AT_ONCE = 4
 #: A burst waits so long at most before it is told (503, `overloaded`), sixty questions of one moment…
 OVERLOAD_BURST_SECONDS = 1.3
@@ -91,7 +92,8 @@ MAX_DOCUMENT_CHARACTERS = 10_000_000
 CHUNK_TARGET_CHARACTERS = 1_100
 CHUNK_MAX_CHARACTERS = 1_800
 #: What one document may become: passages, and pieces of words in them (some 4 MB of French prose, 1,500 pages). That is
-#: embedded in half a minute by the fast model and in six by the other; what is beyond is not read, and the document says so.
+#: embedded in half a minute by the fast model and in six by the other; what is beyond is not read, and the document
+#: says so.
 MAX_DOCUMENT_CHUNKS = 20_000
 MAX_DOCUMENT_WEIGHT = 1_000_000
 #: Pages of one site from which the frame around their content is learned: enough for a place that a third of them share.
@@ -110,14 +112,14 @@ MAX_UNITS_PER_CHUNK = 8
 UNIT_GENERATION_TOKENS = 2_048
 #: A file that changed so shortly before it was read may change again within one tick of its file system's clock.
 SETTLED_FILE_SECONDS = 2.0
-#: Before a call its tokens are held at their most: dense text (code, figures) has two characters a token, or more. An estimate
-#: counts French prose, about 3.6 with the tokenizers of current models, and a reply of some five short units. After
-#: 50 calls it goes by what they took.
+#: Before a call its tokens are held at their most: dense text (code, figures) has two characters a token, or more. An
+#: estimate counts French prose, about 3.6 with the tokenizers of current models, and a reply of some five short units.
+#: After 50 calls it goes by what they took.
 LEAST_CHARACTERS_PER_TOKEN = 2
 USUAL_CHARACTERS_PER_TOKEN = 3.6
 USUAL_REPLY_TOKENS = 350
-#: After so many in a row the model is not asked any more: errors, passages whose replies had not the form asked for, and
-#: passages of whose units none could be kept, which happens to a small model now and then.
+#: After so many in a row the model is not asked any more: errors, passages whose replies had not the form asked for,
+#: and passages of whose units none could be kept, which happens to a small model now and then.
 QUESTIONS_FAILURES = 3
 QUESTIONS_UNREADABLE_PASSAGES = 5
 QUESTIONS_USELESS_PASSAGES = 20
@@ -128,8 +130,8 @@ QUESTIONS_WRITE_PASSAGES = 32
 QUESTIONS_WRITE_SECONDS = 20.0
 #: How often a job that waits for the model looks at its row: it is paused or stopped within this time and one call.
 QUESTIONS_LOOK_SECONDS = 2.0
-#: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting indexation go
-#: first at once, and comes back after `JOB_REAP_SECONDS`.
+#: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
+#: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
 QUESTIONS_TURN_SECONDS = 300.0
 #: The last answers whose sources say which passages people ask for.
 QUESTIONS_USAGE_MESSAGES = 2_000
@@ -224,7 +226,8 @@ TOOL_BREAKER_SECONDS = 30.0
 TOOL_MAX_RESPONSE_BYTES = 2_000_000
 TOOL_MAX_DOCUMENT_BYTES = 30_000_000
 #: Phrasings that a model is asked for, by language and tool; tools for which it is asked at once; the characters of a
-#: tool's description, and of what its parameters are, that it reads; and how long a worker goes on before its next turn.
+#: tool's description, and of what its parameters are, that it reads; and how long a worker goes on before its next
+#: turn.
 TOOL_PHRASINGS = 3
 TOOL_PHRASING_MOST = 200
 TOOL_PHRASING_CHARACTERS = 1_500
@@ -240,8 +243,8 @@ REQUEST_BODY_SECONDS = 20.0
 REQUEST_BODY_BYTES_PER_SECOND = 16 * 1024
 #: The headers of a request must come within so long, whether it is the first of its connection or a later one.
 REQUEST_HEADERS_SECONDS = 10.0
-#: Request line and headers together, and how many headers: what nginx (4 × 8 kB) and Apache (100) take by default. Trailers of a
-#: body count among them.
+#: Request line and headers together, and how many headers: what nginx (4 × 8 kB) and Apache (100) take by default.
+#: Trailers of a body count among them.
 REQUEST_HEAD_BYTES = 32 * 1024
 REQUEST_HEADERS = 100
 #: Requests that a connection may send before the first of them is answered; no browser and no proxy sends any.
@@ -292,8 +295,8 @@ SUMMARY_TIMEOUT_SECONDS = 20.0
 RIGHTS_CHECK_SECONDS = 5.0
 #: A passage longer than this is cut in a prompt.
 MAX_PASSAGE_CHARACTERS = 6_000
-#: And in an answer without a model: the first one is seldom longer (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at 700, somebody
-#: who had not the source understood six.
+#: And in an answer without a model: the first one is seldom longer (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at
+#: 700, somebody who had not the source understood six.
 MAX_FIRST_QUOTE_CHARACTERS = 1_400
 MAX_QUOTE_CHARACTERS = 700
 #: The longest comment beside a verdict on an answer.
@@ -308,14 +311,14 @@ EXPORT_PDF_MAX_LINES = 10_000
 #: Links that one conversation may have at a time.
 SHARE_MAX_LINKS = 20
 
-#: How often in a minute somebody may read lists and messages, and export: a page reads a few times a minute, and an export of
-#: a long conversation as PDF takes seconds. Behind one address so many people may read at the same time.
+#: How often in a minute somebody may read lists and messages, and export: a page reads a few times a minute, and an
+#: export of a long conversation as PDF takes seconds. Behind one address so many people may read at the same time.
 READS_PER_MINUTE = 300
 EXPORTS_PER_MINUTE = 10
 READERS_PER_ADDRESS = 20
 
-#: How long whoever accepts an option of a question keeps others from it, should they die: longer than the embedding model and the
-#: vector store may take together, tries included.
+#: How long whoever accepts an option of a question keeps others from it, should they die: longer than the embedding
+#: model and the vector store may take together, tries included.
 CHOICE_CLAIM_SECONDS = 120.0
 
 # --- Agents as files -------------------------------------------------------------------------------------------------
@@ -328,8 +331,8 @@ AGENT_FILE_MAX_RATIO = 200
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
-#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew; workers
-#: of your own choose theirs on their command line, `prefork` being the one that enforces the limits below.
+#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew;
+#: workers of your own choose theirs on their command line, `prefork` being the one that enforces the limits below.
 EMBEDDED_WORKER_POOL = "solo"
 #: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
 JOB_LEASE_SECONDS = 60.0

@@ -1,7 +1,8 @@
 """Messages in a folder, for a site without a broker, such that a full disk or a process that is killed cuts none in the middle.
 
-Kombu's own transport writes in place: a message, or the table of a queue's bindings, that found no space is an empty file, at which
-every worker that reads it dies. Here each file is there whole or not at all, and one that is damaged all the same is left out.
+Kombu's own transport writes in place: a message, or the table of a queue's bindings, that found no space is an empty
+file, at which every worker that reads it dies. Here each file is there whole or not at all, and one that is damaged all
+the same is left out.
 """
 
 import fcntl
@@ -35,9 +36,7 @@ class Channel(filesystem.Channel):
             return []  # damaged: whoever has a queue binds it again when it starts
         return found
 
-    def _queue_bind(
-        self, exchange: str, routing_key: str | None, pattern: str | None, queue: str
-    ) -> None:
+    def _queue_bind(self, exchange: str, routing_key: str | None, pattern: str | None, queue: str) -> None:
         file = self._table_file(exchange)
         self.control_folder.mkdir(exist_ok=True)
         bound = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
@@ -45,9 +44,7 @@ class Channel(filesystem.Channel):
             if bound not in (table := self.get_table(exchange)):
                 _write(file, [bound, *table])
 
-    def _delete(
-        self, queue: str, exchange: str, routing_key: str, pattern: str, *_: Any, **__: Any
-    ) -> None:
+    def _delete(self, queue: str, exchange: str, routing_key: str, pattern: str, *_: Any, **__: Any) -> None:
         self._purge(queue)
         bound = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
         with self._locked():

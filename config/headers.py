@@ -1,7 +1,8 @@
 """The headers that every answer carries, set in one place: pages, JSON, streams, static files, refusals and errors.
 
-The outermost middleware, so that it sees what the others answer by themselves. A view that set a policy of its own (the pages
-of the chat, the widget's frame) keeps it. Django's own middlewares add `nosniff`, `Referrer-Policy` and the opener policy.
+The outermost middleware, so that it sees what the others answer by themselves. A view that set a policy of its own (the
+pages of the chat, the widget's frame) keeps it. Django's own middlewares add `nosniff`, `Referrer-Policy` and the
+opener policy.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,12 +17,11 @@ from chat.doors.page.framing import content_policy
 
 _POLICY = "Content-Security-Policy"
 #: What is no page loads nothing, even where a browser is led to it directly: JSON, files, scripts, pictures.
-_NO_PAGE = content_policy(
-    script_src="'none'", style_src="'none'", connect_src="'none'", frame_ancestors="'none'"
-)
+_NO_PAGE = content_policy(script_src="'none'", style_src="'none'", connect_src="'none'", frame_ancestors="'none'")
 _PAGE = content_policy(img_src="'self' data:", form_action="'self'", frame_ancestors="'none'")
-#: The admin's theme runs on Alpine, which makes functions of the attributes of its templates ('unsafe-eval'), and writes
-#: widths and colours as style attributes ('unsafe-inline' for styles). No script within a page runs, there either.
+#: The admin's theme runs on Alpine, which makes functions of the attributes of its templates ('unsafe-eval'), and
+#: writes widths and colours as style attributes ('unsafe-inline' for styles). No script within a page runs, there
+#: either.
 _ADMIN_PAGE = content_policy(
     script_src="'self' 'unsafe-eval'",
     style_src="'self' 'unsafe-inline'",

@@ -42,9 +42,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Whether this process can answer questions, and how each part does (`config.readiness`); 503 where it cannot."""
     told = readiness().told()
-    return JsonResponse(
-        {"version": VERSION, **told}, status=503 if told["status"] == "unavailable" else 200
-    )
+    return JsonResponse({"version": VERSION, **told}, status=503 if told["status"] == "unavailable" else 200)
 
 
 #: By their whole path: a probe comes from inside, by an address instead of a name, and is answered by whoever is alive.
@@ -122,13 +120,9 @@ def _worker_figures() -> Iterator[GaugeMetricFamily]:
 
 def _upkeep_figures() -> Iterator[GaugeMetricFamily]:
     runs = GaugeMetricFamily(
-        "repondant_upkeep_timestamp_seconds",
-        "When a kind of upkeep (reap, retain) last ended.",
-        labels=["kind"],
+        "repondant_upkeep_timestamp_seconds", "When a kind of upkeep (reap, retain) last ended.", labels=["kind"]
     )
-    failed = GaugeMetricFamily(
-        "repondant_upkeep_failed", "Steps of the last run that failed.", labels=["kind"]
-    )
+    failed = GaugeMetricFamily("repondant_upkeep_failed", "Steps of the last run that failed.", labels=["kind"])
     for row in Upkeep.objects.all():
         if row.finished_at is not None:
             runs.add_metric([row.name], row.finished_at.timestamp())

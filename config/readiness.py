@@ -1,11 +1,11 @@
 """Whether this process can answer questions, part by part: what `/readyz` tells.
 
-Required are the database, with a write, and the vector store: without them no question is answered, and a load balancer is
-to send it elsewhere. The other parts are told and take nothing out of service: a site without its broker, its Redis or its
-model still gives what it has.
+Required are the database, with a write, and the vector store: without them no question is answered, and a load balancer
+is to send it elsewhere. The other parts are told and take nothing out of service: a site without its broker, its Redis
+or its model still gives what it has.
 
-Each part is looked at in a thread of its own, at most every `READY_CACHE_SECONDS` and for `PROBE_TIMEOUT_SECONDS`; a look that
-hangs is not begun a second time. However often somebody asks, the site is not loaded by it.
+Each part is looked at in a thread of its own, at most every `READY_CACHE_SECONDS` and for `PROBE_TIMEOUT_SECONDS`; a
+look that hangs is not begun a second time. However often somebody asks, the site is not loaded by it.
 """
 
 import logging
@@ -60,9 +60,7 @@ class _Look:
 
     def begin(self) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, name=f"probe-{self.part.name}", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, name=f"probe-{self.part.name}", daemon=True)
             self._thread.start()
 
     def end(self, deadline: float) -> None:

@@ -124,8 +124,8 @@ elif "postgresql" in DATABASES["default"]["ENGINE"]:
         "min_size": 1,
         "max_size": env.int("DATABASE_POOL_SIZE", default=20),
         "timeout": 20,
-        # Then the next question tries anew. With the default of 300 the pauses between tries double, and no other try is
-        # made meanwhile: a server that was gone for a minute stayed gone for another.
+        # Then the next question tries anew. With the default of 300 the pauses between tries double, and no other try
+        # is made meanwhile: a server that was gone for a minute stayed gone for another.
         "reconnect_timeout": 3,
     }
 
@@ -135,14 +135,9 @@ elif "postgresql" in DATABASES["default"]["ENGINE"]:
 REDIS_URL = env.str("REDIS_URL", default="")
 
 if REDIS_URL:
-    CACHES = {
-        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
-    }
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
     EVENT_LOGS: dict[str, dict[str, object]] = {
-        "default": {
-            "BACKEND": "chat.runs.event_log.redis.RedisEventLogs",
-            "OPTIONS": {"url": REDIS_URL},
-        }
+        "default": {"BACKEND": "chat.runs.event_log.redis.RedisEventLogs", "OPTIONS": {"url": REDIS_URL}}
     }
 else:
     EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.memory.MemoryEventLogs"}}
@@ -197,9 +192,7 @@ if EMBEDDER == "local":
             f"EMBEDDING_MODEL={EMBEDDING_MODEL!r} is not a local model; choose one of "
             f"{', '.join(_local_models)}, or set EMBEDDER=openai."
         )
-    EMBEDDERS: dict[str, dict[str, object]] = {
-        "default": {"BACKEND": _local_models[EMBEDDING_MODEL]}
-    }
+    EMBEDDERS: dict[str, dict[str, object]] = {"default": {"BACKEND": _local_models[EMBEDDING_MODEL]}}
 elif EMBEDDER == "openai":
     EMBEDDING_MODEL = EMBEDDING_MODEL or "text-embedding-3-small"
     EMBEDDERS = {
@@ -222,17 +215,11 @@ QDRANT_URL = env.str("QDRANT_URL", default="")
 QDRANT_API_KEY = env.str("QDRANT_API_KEY", default="")
 QDRANT_TIMEOUT_SECONDS = env.int("QDRANT_TIMEOUT_SECONDS", default=10)
 
-VECTOR_STORES: dict[str, dict[str, object]] = {
-    "table": {"BACKEND": "knowledge.vectors.table.TableVectorStore"}
-}
+VECTOR_STORES: dict[str, dict[str, object]] = {"table": {"BACKEND": "knowledge.vectors.table.TableVectorStore"}}
 if QDRANT_URL:
     VECTOR_STORES["qdrant"] = {
         "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
-        "OPTIONS": {
-            "url": QDRANT_URL,
-            "api_key": QDRANT_API_KEY,
-            "timeout": QDRANT_TIMEOUT_SECONDS,
-        },
+        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY, "timeout": QDRANT_TIMEOUT_SECONDS},
     }
 VECTOR_STORES["default"] = VECTOR_STORES["qdrant" if QDRANT_URL else "table"]
 #: What one process keeps of the table's vectors in memory; the collections used least recently go first.
@@ -245,8 +232,9 @@ _memory_threshold = env.str("MEMORY_SIMILARITY_THRESHOLD", default="")
 MEMORY_SIMILARITY_THRESHOLD = float(_memory_threshold) if _memory_threshold else None
 #: The SQLite file that `import_memory` reads and `export_memory` writes where none is named.
 MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents_memory.db")
-#: How many different anonymous visitors must find an answer of the memory wrong before it is withdrawn. One, since a wrong
-#: answer costs more than a right one that waits for staff; more for a public page where somebody switches answers off.
+#: How many different anonymous visitors must find an answer of the memory wrong before it is withdrawn. One, since a
+#: wrong answer costs more than a right one that waits for staff; more for a public page where somebody switches answers
+#: off.
 ANONYMOUS_REPORTS_TO_WITHDRAW = env.int("ANONYMOUS_REPORTS_TO_WITHDRAW", default=1)
 #: What one process keeps of the memory's vectors; the deployments asked least recently go first.
 MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
@@ -350,16 +338,14 @@ AUDITLOG_DISABLE_REMOTE_ADDR = True
 #: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours to run.
 RETAIN_HOUR = env.int("RETAIN_HOUR", default=3)
 if not -1 <= RETAIN_HOUR <= 23:
-    raise ImproperlyConfigured(
-        f"RETAIN_HOUR={RETAIN_HOUR} is no hour of the day; -1 switches it off."
-    )
+    raise ImproperlyConfigured(f"RETAIN_HOUR={RETAIN_HOUR} is no hour of the day; -1 switches it off.")
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://")
 CELERY_TASK_IGNORE_RESULT = True
-# RabbitMQ takes a message that is not acknowledged within half an hour for lost and closes the channel; a large job is longer. Rows
-# are the truth, so that a message which went with its worker is sent again (`knowledge.indexing.jobs`).
+# RabbitMQ takes a message that is not acknowledged within half an hour for lost and closes the channel; a large job is
+# longer. Rows are the truth, so that a message which went with its worker is sent again (`knowledge.indexing.jobs`).
 CELERY_TASK_ACKS_LATE = not CELERY_BROKER_URL.startswith(("amqp://", "amqps://"))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A worker waits for its broker as long as it is away: by default it would give up after an hour.
@@ -497,10 +483,7 @@ SPECTACULAR_SETTINGS = {
 # --- Logging ---------------------------------------------------------------------------------------------------------
 
 LOG_FORMAT = env.str("LOG_FORMAT", default="text")
-_formatters = {
-    "text": "agents.processes.logs.TextFormatter",
-    "json": "agents.processes.logs.JsonFormatter",
-}
+_formatters = {"text": "agents.processes.logs.TextFormatter", "json": "agents.processes.logs.JsonFormatter"}
 if LOG_FORMAT not in _formatters:
     raise ImproperlyConfigured(f"LOG_FORMAT={LOG_FORMAT!r} is unknown; choose text or json.")
 
@@ -509,13 +492,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": _formatters[LOG_FORMAT]}},
     "filters": {"refusals": {"()": "agents.processes.logs.RefusalsInOneLine"}},
-    "handlers": {
-        "stderr": {
-            "class": "logging.StreamHandler",
-            "formatter": "line",
-            "filters": ["refusals"],
-        }
-    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["refusals"]}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
     "loggers": {
         # These log whole requests, headers included, at INFO and DEBUG.

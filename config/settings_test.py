@@ -7,9 +7,7 @@
 import os
 import tempfile
 
-os.environ["DATA_DIR"] = os.environ.get("TEST_DATA_DIR") or tempfile.mkdtemp(
-    prefix="repondant-test-"
-)
+os.environ["DATA_DIR"] = os.environ.get("TEST_DATA_DIR") or tempfile.mkdtemp(prefix="repondant-test-")
 os.environ.setdefault("SECRET_KEY", "only-for-tests")
 for _name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "EMBEDDER", "EMBEDDING_MODEL", "REDIS_URL"):
     os.environ.pop(_name, None)

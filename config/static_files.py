@@ -1,8 +1,8 @@
 """Static files: compressed, kept by browsers for as long as they are the same, and out of the way of everything else.
 
-Their address has a version, a hash of all of them (`/static/v-3f2a91c0d4e5/chat/page.js`), so that a script finds the scripts
-that it imports beside it, and the browser asks for none of them twice. WhiteNoise finds and serves the files; it is asked
-for their addresses alone, so that a stream is not held in a thread for it.
+Their address has a version, a hash of all of them (`/static/v-3f2a91c0d4e5/chat/page.js`), so that a script finds the
+scripts that it imports beside it, and the browser asks for none of them twice. WhiteNoise finds and serves the files;
+it is asked for their addresses alone, so that a stream is not held in a thread for it.
 """
 
 import gzip
@@ -36,8 +36,8 @@ _BROTLI_QUALITY = 9
 
 
 class VersionedStorage(StaticFilesStorage):
-    """Addresses with the version of all files; without one where files change (`DEBUG`), or where
-    `collectstatic` was run for a server of somebody's own.
+    """Addresses with the version of all files; without one where files change (`DEBUG`), or where `collectstatic` was
+    run for a server of somebody's own.
     """
 
     def url(self, name: str | None) -> str:

@@ -23,15 +23,9 @@ urlpatterns = [
         limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
     ),
     path("admin/advanced/", admin.site.admin_view(theme.advanced), name="admin-advanced"),
-    path(
-        "admin/first-agent/",
-        admin.site.admin_view(first_agent.first_agent),
-        name="admin-first-agent",
-    ),
+    path("admin/first-agent/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/", admin.site.urls),
-    path(
-        "login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"
-    ),
+    path("login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("i18n/", include("django.conf.urls.i18n")),
     # Its version is this site's, not one that a caller names: that would go into a header.

@@ -26,14 +26,10 @@ def _dump(agent: Agent, _originals: Originals) -> list[dict[str, Any]]:
     ]
 
 
-def _load(
-    agent: Agent, rows: list[dict[str, Any]], _originals: Originals, taken: Taken, by: Any
-) -> None:
+def _load(agent: Agent, rows: list[dict[str, Any]], _originals: Originals, taken: Taken, by: Any) -> None:
     for row in rows:
         response = LearnedResponse(agent=agent, **{name: row[name] for name in _COLUMNS})
-        response.review_date = (
-            date.fromisoformat(row["review_date"]) if row["review_date"] else None
-        )
+        response.review_date = date.fromisoformat(row["review_date"]) if row["review_date"] else None
         response.owner_id = by.pk if by is not None else None
         response.clean_fields(exclude=["agent", "question_key", "owner", "answer"])
         try:

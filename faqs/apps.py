@@ -21,10 +21,7 @@ class FaqsConfig(AppConfig):
         from faqs.memory import signals as memory_signals  # noqa: F401
         from faqs.memory.entries import restore_entry
         from faqs.second_key.agreement import are_opposites, compare_questions
-        from knowledge.acronyms.objections import (
-            register_conflict_check,
-            register_opposition_check,
-        )
+        from knowledge.acronyms.objections import register_conflict_check, register_opposition_check
         from knowledge.acronyms.stored import register_forms_listener
         from knowledge.indexing.points import register_point_source
         from knowledge.overlaps import register_agreement_check

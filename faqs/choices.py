@@ -1,12 +1,13 @@
 """What people chose where two stored questions were close: kept for staff, who may have it answered from then on.
 
-A choice says what one person meant, so nothing is answered from it until staff accept it. Accepted, the question becomes
-a phrasing of the validated answer that was chosen; where the answer is a document's, an entry of the deployment's memory,
-which is withdrawn when the passage changes. The same question in the same words is answered from then on. Of several people who
-accept options of one question at once, one does (`ChoiceClaim`) and the others are told; a claim that is not given back ends with its time.
+A choice says what one person meant, so nothing is answered from it until staff accept it. Accepted, the question
+becomes a phrasing of the validated answer that was chosen; where the answer is a document's, an entry of the
+deployment's memory, which is withdrawn when the passage changes. The same question in the same words is answered from
+then on. Of several people who accept options of one question at once, one does (`ChoiceClaim`) and the others are told;
+a claim that is not given back ends with its time.
 
-Personal data: who chose is not kept, a question with personal data is not kept at all, one that was asked in one conversation only goes
-with it, and a choice that nobody makes any more is forgotten like an unanswered question.
+Personal data: who chose is not kept, a question with personal data is not kept at all, one that was asked in one
+conversation only goes with it, and a choice that nobody makes any more is forgotten like an unanswered question.
 """
 
 import uuid
@@ -84,9 +85,7 @@ def keep_choice(choice: Choice, *, turn_id: uuid.UUID, earlier: Collection[uuid.
         defaults={"question": question, "option": option, **answered},
     )
     same = OptionChoice.objects.filter(pk=row.pk).exclude(last_turn__in=[turn_id, *earlier])
-    counted = same.update(
-        times_chosen=F("times_chosen") + 1, last_chosen_at=timezone.now(), last_turn=turn_id
-    )
+    counted = same.update(times_chosen=F("times_chosen") + 1, last_chosen_at=timezone.now(), last_turn=turn_id)
     # What staff would accept is what was given last; what they have decided on stays what they saw.
     OptionChoice.objects.filter(pk=row.pk, status=ChoiceStatus.OPEN).update(**answered)
     return bool(counted)
@@ -120,16 +119,12 @@ def claim_question(choice: OptionChoice) -> uuid.UUID:
     )
     # Left by somebody who died, or who took too long and will find so.
     if not is_new and not _claims_of(choice).filter(expires_at__lte=now).update(**held):
-        raise AnswerRejectedError(
-            _("quelqu’un d’autre accepte en ce moment une réponse à cette question.")
-        )
+        raise AnswerRejectedError(_("quelqu’un d’autre accepte en ce moment une réponse à cette question."))
     return holder
 
 
 def _claims_of(choice: OptionChoice) -> "QuerySet[ChoiceClaim]":
-    return ChoiceClaim.objects.filter(
-        deployment=choice.deployment_id, question_hash=choice.question_hash
-    )
+    return ChoiceClaim.objects.filter(deployment=choice.deployment_id, question_hash=choice.question_hash)
 
 
 def _settle(choice: OptionChoice, holder: uuid.UUID) -> None:
@@ -139,13 +134,9 @@ def _settle(choice: OptionChoice, holder: uuid.UUID) -> None:
     """
     if not _claims_of(choice).select_for_update().filter(holder=holder).exists():
         raise AnswerRejectedError(
-            _(
-                "cela a duré trop longtemps, et d’autres ont pu répondre à la question : recommencez."
-            )
+            _("cela a duré trop longtemps, et d’autres ont pu répondre à la question : recommencez.")
         )
-    same_question = OptionChoice.objects.filter(
-        deployment=choice.deployment_id, question_hash=choice.question_hash
-    )
+    same_question = OptionChoice.objects.filter(deployment=choice.deployment_id, question_hash=choice.question_hash)
     # One that was accepted before does not answer any more: its answer would have stood in the way.
     same_question.filter(status=ChoiceStatus.ACCEPTED).update(status=ChoiceStatus.DISMISSED)
     same_question.filter(pk=choice.pk).update(status=ChoiceStatus.ACCEPTED)
@@ -182,16 +173,10 @@ def _require_no_other_answer(choice: OptionChoice) -> None:
     if choice.response is not None:
         offered.append(choice.response.agent_id)
     for agent in Agent.objects.filter(pk__in=offered):
-        similar = find_same(
-            agent=agent,
-            questions=[choice.question],
-            answer=choice.answer,
-            exclude=choice.response_id,
-        )
+        similar = find_same(agent=agent, questions=[choice.question], answer=choice.answer, exclude=choice.response_id)
         if similar:
             raise AnswerRejectedError(
-                _("une autre réponse validée répond déjà à « %(question)s ».")
-                % {"question": similar[0].question}
+                _("une autre réponse validée répond déjà à « %(question)s ».") % {"question": similar[0].question}
             )
     # What was only learned does not stand in a person's way.
     remembered = CachedResponse.objects.filter(
@@ -205,9 +190,7 @@ def _require_no_other_answer(choice: OptionChoice) -> None:
         raise AnswerRejectedError(_("la mémoire a déjà une autre réponse à cette question."))
 
 
-def _phrase(
-    choice: OptionChoice, response: LearnedResponse, by: AbstractBaseUser | None, holder: uuid.UUID
-) -> None:
+def _phrase(choice: OptionChoice, response: LearnedResponse, by: AbstractBaseUser | None, holder: uuid.UUID) -> None:
     """The question as another phrasing of the validated answer, in every deployment of its agent."""
     with transaction.atomic():
         stored = LearnedResponse.objects.select_for_update().get(pk=response.pk)
@@ -216,13 +199,7 @@ def _phrase(
         known = [phrasing.text for phrasing in stored.phrasings.all()]
         if choice.option_hash not in map(question_hash, [stored.question, *known]):
             raise AnswerRejectedError(_("la réponse validée ne répond plus à la question choisie."))
-        save_learned(
-            stored,
-            phrasings=[*known, choice.question],
-            how=WrittenHow.CHOICE,
-            by=by,
-            in_worker=False,
-        )
+        save_learned(stored, phrasings=[*known, choice.question], how=WrittenHow.CHOICE, by=by, in_worker=False)
         _settle(choice, holder)
     # At once: the next choice that staff accept may ask the same, and is compared with what is indexed.
     sync_learned([response.pk])
@@ -258,9 +235,7 @@ def _remember(choice: OptionChoice, holder: uuid.UUID) -> None:
         origins=origins,
     )
     existing = find_entry(draft)
-    if existing is not None and (
-        existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists()
-    ):
+    if existing is not None and (existing.status == EntryStatus.OBSOLETE or existing.wrong_pairs.exists()):
         raise AnswerRejectedError(_("une réponse à cette question a été écartée de la mémoire."))
     older = find_older(deployment, draft.question, draft.vector)
     with short_write():

@@ -10,14 +10,7 @@ from agents.effective import effective_config
 from agents.models import Deployment
 from agents.processes.upkeep import Kept, kept_rows
 from faqs.files.previews import forgotten_previews
-from faqs.memory.entries import (
-    delete_entries,
-    expired_entries,
-    kept_days,
-    prunes_itself,
-    review_overdue,
-    review_stale,
-)
+from faqs.memory.entries import delete_entries, expired_entries, kept_days, prunes_itself, review_overdue, review_stale
 from faqs.models import CachedResponse, MemoryShelf
 
 
@@ -50,7 +43,5 @@ KEPT: tuple[Kept, ...] = (
         lambda: sum(rows.count() for rows in _expired()),
         _prune,
     ),
-    kept_rows(
-        "imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", forgotten_previews
-    ),
+    kept_rows("imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", forgotten_previews),
 )

@@ -22,29 +22,11 @@ from agents.models import Deployment, MemoryLearning
 from faqs.answers.precedence import is_answered_since
 from faqs.answers.texts import cited_sources
 from faqs.memory.array import current_audience
-from faqs.memory.entries import (
-    Draft,
-    doubt_entry,
-    find_entry,
-    holding_shelf,
-    project_of,
-    put_entry,
-    report_pair,
-)
+from faqs.memory.entries import Draft, doubt_entry, find_entry, holding_shelf, project_of, put_entry, report_pair
 from faqs.memory.keys import PHASE, Scope, recipe_key
-from faqs.memory.origins import (
-    origins_of,
-    stale_entries,
-)
+from faqs.memory.origins import origins_of, stale_entries
 from faqs.memory.personal_data import personal_data
-from faqs.models import (
-    AnswerDoubt,
-    CachedResponse,
-    EntryStatus,
-    LearnedResponse,
-    StatusReason,
-    WrongPair,
-)
+from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
 from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
@@ -247,11 +229,7 @@ def report_wrong(
         own = CachedResponse.objects.filter(pk=entry_id, source_turn=source_turn)
         if not own.filter(confirmed_at=F("created_at")).exists():
             return doubt_entry(
-                entry_id=entry_id,
-                visitor=visitor,
-                question=question,
-                reason=reason,
-                source_turn=source_turn,
+                entry_id=entry_id, visitor=visitor, question=question, reason=reason, source_turn=source_turn
             )
     return report_pair(entry_id=entry_id, question=question, reason=reason, source_turn=source_turn)
 

@@ -1,7 +1,7 @@
 """What a validated answer has answered: questions that waited in groups, choices, and what an app above counts.
 
-Whether a question is given an answer is found out by asking it again (`chat.staff.quality.loops`), above this app; here are
-the rows that say so. Each verb changes nothing the second time, so whoever was killed half-way begins again.
+Whether a question is given an answer is found out by asking it again (`chat.staff.quality.loops`), above this app; here
+are the rows that say so. Each verb changes nothing the second time, so whoever was killed half-way begins again.
 """
 
 import uuid
@@ -63,9 +63,7 @@ class AnsweredWork:
             (self.verdicts, ngettext("%(count)d avis", "%(count)d avis", self.verdicts)),
             (self.choices, ngettext("%(count)d choix", "%(count)d choix", self.choices)),
         )
-        groups, verdicts, choices = (
-            text % {"count": count} if count else "" for count, text in counted
-        )
+        groups, verdicts, choices = (text % {"count": count} if count else "" for count, text in counted)
         return groups, verdicts, choices
 
 
@@ -90,9 +88,7 @@ def answered_text(learned_id: int) -> str:
 
 def open_questions(agent_id: int) -> QuerySet[UnansweredQuestion]:
     """Questions without an answer, in groups that staff have neither dismissed nor closed."""
-    return UnansweredQuestion.objects.filter(
-        agent=agent_id, group__status__in=_OPEN_GROUPS, answered_by=None
-    )
+    return UnansweredQuestion.objects.filter(agent=agent_id, group__status__in=_OPEN_GROUPS, answered_by=None)
 
 
 def orphaned_questions() -> QuerySet[UnansweredQuestion]:
@@ -106,9 +102,7 @@ def kept_vectors(turn_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, bytes]:
     """The vectors of the questions that were kept of these turns, as far as they are of the embedding model in use."""
     if not turn_ids:
         return {}
-    kept = UnansweredQuestion.objects.filter(
-        source_turn__in=turn_ids, recipe=recipe_key(embedder().recipe)
-    )
+    kept = UnansweredQuestion.objects.filter(source_turn__in=turn_ids, recipe=recipe_key(embedder().recipe))
     return {turn: bytes(row) for turn, row in kept.values_list("source_turn", "vector")}
 
 
@@ -125,12 +119,10 @@ def close_groups(agent_id: int) -> int:
     with transaction.atomic():
         # As grouping does: no question joins a group between the look and the write.
         Agent.objects.select_for_update().get(pk=agent_id)
-        answered = QuestionGroup.objects.filter(
-            Exists(_OF_GROUP), agent=agent_id, status__in=_OPEN_GROUPS
-        ).exclude(Exists(_WAITING))
-        return answered.update(
-            status=GroupStatus.ANSWERED, response=_NEWEST_ANSWER, answered_at=timezone.now()
+        answered = QuestionGroup.objects.filter(Exists(_OF_GROUP), agent=agent_id, status__in=_OPEN_GROUPS).exclude(
+            Exists(_WAITING)
         )
+        return answered.update(status=GroupStatus.ANSWERED, response=_NEWEST_ANSWER, answered_at=timezone.now())
 
 
 def reopen_groups() -> int:

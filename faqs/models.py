@@ -5,8 +5,8 @@ Entries are written by the verbs of `faqs.memory.entries` only: each write gives
 shelf, which the arrays in memory follow. A bare `update()` or `bulk_create()` would go unseen.
 
 A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
-index of its agent, under the same id. The row is the truth, and counts from its commit on; `index_state` says whether the
-points have followed it. `faqs.answers.writing` and `faqs.answers.indexing` write these rows.
+index of its agent, under the same id. The row is the truth, and counts from its commit on; `index_state` says whether
+the points have followed it. `faqs.answers.writing` and `faqs.answers.indexing` write these rows.
 """
 
 import uuid
@@ -53,9 +53,7 @@ class MemoryShelf(models.Model):
     `purged_version` have been forgotten: an array that has seen less is loaded anew.
     """
 
-    deployment = models.OneToOneField(
-        Deployment, primary_key=True, on_delete=models.CASCADE, related_name="memory"
-    )
+    deployment = models.OneToOneField(Deployment, primary_key=True, on_delete=models.CASCADE, related_name="memory")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     version = models.PositiveBigIntegerField(default=0)
     purged_version = models.PositiveBigIntegerField(default=0)
@@ -86,10 +84,7 @@ class CachedResponse(models.Model):
 
     # Whom it may answer, and with which vectors it compares.
     deployment = models.ForeignKey(
-        Deployment,
-        on_delete=models.CASCADE,
-        related_name="cached_responses",
-        verbose_name=_("déploiement"),
+        Deployment, on_delete=models.CASCADE, related_name="cached_responses", verbose_name=_("déploiement")
     )
     audience = models.CharField(_("public"), max_length=200, editable=False)
     language = models.CharField(_("langue"), max_length=10, blank=True, default="")
@@ -97,12 +92,8 @@ class CachedResponse(models.Model):
     recipe_key = models.CharField(max_length=16, editable=False)
 
     # Whether it may answer.
-    status = models.CharField(
-        _("état"), max_length=20, choices=EntryStatus.choices, default=EntryStatus.VALID
-    )
-    status_reason = models.CharField(
-        _("raison"), max_length=20, choices=StatusReason.choices, blank=True, default=""
-    )
+    status = models.CharField(_("état"), max_length=20, choices=EntryStatus.choices, default=EntryStatus.VALID)
+    status_reason = models.CharField(_("raison"), max_length=20, choices=StatusReason.choices, blank=True, default="")
     status_note = models.TextField(_("note"), blank=True, default="", max_length=2_000)
     #: When a person last vouched for it; empty where the answer is only learned. The newest human word wins.
     validated_at = models.DateTimeField(_("validée le"), null=True, blank=True, editable=False)
@@ -140,20 +131,14 @@ class CachedResponse(models.Model):
         verbose_name_plural = _("mémoire")
         ordering: ClassVar = ["-created_at", "-id"]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["deployment", "audience", "key_hash"], name="response_once_per_scope"
-            )
+            models.UniqueConstraint(fields=["deployment", "audience", "key_hash"], name="response_once_per_scope")
         ]
         indexes: ClassVar = [
             models.Index(fields=["key_hash"], name="idx_responses_key_hash"),
             models.Index(fields=["created_at"], name="idx_responses_created_at"),
             models.Index(fields=["deployment", "version"], name="idx_responses_version"),
             models.Index(fields=["deployment", "confirmed_at"], name="idx_responses_confirmed_at"),
-            models.Index(
-                fields=["created_at"],
-                condition=Q(status="to_review"),
-                name="idx_responses_to_review",
-            ),
+            models.Index(fields=["created_at"], condition=Q(status="to_review"), name="idx_responses_to_review"),
         ]
 
     def __str__(self) -> str:
@@ -168,9 +153,7 @@ class ResponseChunk(models.Model):
     """
 
     response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="chunks")
-    chunk = models.ForeignKey(
-        Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
-    )
+    chunk = models.ForeignKey(Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     with_units = models.BooleanField(default=False)
     fingerprint = models.CharField(max_length=32)
 
@@ -179,9 +162,7 @@ class ResponseChunk(models.Model):
         verbose_name = _("passage d’une réponse en mémoire")
         verbose_name_plural = _("passages des réponses en mémoire")
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["response", "chunk", "with_units"], name="response_chunk_once"
-            )
+            models.UniqueConstraint(fields=["response", "chunk", "with_units"], name="response_chunk_once")
         ]
 
     def __str__(self) -> str:
@@ -195,18 +176,14 @@ class ResponseAnswer(models.Model):
     """
 
     response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="answers")
-    learned = models.ForeignKey(
-        "LearnedResponse", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
-    )
+    learned = models.ForeignKey("LearnedResponse", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     fingerprint = models.CharField(max_length=32)
 
     class Meta:
         db_table = "responses_answers"
         verbose_name = _("réponse validée d’une réponse en mémoire")
         verbose_name_plural = _("réponses validées des réponses en mémoire")
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["response", "learned"], name="response_answer_once")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["response", "learned"], name="response_answer_once")]
 
     def __str__(self) -> str:
         return f"{self.response_id} · {self.learned_id}"
@@ -215,13 +192,11 @@ class ResponseAnswer(models.Model):
 class WrongPair(models.Model):
     """A question to which an entry was wrongly given; it never is again.
 
-    `answer_digest` is empty where the question is another than the entry's. Where it is the same, the answer itself
-    was wrong: the digest tells it from the answer that staff write in its place.
+    `answer_digest` is empty where the question is another than the entry's. Where it is the same, the answer itself was
+    wrong: the digest tells it from the answer that staff write in its place.
     """
 
-    response = models.ForeignKey(
-        CachedResponse, on_delete=models.CASCADE, related_name="wrong_pairs"
-    )
+    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="wrong_pairs")
     question_hash = models.CharField(max_length=64, editable=False)
     answer_digest = models.CharField(max_length=32, blank=True, default="", editable=False)
     question = models.TextField(_("question"))
@@ -234,9 +209,7 @@ class WrongPair(models.Model):
         verbose_name = _("réponse signalée")
         verbose_name_plural = _("réponses signalées")
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["response", "question_hash", "answer_digest"], name="wrong_pair_once"
-            )
+            models.UniqueConstraint(fields=["response", "question_hash", "answer_digest"], name="wrong_pair_once")
         ]
 
     def __str__(self) -> str:
@@ -260,9 +233,7 @@ class AnswerDoubt(models.Model):
         db_table = "responses_doubts"
         verbose_name = _("doute d’un visiteur")
         verbose_name_plural = _("doutes des visiteurs")
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["response", "visitor"], name="doubt_once_per_visitor")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["response", "visitor"], name="doubt_once_per_visitor")]
 
     def __str__(self) -> str:
         return self.question[:80]
@@ -311,9 +282,7 @@ def standing_condition(prefix: str = "") -> Q:
     today = timezone.localdate()
     undated, ahead = Q(**{f"{prefix}review_date": None}), Q(**{f"{prefix}review_date__gte": today})
     valid = Q(**{f"{prefix}status": LearnedStatus.VALID})
-    in_review = Q(
-        **{f"{prefix}status": LearnedStatus.TO_REVIEW, f"{prefix}is_given_in_review": True}
-    )
+    in_review = Q(**{f"{prefix}status": LearnedStatus.TO_REVIEW, f"{prefix}is_given_in_review": True})
     return (valid | in_review) & (undated | ahead)
 
 
@@ -350,8 +319,7 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
         """Rows whose points have not followed them and whose next try has come."""
         return self.filter(
             Q(next_attempt_at=None) | Q(next_attempt_at__lte=timezone.now()),
-            Q(index_state__in=[IndexState.PENDING, IndexState.FAILED])
-            | Q(settled_revision__lt=F("revision")),
+            Q(index_state__in=[IndexState.PENDING, IndexState.FAILED]) | Q(settled_revision__lt=F("revision")),
         )
 
 
@@ -361,21 +329,14 @@ class LearnedResponse(models.Model):
     agent = models.ForeignKey(
         Agent, on_delete=models.CASCADE, related_name="learned_responses", verbose_name=_("agent")
     )
-    kind = models.CharField(
-        _("nature"), max_length=20, choices=LearnedKind.choices, default=LearnedKind.FAQ
-    )
+    kind = models.CharField(_("nature"), max_length=20, choices=LearnedKind.choices, default=LearnedKind.FAQ)
     question = models.CharField(_("question"), max_length=1_000)
     #: The question without case and closing punctuation: finds the row again at an import.
     question_key = models.CharField(max_length=1_000, editable=False)
     point_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     answer = models.TextField(_("réponse"), blank=True)
     category = models.CharField(_("catégorie"), max_length=200, blank=True, default="FAQ")
-    status = models.CharField(
-        _("validité"),
-        max_length=20,
-        choices=LearnedStatus.choices,
-        default=LearnedStatus.VALID,
-    )
+    status = models.CharField(_("validité"), max_length=20, choices=LearnedStatus.choices, default=LearnedStatus.VALID)
     status_reason = models.CharField(_("raison"), max_length=500, blank=True, default="")
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -393,9 +354,7 @@ class LearnedResponse(models.Model):
     )
     #: The message that was validated, by the identifier of its turn; no foreign key points upwards.
     source_message = models.UUIDField(null=True, blank=True, editable=False)
-    index_state = models.CharField(
-        _("index"), max_length=20, choices=IndexState.choices, default=IndexState.PENDING
-    )
+    index_state = models.CharField(_("index"), max_length=20, choices=IndexState.choices, default=IndexState.PENDING)
     index_error = models.TextField(_("dernière erreur d’indexation"), blank=True, default="")
     attempts = models.PositiveIntegerField(_("essais"), default=0)
     next_attempt_at = models.DateTimeField(_("prochain essai"), null=True, blank=True)
@@ -445,18 +404,12 @@ class LearnedResponse(models.Model):
             models.Index(fields=["index_state", "next_attempt_at"]),
             models.Index(fields=["status", "review_date"]),
             models.Index(
-                fields=["agent"],
-                condition=Q(settled_revision__lt=F("revision")),
-                name="idx_answers_unsettled",
+                fields=["agent"], condition=Q(settled_revision__lt=F("revision")), name="idx_answers_unsettled"
             ),
             models.Index(
-                fields=["agent"],
-                condition=Q(loops_revision__lt=F("settled_revision")),
-                name="idx_answers_open_loops",
+                fields=["agent"], condition=Q(loops_revision__lt=F("settled_revision")), name="idx_answers_open_loops"
             ),
-            models.Index(
-                fields=["updated_at"], condition=Q(status="to_review"), name="idx_answers_to_review"
-            ),
+            models.Index(fields=["updated_at"], condition=Q(status="to_review"), name="idx_answers_to_review"),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(
@@ -486,10 +439,7 @@ class Phrasing(models.Model):
     """Another way to ask a learned response's question. It owns its point for as long as it exists."""
 
     response = models.ForeignKey(
-        LearnedResponse,
-        on_delete=models.CASCADE,
-        related_name="phrasings",
-        verbose_name=_("réponse validée"),
+        LearnedResponse, on_delete=models.CASCADE, related_name="phrasings", verbose_name=_("réponse validée")
     )
     text = models.CharField(_("formulation"), max_length=1_000)
     point_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -510,9 +460,7 @@ class AnswerChunk(models.Model):
     """A passage that a validated answer was made from, as it was then (the shape of `ResponseChunk`)."""
 
     response = models.ForeignKey(LearnedResponse, on_delete=models.CASCADE, related_name="chunks")
-    chunk = models.ForeignKey(
-        Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
-    )
+    chunk = models.ForeignKey(Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     with_units = models.BooleanField(default=False)
     fingerprint = models.CharField(max_length=32)
 
@@ -520,9 +468,7 @@ class AnswerChunk(models.Model):
         verbose_name = _("passage d’une réponse validée")
         verbose_name_plural = _("passages des réponses validées")
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["response", "chunk", "with_units"], name="answer_chunk_once"
-            )
+            models.UniqueConstraint(fields=["response", "chunk", "with_units"], name="answer_chunk_once")
         ]
 
     def __str__(self) -> str:
@@ -593,18 +539,14 @@ class ImportPreview(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
-    uploaded_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+"
-    )
+    uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     uploaded_at = models.DateTimeField(default=timezone.now, db_index=True)
     #: The `ImportPlan`, as compressed JSON.
     plan = models.BinaryField()
     #: Lines of the file that were chosen so far.
     chosen = models.JSONField(default=list)
 
-    state = models.CharField(
-        max_length=20, choices=ImportState.choices, default=ImportState.PLANNED
-    )
+    state = models.CharField(max_length=20, choices=ImportState.choices, default=ImportState.PLANNED)
     #: Rows to write, and those that are behind: written or refused. A batch of rows and this number are one transaction.
     total = models.PositiveIntegerField(default=0)
     done = models.PositiveIntegerField(default=0)
@@ -649,13 +591,9 @@ class GroupStatus(models.TextChoices):
 class QuestionGroup(models.Model):
     """Unanswered questions that mean the same; named after its first question, whose vector the others are compared to."""
 
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="question_groups", verbose_name=_("agent")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="question_groups", verbose_name=_("agent"))
     question = models.CharField(_("question"), max_length=500)
-    status = models.CharField(
-        _("état"), max_length=20, choices=GroupStatus.choices, default=GroupStatus.OPEN
-    )
+    status = models.CharField(_("état"), max_length=20, choices=GroupStatus.choices, default=GroupStatus.OPEN)
     response = models.ForeignKey(
         LearnedResponse,
         null=True,
@@ -687,10 +625,7 @@ class UnansweredQuestion(models.Model):
     """
 
     agent = models.ForeignKey(
-        Agent,
-        on_delete=models.CASCADE,
-        related_name="unanswered_questions",
-        verbose_name=_("agent"),
+        Agent, on_delete=models.CASCADE, related_name="unanswered_questions", verbose_name=_("agent")
     )
     group = models.ForeignKey(
         QuestionGroup,
@@ -722,10 +657,7 @@ class UnansweredQuestion(models.Model):
         verbose_name = _("question sans réponse")
         verbose_name_plural = _("questions sans réponse")
         ordering: ClassVar = ["-asked_at"]
-        indexes: ClassVar = [
-            models.Index(fields=["agent", "asked_at"]),
-            models.Index(fields=["asked_at"]),
-        ]
+        indexes: ClassVar = [models.Index(fields=["agent", "asked_at"]), models.Index(fields=["asked_at"])]
 
     def __str__(self) -> str:
         return self.question
@@ -745,15 +677,12 @@ class OptionChoice(models.Model):
     """That people who asked `question` chose `option` among close stored questions, and how often; not who did.
 
     A proposal: nothing is answered from it before staff accept it (`faqs.choices`). The answer is the one that was
-    given to the choice: of a validated answer (`response`), or of a passage of a document (`chunk`). Where that has gone, it
-    cannot be accepted until somebody chooses it again.
+    given to the choice: of a validated answer (`response`), or of a passage of a document (`chunk`). Where that has
+    gone, it cannot be accepted until somebody chooses it again.
     """
 
     deployment = models.ForeignKey(
-        Deployment,
-        on_delete=models.CASCADE,
-        related_name="option_choices",
-        verbose_name=_("déploiement"),
+        Deployment, on_delete=models.CASCADE, related_name="option_choices", verbose_name=_("déploiement")
     )
     question = models.CharField(_("question posée"), max_length=1_000)
     option = models.CharField(_("question choisie"), max_length=1_000)
@@ -781,9 +710,7 @@ class OptionChoice(models.Model):
     times_chosen = models.PositiveIntegerField(_("fois choisie"), default=0)
     last_chosen_at = models.DateTimeField(_("dernière fois"), default=timezone.now)
     last_turn = models.UUIDField(null=True, blank=True, editable=False)
-    status = models.CharField(
-        _("état"), max_length=20, choices=ChoiceStatus.choices, default=ChoiceStatus.OPEN
-    )
+    status = models.CharField(_("état"), max_length=20, choices=ChoiceStatus.choices, default=ChoiceStatus.OPEN)
     #: The validated answer that answers the question since.
     answered_by = models.ForeignKey(
         LearnedResponse,
@@ -800,9 +727,7 @@ class OptionChoice(models.Model):
         verbose_name_plural = _("choix entre questions proches")
         ordering: ClassVar = ["-times_chosen", "-last_chosen_at"]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["deployment", "question_hash", "option_hash"], name="choice_once"
-            )
+            models.UniqueConstraint(fields=["deployment", "question_hash", "option_hash"], name="choice_once")
         ]
         indexes: ClassVar = [models.Index(fields=["last_chosen_at"])]
 
@@ -820,9 +745,7 @@ class ChoiceClaim(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["deployment", "question_hash"], name="choice_claimed_once"
-            )
+            models.UniqueConstraint(fields=["deployment", "question_hash"], name="choice_claimed_once")
         ]
 
     def __str__(self) -> str:

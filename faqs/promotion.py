@@ -1,8 +1,9 @@
 """From the memory to the FAQ: an entry that staff vouch for becomes a validated answer of its agent.
 
 A validated answer is given by every deployment of the agent, to every audience, and no longer depends on passages: an
-entry that was taken out of service, grew too old or lost a passage is validated in the memory first. An answer that exists
-already is reported and never doubled, so an entry that cannot be compared is not promoted either. The entry stays.
+entry that was taken out of service, grew too old or lost a passage is validated in the memory first. An answer that
+exists already is reported and never doubled, so an entry that cannot be compared is not promoted either. The entry
+stays.
 """
 
 from dataclasses import dataclass
@@ -23,12 +24,7 @@ from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReas
 from faqs.recall import REFUSALS
 
 #: Why an entry may wait for staff without anything being wrong with it.
-_UNREAD = (
-    StatusReason.LEARNED,
-    StatusReason.UNSOURCED,
-    StatusReason.IN_CONTEXT,
-    StatusReason.IMPORTED,
-)
+_UNREAD = (StatusReason.LEARNED, StatusReason.UNSOURCED, StatusReason.IN_CONTEXT, StatusReason.IMPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +46,8 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
     if similar:
         return Promotion(similar=similar[0])
     if reason := _why_not(entry):
-        raise AnswerRejectedError(
-            _("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason}
-        )
-    response = LearnedResponse(
-        agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None
-    )
+        raise AnswerRejectedError(_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason})
+    response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
     passages = entry_passages(entry.pk)
     save_learned(response, passages=passages, how=WrittenHow.PROMOTED, by=owner, in_worker=False)
     # At once: the next entry may ask the same in other words, and is compared with what is indexed.

@@ -1,9 +1,10 @@
 """Answers that exist already: the memory guard, and validated answers among what a search found.
 
 In the memory a similarity alone lets nothing out. The entries at or above the threshold (inclusive) are taken best
-first, the most recent of equals before the others, those that agree by a synonym alone last; each must agree by the second
-key, and is then claimed on its row: one conditional update that counts the use and holds only while the entry is the version that was compared and its
-passages are what they were. Refusals come back with their reasons. Synchronous, for the database bridge.
+first, the most recent of equals before the others, those that agree by a synonym alone last; each must agree by the
+second key, and is then claimed on its row: one conditional update that counts the use and holds only while the entry is
+the version that was compared and its passages are what they were. Refusals come back with their reasons. Synchronous,
+for the database bridge.
 
 Of a validated answer the row's text is served, never the store's (`faqs.answers.standing`).
 """
@@ -39,12 +40,7 @@ from faqs.memory.keys import normalised_question as normalised_question
 from faqs.memory.large import indexed_neighbours
 from faqs.memory.large import is_indexed as is_indexed
 from faqs.memory.origins import STALE, stale_entries
-from faqs.models import (
-    CachedResponse,
-    EntryStatus,
-    ResponseChunk,
-    StatusReason,
-)
+from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.decision import Decision, would_serve
 from faqs.second_key.disagreement import Disagreement, explain_differences
@@ -135,9 +131,7 @@ def scope_of(*, phase: str, project: str, deployment_slug: str) -> Scope | None:
     return None if scope == Scope(PHASE, deployment_slug) else scope
 
 
-def stored_refusal(
-    question: str, score: float, reason: str, disagreements: Sequence[Disagreement]
-) -> dict[str, Any]:
+def stored_refusal(question: str, score: float, reason: str, disagreements: Sequence[Disagreement]) -> dict[str, Any]:
     """A refusal for a trace: codes and the words that clash, so that each reader has it in their own language."""
     clashes = [[each.kind, each.stored, each.asked] for each in disagreements]
     return {"question": question, "score": round(score, 4), "reason": reason, "clashes": clashes}
@@ -206,24 +200,14 @@ def _terms(config: EffectiveConfig, model: str) -> Terms:
 
 
 def recall_cached(
-    mark: MemoryMark,
-    lookup: Lookup,
-    *,
-    vector: Vector,
-    recipe: Recipe,
-    indexed: Sequence[int] | None = None,
+    mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, indexed: Sequence[int] | None = None
 ) -> Recall:
     """The best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on.
 
     `indexed` is what `faqs.memory.large.indexed_neighbours` found, for a memory that is looked up in a collection.
     """
     nearest = nearest_entries(
-        mark,
-        vector,
-        recipe=recipe,
-        limit=settings.MEMORY_MAX_CANDIDATES,
-        least=lookup.threshold,
-        indexed=indexed,
+        mark, vector, recipe=recipe, limit=settings.MEMORY_MAX_CANDIDATES, least=lookup.threshold, indexed=indexed
     )
     if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days):
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
@@ -238,18 +222,14 @@ def recall_cached(
     return Recall(None, tuple(refused), nearest.found[0][1])
 
 
-def neighbours_of_large(
-    mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None
-) -> list[int] | None:
+def neighbours_of_large(mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None) -> list[int] | None:
     """The network half of a lookup in a memory that has a collection of its own; `None` for one in an array."""
     if not is_indexed(mark, recipe):
         return None
     return indexed_neighbours(mark, vector, recipe=recipe, least=least)
 
 
-def examine_memory(
-    mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, limit: int
-) -> list[Verdict]:
+def examine_memory(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, limit: int) -> list[Verdict]:
     """The nearest entries, above the threshold or not, each with what `recall_cached` would say of it.
 
     Asks the collection of a large memory itself, so it waits for the network: not for a turn.
@@ -424,9 +404,7 @@ def recall_learned(found: SearchResult, question: str) -> LearnedRecall:
         result=SearchResult(hits=hits),
         learned=len({hit.learned_id for hit in hits if hit.is_faq}),
         # Small talk has nothing to compare but its words: the same words are the second key.
-        courtesy=next(
-            (hit for hit in found.hits if hit.is_courtesy and _bare(hit.question) == asked), None
-        ),
+        courtesy=next((hit for hit in found.hits if hit.is_courtesy and _bare(hit.question) == asked), None),
     )
 
 

@@ -1,8 +1,9 @@
 """Answers that wait for a person to read them, of the memory and of the FAQ, as one list: the longest waiting first.
 
-Two kinds: those that time has overtaken (a passage changed, their review date passed), and the others (learned, imported,
-drafted, reported). What a standing answer replaced waits for nobody: to validate it would put it back in the place of the newer
-one. Drafts of unanswered questions wait with their groups. Pages are merged of the first rows of each table, so that a list is bounded whatever is in them.
+Two kinds: those that time has overtaken (a passage changed, their review date passed), and the others (learned,
+imported, drafted, reported). What a standing answer replaced waits for nobody: to validate it would put it back in the
+place of the newer one. Drafts of unanswered questions wait with their groups. Pages are merged of the first rows of
+each table, so that a list is bounded whatever is in them.
 """
 
 import re
@@ -52,9 +53,7 @@ def entries_to_review(*, stale: bool | None = None) -> QuerySet[CachedResponse]:
 
 def answers_to_review(*, stale: bool | None = None) -> QuerySet[LearnedResponse]:
     """Validated answers and drafts; `stale` as for the entries."""
-    newer_entry = CachedResponse.objects.filter(
-        pk=OuterRef("superseded_by_entry"), status=EntryStatus.VALID
-    )
+    newer_entry = CachedResponse.objects.filter(pk=OuterRef("superseded_by_entry"), status=EntryStatus.VALID)
     group = QuestionGroup.objects.filter(response=OuterRef("pk"), status=GroupStatus.DRAFTED)
     waiting: QuerySet[LearnedResponse] = LearnedResponse.objects.filter(
         ~_newer_answer(),
@@ -105,9 +104,7 @@ def page_to_review(
     end = page * size
     found: list[ToReview] = []
     if "memory" in tables:
-        entries = (
-            among(entries_to_review(stale=stale)).defer("embedding").select_related("deployment")
-        )
+        entries = among(entries_to_review(stale=stale)).defer("embedding").select_related("deployment")
         found += [
             ToReview(row, row.created_at, row.status_note or row.get_status_reason_display())
             for row in entries.order_by("created_at", "pk")[: end + 1]
@@ -115,8 +112,7 @@ def page_to_review(
     if "faq" in tables:
         answers = among(answers_to_review(stale=stale)).select_related("agent")
         found += [
-            ToReview(row, row.updated_at, row.status_reason)
-            for row in answers.order_by("updated_at", "pk")[: end + 1]
+            ToReview(row, row.updated_at, row.status_reason) for row in answers.order_by("updated_at", "pk")[: end + 1]
         ]
     found.sort(key=lambda each: (each.since, each.key))
     return found[end - size : end], len(found) > end
@@ -130,13 +126,7 @@ class Decided:
     left: int
 
 
-def decide(
-    keys: Collection[str],
-    *,
-    is_valid: bool,
-    by: AbstractBaseUser | None,
-    among: Narrowing = _all,
-) -> Decided:
+def decide(keys: Collection[str], *, is_valid: bool, by: AbstractBaseUser | None, among: Narrowing = _all) -> Decided:
     """Validate the answers of these keys, or take them out of service. Raises the errors of the embedder and the store."""
     entry_ids, answer_ids = _ids(keys, "memory"), _ids(keys, "faq")
     entries = among(entries_to_review()).filter(pk__in=entry_ids)

@@ -1,7 +1,7 @@
 """What follows changes that call no verb of ours: deletions by cascade, passages that change or go.
 
-Vectors of what was deleted are cleaned up by a worker; nothing of it is served meanwhile, as every hit is confirmed against its
-row. Answers whose passages changed go to *to review*, once a transaction, after its commit.
+Vectors of what was deleted are cleaned up by a worker; nothing of it is served meanwhile, as every hit is confirmed
+against its row. Answers whose passages changed go to *to review*, once a transaction, after its commit.
 """
 
 from functools import partial
@@ -42,11 +42,7 @@ class _ChangedChunks:
         hooks = connection.run_on_commit
         last = hooks[-1] if hooks else None
         # Joined only within the same savepoint: a hook goes with the savepoint that it was registered in.
-        if (
-            last is not None
-            and isinstance(last[1], cls)
-            and last[0] == set(connection.savepoint_ids)
-        ):
+        if last is not None and isinstance(last[1], cls) and last[0] == set(connection.savepoint_ids):
             last[1].chunk_ids.add(chunk_id)
             return
         hook = cls()

@@ -1,7 +1,8 @@
 """First questions to ask of a desk: those that staff wrote, else some that its own content answers.
 
-A question is offered only where it stands with its answer, in a standing validated answer or in a document that is searched; where
-a desk has none, the titles and headings of its documents are asked about. Those in the reader's language come first, and alone where there are any.
+A question is offered only where it stands with its answer, in a standing validated answer or in a document that is
+searched; where a desk has none, the titles and headings of its documents are asked about. Those in the reader's
+language come first, and alone where there are any.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -67,9 +68,7 @@ def _asked_in(documents: Collection[int]) -> Iterator[str]:
 
 def _about(documents: Collection[int]) -> Iterator[str]:
     """The title of each document, unless it is the name of its file, then their headings."""
-    rows = _first_passages(documents).values_list(
-        "document__title", "document__name", "parent_context"
-    )
+    rows = _first_passages(documents).values_list("document__title", "document__name", "parent_context")
     subjects = [title for title, name, _path in rows if title not in name.replace("_", " ")]
     subjects += [path.split(" > ")[-1] for _title, _name, path in rows]
     for subject in (each.strip(" .:") for each in dict.fromkeys(subjects)):

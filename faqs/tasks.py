@@ -23,19 +23,13 @@ def sync_learned(keys: list[int]) -> None:
     indexing.compare_with_index(Agent.objects.filter(learned_responses__in=keys).distinct())
 
 
-@shared_task(
-    soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS
-)
+@shared_task(soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
 def run_import(preview_id: str) -> None:
     applying.run_import(uuid.UUID(preview_id))
 
 
 @shared_task(
-    soft_time_limit=60,
-    time_limit=90,
-    autoretry_for=(VectorStoreUnavailableError,),
-    retry_backoff=True,
-    max_retries=8,
+    soft_time_limit=60, time_limit=90, autoretry_for=(VectorStoreUnavailableError,), retry_backoff=True, max_retries=8
 )
 def remove_learned_points(agent_slug: str, ids: list[str]) -> None:
     indexing.remove_learned_points(agent_slug=agent_slug, ids=ids)

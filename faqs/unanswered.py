@@ -29,14 +29,7 @@ from faqs.answers.texts import one_line, other_phrasings
 from faqs.answers.writing import draft_faq, set_status
 from faqs.memory.keys import recipe_key
 from faqs.memory.origins import Origin, keep_passages, origins_of
-from faqs.models import (
-    GroupStatus,
-    LearnedResponse,
-    LearnedStatus,
-    QuestionGroup,
-    UnansweredQuestion,
-    UnansweredReason,
-)
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
@@ -71,9 +64,7 @@ class Unanswered:
 # --- Keeping ---------------------------------------------------------------------------------------------------------
 
 
-def unanswered_reason(
-    found: SearchResult, thresholds: Thresholds, config: EffectiveConfig
-) -> UnansweredReason | None:
+def unanswered_reason(found: SearchResult, thresholds: Thresholds, config: EffectiveConfig) -> UnansweredReason | None:
     """Why a question that no stored answer met counts as unanswered, or `None` when its passages are near enough."""
     if found.is_out_of_domain(thresholds):
         return UnansweredReason.REFUSED
@@ -83,9 +74,7 @@ def unanswered_reason(
     return None
 
 
-def _low_score(
-    found: SearchResult, thresholds: Thresholds, config: EffectiveConfig
-) -> float | None:
+def _low_score(found: SearchResult, thresholds: Thresholds, config: EffectiveConfig) -> float | None:
     if config.unanswered_threshold is not None:
         return config.unanswered_threshold
     guard = thresholds.guard_rail_for(found.hits[0])
@@ -99,9 +88,7 @@ def is_kept(turn_ids: Collection[uuid.UUID]) -> bool:
     return UnansweredQuestion.objects.filter(source_turn__in=turn_ids).exists()
 
 
-def keep_unanswered(
-    unanswered: Unanswered, *, turn_id: uuid.UUID, earlier: Collection[uuid.UUID] = ()
-) -> None:
+def keep_unanswered(unanswered: Unanswered, *, turn_id: uuid.UUID, earlier: Collection[uuid.UUID] = ()) -> None:
     """Store a question; the same turn again changes nothing, nor does one that repeats an `earlier` turn kept."""
     if earlier and is_kept(earlier):
         return
@@ -204,9 +191,7 @@ def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion], leas
                 reopened.add(row.group.pk)
         else:
             leaders[len(groups)] = vector
-            row.group = QuestionGroup(
-                agent_id=agent_id, question=row.question, recipe=recipe, vector=row.vector
-            )
+            row.group = QuestionGroup(agent_id=agent_id, question=row.question, recipe=recipe, vector=row.vector)
             groups.append(row.group)
             begun.append(row.group)
     QuestionGroup.objects.bulk_create(begun)
@@ -251,9 +236,7 @@ def _vector(data: bytes | memoryview) -> Vectors:
 # --- Answering -------------------------------------------------------------------------------------------------------
 
 
-def draft_from_group(
-    group: QuestionGroup, *, owner: AbstractBaseUser | None = None
-) -> LearnedResponse:
+def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = None) -> LearnedResponse:
     """A draft of a validated answer for a group, made once; the nearest passage is its first text."""
     if group.response is not None:
         return group.response

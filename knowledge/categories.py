@@ -1,8 +1,8 @@
 """Category detection: what a question is about, from the passages that search found for it.
 
-The passages vote, each by its rank, and the winner must have enough of the votes and enough more than the next. Detection informs
-(the trace); staff may have search favour what it finds, or keep nothing else (`with_category` in `knowledge.search`), which
-`benchmarks/retrieval` measures.
+The passages vote, each by its rank, and the winner must have enough of the votes and enough more than the next.
+Detection informs (the trace); staff may have search favour what it finds, or keep nothing else (`with_category` in
+`knowledge.search`), which `benchmarks/retrieval` measures.
 """
 
 from collections import defaultdict
@@ -32,10 +32,7 @@ class DetectedCategory:
 
 
 def detect_category(
-    passages: Sequence[Passage],
-    *,
-    least_share: float = LEAST_SHARE,
-    least_margin: float = LEAST_MARGIN,
+    passages: Sequence[Passage], *, least_share: float = LEAST_SHARE, least_margin: float = LEAST_MARGIN
 ) -> DetectedCategory | None:
     """The category of `passages` (one a chunk, best first), or None when they do not agree. Limits are inclusive."""
     votes: defaultdict[str, float] = defaultdict(float)

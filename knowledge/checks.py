@@ -13,17 +13,13 @@ from knowledge.vectors.base import vector_store
 
 
 @register()
-def check_backends(
-    app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any
-) -> list[CheckMessage]:
+def check_backends(app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any) -> list[CheckMessage]:
     return [*embedder().check(), *vector_store().check()]
 
 
 @register(Tags.database)
 def check_document_storage(
-    app_configs: Sequence[AppConfig] | None = None,
-    databases: Sequence[str] | None = None,
-    **_kwargs: Any,
+    app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> list[CheckMessage]:
     """A warning, since it stops nothing but indexing here; looked for where the database may be asked (`check --database default`)."""
     problem = storage_problem() if databases else None
@@ -31,9 +27,7 @@ def check_document_storage(
 
 
 @register()
-def check_job_limits(
-    app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any
-) -> list[CheckMessage]:
+def check_job_limits(app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any) -> list[CheckMessage]:
     """A heartbeat must fit into its lease, a soft limit below its hard one, a paid call below both."""
     ordered = (
         ("JOB_HEARTBEAT_SECONDS", "JOB_LEASE_SECONDS"),

@@ -36,10 +36,7 @@ class CitedPages:
     @property
     def opens_on(self) -> int:
         """The first page with a fair share of it: a footnote of the page before may belong to it."""
-        marked = {
-            page: sum(width * height for _x, _y, width, height in boxes)
-            for page, boxes in self.boxes.items()
-        }
+        marked = {page: sum(width * height for _x, _y, width, height in boxes) for page, boxes in self.boxes.items()}
         fair = min(_FAIR_SHARE * sum(marked.values()), max(marked.values()))
         return next(page for page in self.boxes if marked[page] >= fair)
 
@@ -85,10 +82,7 @@ def cited_place(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPla
     chunk = served.filter(pk=chunk_id).select_related("document").first()
     if chunk is None:
         return None
-    near = served.filter(
-        document=chunk.document,
-        index__range=(chunk.index - _AROUND, chunk.index + _AROUND),
-    )
+    near = served.filter(document=chunk.document, index__range=(chunk.index - _AROUND, chunk.index + _AROUND))
     pieces = [(each.parent_context, each.content, each == chunk) for each in near.order_by("index")]
     return CitedPlace(chunk.document, pieces)
 

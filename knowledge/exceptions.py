@@ -30,9 +30,7 @@ class MachineTroubleError(KnowledgeError):
 
 class DiskFullError(MachineTroubleError):
     code = "disk_full"
-    default_message = _(
-        "Le disque est plein. Rien n’est perdu : faites de la place, le travail reprendra de lui-même."
-    )
+    default_message = _("Le disque est plein. Rien n’est perdu : faites de la place, le travail reprendra de lui-même.")
 
 
 class EmbeddingInputError(KnowledgeError):
@@ -60,9 +58,7 @@ class VectorStoreUnavailableError(KnowledgeError):
 
 class CollectionMissingError(KnowledgeError):
     code = "collection_missing"
-    default_message = _(
-        "Cet agent n’a pas encore d’index. Ajoutez des documents ou lancez rebuild_agent_index."
-    )
+    default_message = _("Cet agent n’a pas encore d’index. Ajoutez des documents ou lancez rebuild_agent_index.")
 
 
 class RebuildInProgressError(KnowledgeError):

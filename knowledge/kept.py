@@ -23,9 +23,7 @@ def unused_generations() -> list[CollectionInfo]:
     infos = vector_store().collections()
     # Asked after the list: a build that starts now uses a collection that is not in it.
     unfinished = IndexBuild.objects.filter(status__in=_IN_USE)
-    return superseded_generations(
-        infos, in_use=set(unfinished.values_list("generation", flat=True))
-    )
+    return superseded_generations(infos, in_use=set(unfinished.values_list("generation", flat=True)))
 
 
 def _finished_jobs() -> QuerySet[IndexBuild]:

@@ -1,7 +1,7 @@
 """Categories, documents, chunks, index builds, and the rows of the table vector store.
 
-The database is the truth: everything in a vector store can be rebuilt from here. A chunk keeps its identity, points and vectors
-as long as its text stays (`content_hash`). What staff change is kept beside what the document says (`source`).
+The database is the truth: everything in a vector store can be rebuilt from here. A chunk keeps its identity, points and
+vectors as long as its text stays (`content_hash`). What staff change is kept beside what the document says (`source`).
 """
 
 import uuid
@@ -66,13 +66,9 @@ class WebSource(models.Model):
     `due_at` is when; empty, never. A refresh is an `IndexBuild`, whose row is also the lock of its source.
     """
 
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="web_sources", verbose_name=_("agent")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="web_sources", verbose_name=_("agent"))
     url = models.CharField(_("adresse"), max_length=500)
-    kind = models.CharField(
-        _("nature"), max_length=20, choices=SourceKind.choices, default=SourceKind.PAGE
-    )
+    kind = models.CharField(_("nature"), max_length=20, choices=SourceKind.choices, default=SourceKind.PAGE)
     category = models.ForeignKey(
         Category, null=True, blank=True, on_delete=models.SET_NULL, verbose_name=_("catégorie")
     )
@@ -93,9 +89,7 @@ class WebSource(models.Model):
         verbose_name = _("adresse du web")
         verbose_name_plural = _("adresses du web")
         ordering: ClassVar = ["url"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["agent", "url"], name="web_source_once_per_agent")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["agent", "url"], name="web_source_once_per_agent")]
 
     def __str__(self) -> str:
         return self.url
@@ -106,41 +100,29 @@ class Document(models.Model):
     added, or the page's address.
     """
 
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="documents", verbose_name=_("agent")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="documents", verbose_name=_("agent"))
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(_("fichier"), max_length=500)
     title = models.CharField(_("titre"), max_length=500, blank=True, default="")
     category = models.ForeignKey(
         Category, null=True, blank=True, on_delete=models.SET_NULL, verbose_name=_("catégorie")
     )
-    source_type = models.CharField(
-        _("format"), max_length=20, choices=SourceType.choices, blank=True, default=""
-    )
+    source_type = models.CharField(_("format"), max_length=20, choices=SourceType.choices, blank=True, default="")
     #: A code (ISO 639), found when the file is read; empty where its text is too short to tell.
     language = models.CharField(_("langue"), max_length=8, blank=True, default="", editable=False)
     file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
-    #: Of a file that a command loaded: its folder as it was given, its size and time of change when it was read. A file that
-    #: changed while it was looked at has no time.
-    folder = models.CharField(
-        max_length=1_000, blank=True, default="", db_default="", editable=False
-    )
+    #: Of a file that a command loaded: its folder as it was given, its size and time of change when it was read. A file
+    #: that changed while it was looked at has no time.
+    folder = models.CharField(max_length=1_000, blank=True, default="", db_default="", editable=False)
     loaded_size = models.BigIntegerField(null=True, editable=False)
     loaded_mtime = models.BigIntegerField(null=True, editable=False)
-    status = models.CharField(
-        _("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING
-    )
+    status = models.CharField(_("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING)
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
     #: What its last reading left out or cut, a line each.
-    notices = models.TextField(
-        _("remarques de lecture"), blank=True, default="", db_default="", editable=False
-    )
+    notices = models.TextField(_("remarques de lecture"), blank=True, default="", db_default="", editable=False)
     enabled = models.BooleanField(
-        _("actif"),
-        default=True,
-        help_text=_("Les passages d’un document désactivé ne servent plus à répondre."),
+        _("actif"), default=True, help_text=_("Les passages d’un document désactivé ne servent plus à répondre.")
     )
     created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
     indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
@@ -153,14 +135,8 @@ class Document(models.Model):
         verbose_name = _("document")
         verbose_name_plural = _("documents")
         ordering: ClassVar = ["name"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["agent", "name"], name="document_once_per_agent")
-        ]
-        indexes: ClassVar = [
-            models.Index(
-                fields=["created_at"], condition=Q(status="failed"), name="failed_documents"
-            )
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["agent", "name"], name="document_once_per_agent")]
+        indexes: ClassVar = [models.Index(fields=["created_at"], condition=Q(status="failed"), name="failed_documents")]
 
     def __str__(self) -> str:
         return self.title or self.name
@@ -187,9 +163,7 @@ class StorageMark(models.Model):
 
     class Meta:
         default_permissions = ()
-        constraints: ClassVar = [
-            models.CheckConstraint(condition=Q(pk=1), name="storage_mark_one_row")
-        ]
+        constraints: ClassVar = [models.CheckConstraint(condition=Q(pk=1), name="storage_mark_one_row")]
 
     def __str__(self) -> str:
         return self.mark
@@ -226,15 +200,9 @@ class PageState(models.TextChoices):
 class WebPage(models.Model):
     """What is known of a document's page: whose it is, how it was last found, and its marks for a conditional GET."""
 
-    document = models.OneToOneField(
-        Document, on_delete=models.CASCADE, primary_key=True, related_name="page"
-    )
-    source = models.ForeignKey(
-        WebSource, null=True, on_delete=models.SET_NULL, related_name="pages"
-    )
-    state = models.CharField(
-        _("page"), max_length=20, choices=PageState.choices, default=PageState.WAITING
-    )
+    document = models.OneToOneField(Document, on_delete=models.CASCADE, primary_key=True, related_name="page")
+    source = models.ForeignKey(WebSource, null=True, on_delete=models.SET_NULL, related_name="pages")
+    state = models.CharField(_("page"), max_length=20, choices=PageState.choices, default=PageState.WAITING)
     error = models.TextField(blank=True, default="")
     etag = models.CharField(max_length=200, blank=True, default="")
     last_modified = models.CharField(max_length=100, blank=True, default="")
@@ -274,9 +242,7 @@ class ChunkQuerySet(models.QuerySet["Chunk"]):
 class Chunk(models.Model):
     """A useful piece of a document, with its heading path and its knowledge units (`[{question, answer}]`)."""
 
-    document = models.ForeignKey(
-        Document, on_delete=models.CASCADE, related_name="chunks", verbose_name=_("document")
-    )
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="chunks", verbose_name=_("document"))
     index = models.PositiveIntegerField(_("rang"))
     parent_context = models.TextField(_("chemin de titres"), blank=True, default="")
     content = models.TextField(_("texte"))
@@ -290,9 +256,7 @@ class Chunk(models.Model):
         _("questions"), max_length=20, choices=UnitsOrigin.choices, default=UnitsOrigin.WAITING
     )
     enabled = models.BooleanField(
-        _("actif"),
-        default=True,
-        help_text=_("Un passage désactivé n’est ni indexé ni utilisé pour répondre."),
+        _("actif"), default=True, help_text=_("Un passage désactivé n’est ni indexé ni utilisé pour répondre.")
     )
     #: What the document says, as a hash of the draft that this chunk stands for.
     content_hash = models.CharField(max_length=64, editable=False)
@@ -301,9 +265,7 @@ class Chunk(models.Model):
     #: Where the document has changed in the same place: what it says now, with `kind` (changed, removed).
     conflict = models.JSONField(null=True, blank=True, editable=False)
     #: What the model wrote and was not kept: `[{question, reason}]`.
-    rejected_units = models.JSONField(
-        _("questions écartées"), default=list, blank=True, editable=False
-    )
+    rejected_units = models.JSONField(_("questions écartées"), default=list, blank=True, editable=False)
     #: The page that it begins on, from 1; null where that is not known, or its format has none.
     page = models.PositiveIntegerField(_("page"), null=True, blank=True, editable=False)
     #: Where it stands on its pages: `[page, left, top, right, bottom]`, boxes as shares of the page.
@@ -341,9 +303,7 @@ class OverlapKind(models.TextChoices):
 class QuestionOverlap(models.Model):
     """Two stored questions that ask the same; `key` names the pair with its answers, so that a decision holds for it."""
 
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="overlaps", verbose_name=_("agent")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="overlaps", verbose_name=_("agent"))
     key = models.CharField(max_length=64, editable=False)
     kind = models.CharField(_("constat"), max_length=20, choices=OverlapKind.choices)
     similarity = models.FloatField(_("similarité"))
@@ -351,23 +311,13 @@ class QuestionOverlap(models.Model):
     first_answer = models.TextField(_("réponse"))
     first_source = models.TextField(_("source"), blank=True, default="")
     first_chunk = models.ForeignKey(
-        Chunk,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="+",
-        verbose_name=_("passage"),
+        Chunk, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("passage")
     )
     second_question = models.TextField(_("autre question"))
     second_answer = models.TextField(_("autre réponse"))
     second_source = models.TextField(_("autre source"), blank=True, default="")
     second_chunk = models.ForeignKey(
-        Chunk,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="+",
-        verbose_name=_("autre passage"),
+        Chunk, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("autre passage")
     )
     dismissed = models.BooleanField(_("accepté tel quel"), default=False)
     found_at = models.DateTimeField(_("constaté le"), auto_now_add=True)
@@ -376,9 +326,7 @@ class QuestionOverlap(models.Model):
         verbose_name = _("questions proches")
         verbose_name_plural = _("questions proches")
         ordering: ClassVar = ["dismissed", "kind", "-similarity"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["agent", "key"], name="overlap_once_per_agent")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["agent", "key"], name="overlap_once_per_agent")]
 
     def __str__(self) -> str:
         return f"{self.first_question} / {self.second_question}"
@@ -393,20 +341,16 @@ class SynonymState(models.TextChoices):
 class Synonym(models.Model):
     """Two forms of one thing in an agent: an acronym that documents spell out, or a synonym of its staff.
 
-    What only documents taught goes with them; what staff decided stays. A refused pair is kept, so that no document teaches
-    it again. The keys are the forms folded (`knowledge.acronyms.stored`).
+    What only documents taught goes with them; what staff decided stays. A refused pair is kept, so that no document
+    teaches it again. The keys are the forms folded (`knowledge.acronyms.stored`).
     """
 
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="synonyms", verbose_name=_("agent")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="synonyms", verbose_name=_("agent"))
     short = models.CharField(_("forme courte"), max_length=60)
     long = models.CharField(_("forme longue"), max_length=300)
     short_key = models.CharField(max_length=60, editable=False)
     long_key = models.CharField(max_length=300, editable=False)
-    state = models.CharField(
-        _("état"), max_length=20, choices=SynonymState.choices, default=SynonymState.FOUND
-    )
+    state = models.CharField(_("état"), max_length=20, choices=SynonymState.choices, default=SynonymState.FOUND)
     documents: "models.ManyToManyField[Document, models.Model]" = models.ManyToManyField(
         Document, blank=True, related_name="synonyms", verbose_name=_("documents"), editable=False
     )
@@ -417,9 +361,7 @@ class Synonym(models.Model):
         verbose_name_plural = _("sigles et synonymes")
         ordering: ClassVar = ["short", "long"]
         constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["agent", "short_key", "long_key"], name="synonym_once_per_agent"
-            )
+            models.UniqueConstraint(fields=["agent", "short_key", "long_key"], name="synonym_once_per_agent")
         ]
 
     def __str__(self) -> str:
@@ -494,23 +436,15 @@ class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
     def renew(self, pk: int, owner: str) -> bool:
         """Extend the lease; `False` means that another worker has taken the build over."""
         expires = timezone.now() + timedelta(seconds=settings.JOB_LEASE_SECONDS)
-        return bool(
-            self.filter(pk=pk, lease_owner=owner, status=BuildStatus.RUNNING).update(
-                lease_expires_at=expires
-            )
-        )
+        return bool(self.filter(pk=pk, lease_owner=owner, status=BuildStatus.RUNNING).update(lease_expires_at=expires))
 
 
 class IndexBuild(models.Model):
     """A long job as a row: what to do, who holds its lease, how far it is, what came out."""
 
-    agent = models.ForeignKey(
-        Agent, on_delete=models.CASCADE, related_name="builds", verbose_name=_("agent")
-    )
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="builds", verbose_name=_("agent"))
     kind = models.CharField(_("travail"), max_length=20, choices=BuildKind.choices)
-    method = models.CharField(
-        _("méthode"), max_length=20, choices=IndexingMethod.choices, blank=True, default=""
-    )
+    method = models.CharField(_("méthode"), max_length=20, choices=IndexingMethod.choices, blank=True, default="")
     document_ids = models.JSONField(default=list, blank=True)
     source = models.ForeignKey(
         WebSource,
@@ -520,12 +454,8 @@ class IndexBuild(models.Model):
         related_name="builds",
         verbose_name=_("adresse du web"),
     )
-    status = models.CharField(
-        _("état"), max_length=20, choices=BuildStatus.choices, default=BuildStatus.QUEUED
-    )
-    phase = models.CharField(
-        _("étape"), max_length=20, choices=BuildPhase.choices, blank=True, default=""
-    )
+    status = models.CharField(_("état"), max_length=20, choices=BuildStatus.choices, default=BuildStatus.QUEUED)
+    phase = models.CharField(_("étape"), max_length=20, choices=BuildPhase.choices, blank=True, default="")
     phase_started_at = models.DateTimeField(null=True, blank=True, editable=False)
     done = models.PositiveIntegerField(_("fait"), default=0)
     total = models.PositiveIntegerField(_("à faire"), default=0)
@@ -559,9 +489,7 @@ class IndexBuild(models.Model):
             ),
             # Updates that nobody has begun are joined into one.
             models.UniqueConstraint(
-                fields=["agent"],
-                condition=Q(kind="sync", status="queued"),
-                name="one_waiting_update_per_agent",
+                fields=["agent"], condition=Q(kind="sync", status="queued"), name="one_waiting_update_per_agent"
             ),
             models.UniqueConstraint(
                 fields=["source"],
@@ -619,9 +547,7 @@ class VectorCollection(models.Model):
 
 class VectorAlias(models.Model):
     name = models.CharField(max_length=250, unique=True)
-    collection = models.ForeignKey(
-        VectorCollection, on_delete=models.CASCADE, related_name="aliases"
-    )
+    collection = models.ForeignKey(VectorCollection, on_delete=models.CASCADE, related_name="aliases")
 
     class Meta:
         verbose_name = _("alias de collection")
@@ -634,9 +560,7 @@ class VectorAlias(models.Model):
 class VectorPoint(models.Model):
     """A point of the table store; a deletion leaves a row with `deleted` set until every reader can have seen it."""
 
-    collection = models.ForeignKey(
-        VectorCollection, on_delete=models.CASCADE, related_name="points"
-    )
+    collection = models.ForeignKey(VectorCollection, on_delete=models.CASCADE, related_name="points")
     point_id = models.UUIDField()
     version = models.PositiveBigIntegerField()
     deleted = models.BooleanField(default=False)
@@ -649,9 +573,7 @@ class VectorPoint(models.Model):
     class Meta:
         verbose_name = _("point")
         verbose_name_plural = _("points")
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["collection", "point_id"], name="vector_point_once")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["collection", "point_id"], name="vector_point_once")]
         indexes: ClassVar = [models.Index(fields=["collection", "version"])]
 
     def __str__(self) -> str:
@@ -681,9 +603,7 @@ class ThresholdCalibration(models.Model):
         verbose_name = _("calibrage")
         verbose_name_plural = _("calibrages")
         ordering: ClassVar = ["model", "index"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["model", "index"], name="one_calibration_per_index")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["model", "index"], name="one_calibration_per_index")]
 
     def __str__(self) -> str:
         return f"{self.model} {self.index}".strip()

@@ -1,8 +1,8 @@
 """Stored questions that ask the same: duplicates, and above all those whose answers differ.
 
-Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the second key
-(registered by the app that owns it) agrees; without a measured profile, only when they are written alike. What staff accepted
-stays accepted as long as both answers stay as they are.
+Two questions of different chunks count as one when their vectors are as close as a direct answer asks for and the
+second key (registered by the app that owns it) agrees; without a measured profile, only when they are written alike.
+What staff accepted stays accepted as long as both answers stay as they are.
 """
 
 import hashlib
@@ -54,9 +54,7 @@ class Overlap:
         return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
 
-def find_overlaps(
-    agent: Agent, *, document_ids: Collection[int] | None = None, validated: bool = False
-) -> int:
+def find_overlaps(agent: Agent, *, document_ids: Collection[int] | None = None, validated: bool = False) -> int:
     """Look through the agent's stored questions and keep what overlaps.
 
     All of them against all; or those of some documents, and with `validated` those of validated answers, against all.
@@ -69,9 +67,7 @@ def find_overlaps(
     mine = [
         index
         for index, passage in enumerate(passages)
-        if document_ids is None
-        or passage.document_id in document_ids
-        or (validated and passage.is_faq)
+        if document_ids is None or passage.document_id in document_ids or (validated and passage.is_faq)
     ]
     if len(mine) * len(passages) > settings.OVERLAP_MAX_COMPARISONS:
         logger.info("%s: %d questions are too many to compare at once.", agent.slug, len(mine))
@@ -95,9 +91,7 @@ def _questions(alias: str) -> tuple[list[Passage], Vector]:
     return passages, rows
 
 
-def _overlaps(
-    passages: Sequence[Passage], rows: Vector, mine: Sequence[int], least: float
-) -> Iterator[Overlap]:
+def _overlaps(passages: Sequence[Passage], rows: Vector, mine: Sequence[int], least: float) -> Iterator[Overlap]:
     seen: set[tuple[int, int]] = set()
     for block in batches(mine, _ROWS_AT_ONCE):
         scores = rows[block] @ rows.T
@@ -135,21 +129,15 @@ def _kind(first: str, second: str) -> OverlapKind:
     return OverlapKind.CONTRADICTION
 
 
-def _keep(
-    agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] | None, validated: bool
-) -> None:
+def _keep(agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] | None, validated: bool) -> None:
     """Store what was found; a pair that no longer stands goes, within what was looked at."""
-    known = Chunk.objects.filter(
-        pk__in={p.chunk_id for each in found for p in (each.first, each.second) if p.chunk_id}
-    )
+    known = Chunk.objects.filter(pk__in={p.chunk_id for each in found for p in (each.first, each.second) if p.chunk_id})
     chunks = set(known.values_list("pk", flat=True))
     rows = [_row(agent, each, chunks) for each in found]
     keys = {row.key for row in rows}
     stored = agent.overlaps.all()
     if document_ids is not None:
-        looked_at = Q(first_chunk__document__in=document_ids) | Q(
-            second_chunk__document__in=document_ids
-        )
+        looked_at = Q(first_chunk__document__in=document_ids) | Q(second_chunk__document__in=document_ids)
         if validated:  # they have no chunk
             looked_at |= Q(first_chunk=None) | Q(second_chunk=None)
         stored = stored.filter(looked_at)

@@ -1,13 +1,14 @@
 """Search: a question's vector to the passages that may answer it.
 
-`search` is the network half (vector store only), `confirm_passages` the database half: it completes the legacy format and drops
-what no longer exists, so a deleted chunk stops answering at once. All comparisons are inclusive.
+`search` is the network half (vector store only), `confirm_passages` the database half: it completes the legacy format
+and drops what no longer exists, so a deleted chunk stops answering at once. All comparisons are inclusive.
 
-Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the *relevance* of
-a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus that weight times their
-best overlap with the question's words. Without a weight, or the question's text, the relevance is the cosine and ranks
-passages; else they are ranked by it and what is found beside them (`Passage.support`). They are held to the guard rail by it and the nearest question
-(`SearchResult.nearness`); a stored answer is let out by its cosine alone and the second key.
+Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
+*relevance* of a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus
+that weight times their best overlap with the question's words. Without a weight, or the question's text, the relevance
+is the cosine and ranks passages; else they are ranked by it and what is found beside them (`Passage.support`). They are
+held to the guard rail by it and the nearest question (`SearchResult.nearness`); a stored answer is let out by its
+cosine alone and the second key.
 """
 
 import math
@@ -35,8 +36,9 @@ from knowledge.vectors.payloads import PointType as PointType
 POINTS_PER_PASSAGE = 4
 #: How much the farther of a chunk's two kinds of points counts beside the nearer one.
 _FARTHER = 0.5
-#: What the best other hit of a passage's section adds to its place, of that hit's distance to the least relevant one: a page on which
-#: several passages are near the question comes before a page with one that is as near (`benchmarks/documents`, `benchmarks/retrieval`).
+#: What the best other hit of a passage's section adds to its place, of that hit's distance to the least relevant one: a
+#: page on which several passages are near the question comes before a page with one that is as near
+#: (`benchmarks/documents`, `benchmarks/retrieval`).
 _SUPPORT = 0.3
 #: And at most of so much distance: a small index has hits that are far from anything.
 _SUPPORT_REACH = 0.4
@@ -64,8 +66,8 @@ class Thresholds:
         return self.guard_rail_questions if passage.has_questions else self.guard_rail
 
 
-#: What a whole story finds counts less than what is asked in it: found first .530 → .540 of 200, in the first ten .835 → .855
-#: (`benchmarks/as_typed`; 0.95 and 0.9 gain half of it, 0.7 the same).
+#: What a whole story finds counts less than what is asked in it: found first .530 → .540 of 200, in the first ten .835
+#: → .855 (`benchmarks/as_typed`; 0.95 and 0.9 gain half of it, 0.7 the same).
 STORY_WEIGHT = 0.8
 
 
@@ -106,11 +108,7 @@ class SearchResult:
         """The `qa_pair` hits at or above the threshold, best first, validated answers before others; the second key decides among them."""
         if threshold is None:
             return []
-        found = [
-            hit
-            for hit in self.hits
-            if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content
-        ]
+        found = [hit for hit in self.hits if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content]
         return sorted(found, key=lambda hit: (-hit.score, not hit.is_faq))
 
     @cached_property
@@ -121,8 +119,8 @@ class SearchResult:
     def nearness(self, hit: Passage) -> float:
         """What is held to the guard rail: the relevance, for a chunk with questions in the middle with the nearest question.
 
-        Words and texts that have something in common with a question of another subject have so more often than the questions
-        of the index have (`benchmarks/thresholds`).
+        Words and texts that have something in common with a question of another subject have so more often than the
+        questions of the index have (`benchmarks/thresholds`).
         """
         nearest = self.nearest_question if hit.has_questions else None
         return hit.relevance if nearest is None else (hit.relevance + nearest) / 2
@@ -160,9 +158,7 @@ def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
     """The similarity from which a direct answer leaves, for work outside a turn; nothing when it is off."""
     site = RuntimeSettings.load()
     enabled = agent_setting(agent, "direct_answers") if agent else site.direct_answers
-    threshold = (
-        agent_setting(agent, "direct_answer_threshold") if agent else site.direct_answer_threshold
-    )
+    threshold = agent_setting(agent, "direct_answer_threshold") if agent else site.direct_answer_threshold
     if threshold is None:
         profile = threshold_profile(model, agent.slug if agent else "")
         threshold = None if profile is None else profile.direct_answer
@@ -170,17 +166,12 @@ def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
 
 
 def search(
-    collection: str,
-    query: Query,
-    *,
-    limit: int,
-    min_score: float | None = None,
-    categories: Sequence[str] = (),
+    collection: str, query: Query, *, limit: int, min_score: float | None = None, categories: Sequence[str] = ()
 ) -> SearchResult:
     """The best points of a collection for a question, in one query of the vector store.
 
-    The collection is an agent's index (`collection_alias`), or a generation that is not in service, to look at what
-    it would find. `min_score` is a cosine. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
+    The collection is an agent's index (`collection_alias`), or a generation that is not in service, to look at what it
+    would find. `min_score` is a cosine. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
     """
     profile = threshold_profile(query.recipe.model)
     weight = profile.lexical_weight if profile is not None and query.text else None
@@ -210,12 +201,7 @@ def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchRe
 
 
 def search_index(
-    config: EffectiveConfig,
-    query: Query,
-    *,
-    limit: int,
-    others: Sequence[Query] = (),
-    weight: float = 1.0,
+    config: EffectiveConfig, query: Query, *, limit: int, others: Sequence[Query] = (), weight: float = 1.0
 ) -> SearchResult:
     """The network half of a turn's search: its agent's index, and what staff want done with the category found there.
 
@@ -283,8 +269,7 @@ def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
         of_type[hit.type] = max(hit.score, of_type.get(hit.type, -1.0))
         overlap[hit.chunk_key] = max(hit.overlap, overlap.get(hit.chunk_key, 0.0))
     relevance = {
-        key: _taken_together(of_type.values()) + lexical_weight * overlap[key]
-        for key, of_type in nearest.items()
+        key: _taken_together(of_type.values()) + lexical_weight * overlap[key] for key, of_type in nearest.items()
     }
     known = [hit.with_values(lift=relevance[hit.chunk_key] - hit.score) for hit in hits]
     return _in_order(known, is_supported=True)
@@ -371,9 +356,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
         if hit.document_id is None:
             kept.append(hit)
         elif chunk_id in by_id:
-            kept.append(
-                hit.with_values(chunk_id=chunk_id, has_questions=by_id[chunk_id], **where[chunk_id])
-            )
+            kept.append(hit.with_values(chunk_id=chunk_id, has_questions=by_id[chunk_id], **where[chunk_id]))
     late = tuple(hit for answers in confirmed for hit in answers.late)
     return SearchResult(hits=tuple(kept), late=late)
 
@@ -390,8 +373,7 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
         return result
     vectors = embedder().embed([hit.question for hit in result.late], purpose=Purpose.QUERY)
     late = [
-        hit.with_values(score=float(vector @ query.vector))
-        for hit, vector in zip(result.late, vectors, strict=True)
+        hit.with_values(score=float(vector @ query.vector)) for hit, vector in zip(result.late, vectors, strict=True)
     ]
     known = {hit.point_id for hit in late}
     hits = [*late, *(hit for hit in result.hits if hit.point_id not in known)]
@@ -400,34 +382,21 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
 
 def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
     return chunks.order_by().values_list(
-        "pk",
-        "document_id",
-        "index",
-        "units_origin",
-        "document__name",
-        "anchor",
-        "page",
-        "document__indexed_at",
+        "pk", "document_id", "index", "units_origin", "document__name", "anchor", "page", "document__indexed_at"
     )
 
 
 _SERVED_CHUNKS = PreparedSelectIn(
     parameter(Chunk, "id"),
     lambda keys: _chunk_rows(
-        Chunk.objects.served().filter(
-            pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id")
-        )
+        Chunk.objects.served().filter(pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id"))
     ),
 )
 
 
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
-) -> tuple[
-    dict[int | None, bool],
-    dict[tuple[int | None, int | None], int],
-    dict[int | None, dict[str, Any]],
-]:
+) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, dict[str, Any]]]:
     """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand (`url`, `page`), read when (`read_at`)."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
@@ -440,12 +409,8 @@ def _existing_chunks(
                 document__agent_id=agent_id,
             )
         )
-    has_questions: dict[int | None, bool] = {
-        pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, *_ in rows
-    }
-    by_rank: dict[tuple[int | None, int | None], int] = {
-        (document, rank): pk for pk, document, rank, *_ in rows
-    }
+    has_questions: dict[int | None, bool] = {pk: origin != UnitsOrigin.WAITING for pk, _, _, origin, *_ in rows}
+    by_rank: dict[tuple[int | None, int | None], int] = {(document, rank): pk for pk, document, rank, *_ in rows}
     where: dict[int | None, dict[str, Any]] = {
         pk: {"url": page_address(name, anchor), "page": page, "read_at": read_at}
         for pk, *_, name, anchor, page, read_at in rows

@@ -1,7 +1,8 @@
 """What rows changed, told to the index: after edits and deletions, whoever made them and by which door.
 
-Each receiver only enqueues, after the commit, once a transaction. Changes that send no signal (bulk updates, scripts) are found by
-the reconciliation. Until the points have followed, nothing deleted is served: search confirms every hit in the database.
+Each receiver only enqueues, after the commit, once a transaction. Changes that send no signal (bulk updates, scripts)
+are found by the reconciliation. Until the points have followed, nothing deleted is served: search confirms every hit in
+the database.
 """
 
 import logging
@@ -19,15 +20,7 @@ from agents.models import Agent, Deployment, RuntimeSettings
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.jobs.queue import enqueue_sync
 from knowledge.indexing.sync import point_ids, release_indexes
-from knowledge.models import (
-    BuildKind,
-    BuildStatus,
-    Category,
-    Chunk,
-    Document,
-    DocumentStatus,
-    IndexBuild,
-)
+from knowledge.models import BuildKind, BuildStatus, Category, Chunk, Document, DocumentStatus, IndexBuild
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points
 
 logger = logging.getLogger(__name__)
@@ -79,9 +72,7 @@ def update_document_points(
 @receiver(post_save, sender=Category)
 @receiver(pre_delete, sender=Category)
 def update_category_points(instance: Category, **_kwargs: Any) -> None:
-    named = Document.objects.filter(category=instance) | Document.objects.filter(
-        chunks__category=instance
-    )
+    named = Document.objects.filter(category=instance) | Document.objects.filter(chunks__category=instance)
     _update(named.select_related("agent").distinct())
 
 
@@ -118,9 +109,7 @@ class _Gathered:
             _attempt(partial(self.send, agent, list(items)))
 
     @classmethod
-    def add(
-        cls, send: Callable[[Any, list[Any]], object], agent: Any, items: Iterable[Any]
-    ) -> None:
+    def add(cls, send: Callable[[Any, list[Any]], object], agent: Any, items: Iterable[Any]) -> None:
         connection = transaction.get_connection()
         savepoints = set(connection.savepoint_ids)
         hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
@@ -128,10 +117,7 @@ class _Gathered:
             (
                 hook[1]
                 for hook in hooks
-                if isinstance(hook[1], cls)
-                and hook[1].send == send
-                and hook[0] == savepoints
-                and not hook[1].sent
+                if isinstance(hook[1], cls) and hook[1].send == send and hook[0] == savepoints and not hook[1].sent
             ),
             None,
         )

@@ -1,7 +1,8 @@
 """Where the documents' files lie, and whether this machine sees what another stored there.
 
-Web processes store files, workers read them: on several machines both need the same storage (`DOCUMENT_STORAGE`). The first process
-of a site leaves a file with a mark in its storage and the mark in the database; every later one looks for it.
+Web processes store files, workers read them: on several machines both need the same storage (`DOCUMENT_STORAGE`). The
+first process of a site leaves a file with a mark in its storage and the mark in the database; every later one looks for
+it.
 """
 
 import uuid

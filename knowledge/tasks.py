@@ -27,9 +27,7 @@ _deletion_task = partial(
 )
 
 
-@shared_task(
-    soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS
-)
+@shared_task(soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
 def run_index_build(build_id: int) -> bool:
     """Whether there was anything to do: a message may come late, or twice."""
     try:

@@ -16,9 +16,7 @@ def make_staff(*permissions: str, **overrides: Any) -> User:
     user = make_user(is_staff=True, **overrides)
     for name in permissions:
         app, codename = name.split(".")
-        user.user_permissions.add(
-            Permission.objects.get(content_type__app_label=app, codename=codename)
-        )
+        user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
     return user
 
 
@@ -39,9 +37,7 @@ def queries_of(client: Client, address: str) -> int:
     return len(captured)
 
 
-def queries_with_one_and_ten_rows(
-    client: Client, address: str, make_row: Callable[[], Any]
-) -> tuple[int, int]:
+def queries_with_one_and_ten_rows(client: Client, address: str, make_row: Callable[[], Any]) -> tuple[int, int]:
     """How many queries a list takes with one row, and with ten."""
     make_row()
     client.get(address)  # content types and the like are cached by the first request

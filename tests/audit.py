@@ -2,9 +2,10 @@
 
     python -m tests.audit
 
-Licences are read from the metadata of what is installed and held against a list of those this project may ship with. Known
-vulnerabilities are asked of the OSV database (`AUDIT_URL` names another one that speaks the same). Ends with 1 where something is
-found, with 2 where the database did not answer, which is said: what was not asked is not known to be well.
+Licences are read from the metadata of what is installed and held against a list of those this project may ship with.
+Known vulnerabilities are asked of the OSV database (`AUDIT_URL` names another one that speaks the same). Ends with 1
+where something is found, with 2 where the database did not answer, which is said: what was not asked is not known to be
+well.
 """
 
 import json
@@ -46,9 +47,7 @@ def licence_of(package: Distribution) -> str:
     """What a package's metadata says of its licence; empty where it says nothing."""
     said = package.metadata
     classified = [
-        line.rpartition("::")[2].strip()
-        for line in said.get_all("Classifier") or ()
-        if line.startswith("License ::")
+        line.rpartition("::")[2].strip() for line in said.get_all("Classifier") or () if line.startswith("License ::")
     ]
     texts = [*(said.get_all("License-Expression") or ()), " and ".join(classified)]
     texts += said.get_all("License") or ()
@@ -84,14 +83,9 @@ def licence_problems(pinned: Sequence[Pin]) -> Iterator[str]:
 
 def vulnerabilities(pinned: Sequence[Pin], database: str) -> list[str]:
     """What the database knows of these versions. Raises `OSError` where it does not answer, `ValueError` where it answers nonsense."""
-    queries = [
-        {"package": {"ecosystem": "PyPI", "name": pin.name}, "version": pin.version}
-        for pin in pinned
-    ]
+    queries = [{"package": {"ecosystem": "PyPI", "name": pin.name}, "version": pin.version} for pin in pinned]
     request = Request(  # noqa: S310  # the address is a constant or the operator's
-        f"{database}/v1/querybatch",
-        json.dumps({"queries": queries}).encode(),
-        {"Content-Type": "application/json"},
+        f"{database}/v1/querybatch", json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}
     )
     with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
         results = json.load(answer)["results"]

@@ -23,10 +23,7 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 #: A deadline, or a limit on the time to invent a value, judges the machine: it fails where something else is running.
 #: The same examples each time, so that what a run says is about the change; `make fuzz` draws others.
 settings.register_profile(
-    "suite",
-    deadline=None,
-    derandomize="FUZZ_CASES" not in os.environ,
-    suppress_health_check=[HealthCheck.too_slow],
+    "suite", deadline=None, derandomize="FUZZ_CASES" not in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
 

@@ -2,10 +2,11 @@
 
     python -m tests.correction_lab [EVERY]
 
-Run as a process of its own, on a database of its own. A wrong answer stands in the memory of two deployments and, in other
-words, among the validated answers. Each experiment forks a process that corrects it as staff do and kills itself with
-SIGKILL before or after its n-th writing statement or commit; other processes then ask, retry as the worker does, and ask again. Prints
-one JSON object a line. Boundaries are counted, not listed: n grows (by EVERY, 1 by default) until a correction ends without reaching it.
+Run as a process of its own, on a database of its own. A wrong answer stands in the memory of two deployments and, in
+other words, among the validated answers. Each experiment forks a process that corrects it as staff do and kills itself
+with SIGKILL before or after its n-th writing statement or commit; other processes then ask, retry as the worker does,
+and ask again. Prints one JSON object a line. Boundaries are counted, not listed: n grows (by EVERY, 1 by default) until
+a correction ends without reaching it.
 """
 
 import asyncio
@@ -43,13 +44,7 @@ from faqs.answers.indexing import sync_learned  # noqa: E402
 from faqs.answers.writing import learn_from_message  # noqa: E402
 from faqs.models import LearnedResponse  # noqa: E402
 from knowledge.language.typed import vocabulary  # noqa: E402
-from tests.factories import (  # noqa: E402
-    add_document,
-    make_agent,
-    make_deployment,
-    make_entry,
-    make_learned,
-)
+from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned  # noqa: E402
 from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
 
 settings.DATABASE_THREAD_SENSITIVE = False
@@ -124,12 +119,7 @@ def boundaries(fatal: int) -> Iterator[None]:
 def correct(fatal: int) -> None:
     agent = Deployment.objects.get(slug="premier").agent
     with boundaries(fatal):
-        learn_from_message(
-            agent=agent,
-            message_uuid=uuid.uuid4(),
-            question=QUESTION,
-            answer=NEW,
-        )
+        learn_from_message(agent=agent, message_uuid=uuid.uuid4(), question=QUESTION, answer=NEW)
 
 
 def forked(work: Callable[[], None]) -> int:

@@ -4,9 +4,9 @@
 
 Run as a process of its own, on a database of its own. Each experiment forks a process that answers a question with so
 many parallel tools and, at the n-th boundary, kills itself with SIGKILL (or raises); a second process writes to the
-same conversation meanwhile. Then a third plays the turn again, a fourth asks the next question, and the thread is looked
-at. Prints one JSON object a line. Boundaries are counted, not listed: n grows (by EVERY, 1 by default) until a turn ends
-without reaching it.
+same conversation meanwhile. Then a third plays the turn again, a fourth asks the next question, and the thread is
+looked at. Prints one JSON object a line. Boundaries are counted, not listed: n grows (by EVERY, 1 by default) until a
+turn ends without reaching it.
 """
 
 import asyncio
@@ -37,14 +37,7 @@ import chat.thread.batches  # noqa: E402
 import chat.turn.path  # noqa: E402
 import chat.turn.tool_loop  # noqa: E402
 from agents.exceptions import LLMResponseError  # noqa: E402
-from agents.llm.base import (  # noqa: E402
-    GenerationOptions,
-    LanguageModel,
-    PromptMessage,
-    Reply,
-    RequestedCall,
-    StreamChunk,
-)
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk  # noqa: E402
 from agents.llm.openai import _wire_message  # noqa: E402
 from chat.exceptions import ThreadConflictError  # noqa: E402
 from chat.models import Conversation, Message, Role, Turn, TurnStatus  # noqa: E402
@@ -90,10 +83,7 @@ class StrictModel(LanguageModel):
         if "mark" in names:
             yield StreamChunk(final=Reply("Fin.", "strict"))
             return
-        calls = tuple(
-            RequestedCall(f"{uuid.uuid4().hex[:8]}-{number}", "mark", "{}")
-            for number in range(self.tools)
-        )
+        calls = tuple(RequestedCall(f"{uuid.uuid4().hex[:8]}-{number}", "mark", "{}") for number in range(self.tools))
         yield StreamChunk(final=Reply("", "strict", tool_calls=calls))
 
 
@@ -199,13 +189,7 @@ def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -
     _count_runs()
     boundaries = Boundaries(fatal, end)
     boundaries.watch(
-        chat.turn.tool_loop,
-        "plan_round",
-        "start_call",
-        "execute_calls",
-        "finish_call",
-        "apply_round",
-        "load_loop",
+        chat.turn.tool_loop, "plan_round", "start_call", "execute_calls", "finish_call", "apply_round", "load_loop"
     )
     boundaries.watch(chat.thread.batches, "_next_version", "_row", "_replay")
     boundaries.watch(chat.turn.path, "save_exchange")
@@ -240,9 +224,7 @@ def write_meanwhile(conversation: Conversation) -> None:
             raise AssertionError("a replay was applied")
 
 
-def _append(
-    conversation: Conversation, batch: list[ThreadMessage], operation: uuid.UUID, version: int
-) -> Any:
+def _append(conversation: Conversation, batch: list[ThreadMessage], operation: uuid.UUID, version: int) -> Any:
     return append_batch(
         Batch(conversation.pk, batch, operation_id=operation, round_index=0),
         expected_version=version,
@@ -253,17 +235,12 @@ def _append(
 def claimed(conversation: Conversation) -> Turn:
     interrupt_turns(stale_turns(conversation.pk))
     made = claim_turn(
-        conversation_id=conversation.pk,
-        client_message_id=str(uuid.uuid4()),
-        question=QUESTION,
-        lease_seconds=0.001,
+        conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=QUESTION, lease_seconds=0.001
     )
     return Turn.objects.select_related("conversation").get(pk=made.turn_id)
 
 
-def experiment(
-    deployment: Any, *, fatal: int, end: Callable[[], Any], plays_again: bool
-) -> dict[str, Any]:
+def experiment(deployment: Any, *, fatal: int, end: Callable[[], Any], plays_again: bool) -> dict[str, Any]:
     conversation = make_conversation(deployment)
     turn = claimed(conversation)
     _RAN.write_text("")

@@ -68,9 +68,7 @@ def make_agent(**overrides: Any) -> Agent:
 
 def make_deployment(agent: Agent | None = None, **overrides: Any) -> Deployment:
     agent = agent or make_agent()
-    return Deployment.objects.create(
-        **{"slug": agent.slug, "name": agent.name, "agent": agent, **overrides}
-    )
+    return Deployment.objects.create(**{"slug": agent.slug, "name": agent.name, "agent": agent, **overrides})
 
 
 def make_config(deployment: Deployment | None = None) -> EffectiveConfig:
@@ -86,11 +84,7 @@ def add_document(agent: Agent, *, name: str = "faq.md", text: str = FAQ_TEXT) ->
 
 
 def search_index(
-    agent: Agent,
-    question: str,
-    *,
-    method: IndexingMethod = IndexingMethod.QA_ATOMIC,
-    categories: Sequence[str] = (),
+    agent: Agent, question: str, *, method: IndexingMethod = IndexingMethod.QA_ATOMIC, categories: Sequence[str] = ()
 ) -> SearchResult:
     """What an agent's index finds by the question's vector, before the database confirms it."""
     model = embedder()
@@ -132,9 +126,7 @@ def make_exchange(conversation: Conversation, question: str, answer: str, **over
     Conversation.objects.filter(pk=conversation.pk, title="").update(title=question[:50])
     turn = make_turn(conversation, **overrides)
     Message.objects.create(conversation=conversation, turn=turn, role=Role.USER, content=question)
-    Message.objects.create(
-        conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer
-    )
+    Message.objects.create(conversation=conversation, turn=turn, role=Role.ASSISTANT, content=answer)
     return turn
 
 
@@ -230,18 +222,11 @@ def make_synonym(agent: Agent, short: str, long: str) -> Synonym:
     """A pair that staff confirmed."""
     short_key, long_key = keys_of(short, long)
     return Synonym.objects.create(
-        agent=agent,
-        short=short,
-        long=long,
-        short_key=short_key,
-        long_key=long_key,
-        state=SynonymState.CONFIRMED,
+        agent=agent, short=short, long=long, short_key=short_key, long_key=long_key, state=SynonymState.CONFIRMED
     )
 
 
-def make_learned(
-    agent: Agent | None = None, *, phrasings: Sequence[str] = (), **overrides: Any
-) -> LearnedResponse:
+def make_learned(agent: Agent | None = None, *, phrasings: Sequence[str] = (), **overrides: Any) -> LearnedResponse:
     """A validated answer whose points are written."""
     defaults: dict[str, Any] = {
         "question": f"Où se trouve la salle {uuid.uuid4().hex[:8]} ?",

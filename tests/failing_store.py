@@ -43,9 +43,7 @@ class FailingVectorStore(TableVectorStore):
 
 
 @contextmanager
-def failing_store(
-    *down: str, after: int = 0, on_upsert: Any = None
-) -> Iterator[type[FailingVectorStore]]:
+def failing_store(*down: str, after: int = 0, on_upsert: Any = None) -> Iterator[type[FailingVectorStore]]:
     if os.environ.get("TEST_VECTOR_STORE", "table") != "table":
         pytest.skip("the store that can be down is a table")
     backend = {"BACKEND": "tests.failing_store.FailingVectorStore"}

@@ -10,17 +10,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
-from chat.models import (
-    Conversation,
-    DailyCount,
-    DailyStep,
-    DailyUse,
-    DayToCount,
-    Feedback,
-    Message,
-    Turn,
-    TurnStatus,
-)
+from chat.models import Conversation, DailyCount, DailyStep, DailyUse, DayToCount, Feedback, Message, Turn, TurnStatus
 from chat.staff.figures.daily import unpacked
 from tests.factories import make_turn
 
@@ -35,9 +25,7 @@ def local_day(moment: datetime) -> date:
 class ByHand:
     """The same figures three times: of turns, of steps, of what answers stand on."""
 
-    counts: dict[tuple[Any, ...], Counter[str]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
+    counts: dict[tuple[Any, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     steps: dict[tuple[Any, ...], list[int]] = field(default_factory=lambda: defaultdict(list))
     uses: Counter[tuple[Any, ...]] = field(default_factory=Counter)
 
@@ -57,9 +45,7 @@ class ByHand:
             sums["completion_tokens"] += turn.completion_tokens
             if is_timed and turn.finished_at is not None:
                 sums["timed"] += 1
-                sums["milliseconds"] += int(
-                    (turn.finished_at - turn.started_at).total_seconds() * 1000
-                )
+                sums["milliseconds"] += int((turn.finished_at - turn.started_at).total_seconds() * 1000)
             if verdict:
                 sums[verdict.verdict] += 1
             for line in turn.trace:
@@ -113,10 +99,6 @@ def past_turn(conversation: Conversation, asked_at: datetime, **columns: Any) ->
     finished = asked_at + timedelta(seconds=took)
     Turn.objects.filter(pk=turn.pk).update(started_at=asked_at, finished_at=finished)
     Message.objects.create(
-        conversation=conversation,
-        turn=turn,
-        role="assistant",
-        content=str(uuid.uuid4()),
-        sources=sources,
+        conversation=conversation, turn=turn, role="assistant", content=str(uuid.uuid4()), sources=sources
     )
     return Turn.objects.get(pk=turn.pk)

@@ -2,9 +2,9 @@
 
     python -m tests.import_lab [EVERY]
 
-Each experiment forks a process that applies the same import, and kills itself with SIGKILL before or after its n-th writing
-statement or commit (`tests.correction_lab`); another then looks for what was left, as the worker does, after the lease has run
-out. Prints one JSON object a line.
+Each experiment forks a process that applies the same import, and kills itself with SIGKILL before or after its n-th
+writing statement or commit (`tests.correction_lab`); another then looks for what was left, as the worker does, after
+the lease has run out. Prints one JSON object a line.
 """
 
 import json
@@ -81,11 +81,7 @@ def experiment(fatal: int) -> dict[str, Any]:
         "ended": ended.state,
         "counts": [ended.done, ended.created, ended.updated, len(ended.refused)],
         "once": stored == Counter([*ROWS, CHANGED]),
-        "versions": sorted(
-            LearnedResponse.objects.get(question=CHANGED[0]).versions.values_list(
-                "answer", flat=True
-            )
-        ),
+        "versions": sorted(LearnedResponse.objects.get(question=CHANGED[0]).versions.values_list("answer", flat=True)),
         "settled": not LearnedResponse.objects.unsettled().exists(),
     }
 

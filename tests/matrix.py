@@ -1,10 +1,10 @@
 """The same suite on the other database and the other vector stores: `python -m tests.matrix [database] [store]`.
 
-SQLite with the table store is `make test`. Here: PostgreSQL with the table (`database`), and SQLite with Qdrant's in-process
-mode and with a Qdrant server where `QDRANT_URL` is set (`store`). What is not there is said and left out. Another database can
-change any row that is read or written; another store changes what searches, indexes, rebuilds and counts. Of a grid of cases that
-`make test` tries whole (every way to write × every place) each row and each column is tried here (`IS_REPEATED`): a statement fails
-with the database or the store, not with the pair.
+SQLite with the table store is `make test`. Here: PostgreSQL with the table (`database`), and SQLite with Qdrant's
+in-process mode and with a Qdrant server where `QDRANT_URL` is set (`store`). What is not there is said and left out.
+Another database can change any row that is read or written; another store changes what searches, indexes, rebuilds and
+counts. Of a grid of cases that `make test` tries whole (every way to write × every place) each row and each column is
+tried here (`IS_REPEATED`): a statement fails with the database or the store, not with the pair.
 """
 
 import os

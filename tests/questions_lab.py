@@ -2,9 +2,10 @@
 
     python -m tests.questions_lab [EVERY]
 
-Each experiment forks a process that writes questions within a budget of a few calls, and kills itself with SIGKILL before or after its
-n-th writing statement or commit (`tests.correction_lab`); another takes the job up, as the worker does after the lease has run out,
-then again on the next day. The model notes each call in a file before it answers. Prints one JSON object a line.
+Each experiment forks a process that writes questions within a budget of a few calls, and kills itself with SIGKILL
+before or after its n-th writing statement or commit (`tests.correction_lab`); another takes the job up, as the worker
+does after the lease has run out, then again on the next day. The model notes each call in a file before it answers.
+Prints one JSON object a line.
 """
 
 import json
@@ -57,9 +58,7 @@ def build() -> None:
     migrated_sqlite(DATABASE)
     RuntimeSettings(question_calls_per_day=BUDGET).save()
     agent = make_agent()
-    sections = "\n\n".join(
-        f"## Partie {n}\n\n" + "La carte coûte 12 euros au guichet. " * 8 for n in range(PASSAGES)
-    )
+    sections = "\n\n".join(f"## Partie {n}\n\n" + "La carte coûte 12 euros au guichet. " * 8 for n in range(PASSAGES))
     add_document(agent, text=f"# Carte\n\n{sections}\n")
     with mock.patch.object(waiting, "language_model", return_value=NotingModel()):
         assert enqueue_questions(agent=agent) is not None
@@ -98,12 +97,7 @@ def experiment(fatal: int) -> dict[str, Any]:
     restore()
     _CALLS.unlink(missing_ok=True)
     status = forked(lambda: write(fatal))
-    row: dict[str, Any] = {
-        "boundary": fatal,
-        "status": status,
-        "calls": calls(),
-        "counted": counted(),
-    }
+    row: dict[str, Any] = {"boundary": fatal, "status": status, "calls": calls(), "counted": counted()}
     row["retried"] = forked(take_up)
     row["calls_of_the_day"], row["counted_of_the_day"] = calls(), counted()
     row["days"] = 1
@@ -117,8 +111,7 @@ def experiment(fatal: int) -> dict[str, Any]:
         "ended": IndexBuild.objects.get(kind=BuildKind.QUESTIONS).status,
         "written": Chunk.objects.filter(units_origin=UnitsOrigin.GENERATED).count(),
         "once": sorted(stored) == sorted(planned) and not stale_documents(agent),
-        "noted": IndexBuild.objects.get(kind=BuildKind.QUESTIONS).report["model_calls"]
-        == counted(),
+        "noted": IndexBuild.objects.get(kind=BuildKind.QUESTIONS).report["model_calls"] == counted(),
         "all_calls": calls(),
         "all_counted": counted(),
     }

@@ -2,11 +2,13 @@
 
     python -m tests.soak --minutes 60 --people 8
 
-A real web process with its worker, on SQLite, and a scripted model server; visitors come, ask several questions each, rest `--pause` seconds after
-each, and go; the worker rebuilds the index once a tenth. Prints one JSON object: a line a tenth of the time with questions answered and failed, the
-slowest twentieth, memory, open files and threads of all processes, rows, bytes of the data folder and lines of the log at WARNING or above; then the rows of
-each table. Ends with 1 where a question failed, where memory, files or threads of the last tenth are beyond those of the third by more than `GROWTH` and an
-allowance for what is kept, or where a question leaves more rows at the end than at the third tenth.
+A real web process with its worker, on SQLite, and a scripted model server; visitors come, ask several questions each,
+rest `--pause` seconds after each, and go; the worker rebuilds the index once a tenth. Prints one JSON object: a line a
+tenth of the time with questions answered and failed, the slowest twentieth, memory, open files and threads of all
+processes, rows, bytes of the data folder and lines of the log at WARNING or above; then the rows of each table. Ends
+with 1 where a question failed, where memory, files or threads of the last tenth are beyond those of the third by more
+than `GROWTH` and an allowance for what is kept, or where a question leaves more rows at the end than at the third
+tenth.
 """
 
 import argparse
@@ -37,9 +39,7 @@ ALLOWANCE = {"memory_mb": 40.0, "files": 20, "threads": 10}
 
 
 def _answer(_body: Any) -> ModelReply:
-    return ModelReply(
-        tokens=["Les ", "salles ", "se réservent ", "à l'accueil [1]."], interval=0.01
-    )
+    return ModelReply(tokens=["Les ", "salles ", "se réservent ", "à l'accueil [1]."], interval=0.01)
 
 
 @dataclass(slots=True)
@@ -60,10 +60,7 @@ class Crowd:
         self._lock = threading.Lock()
         self._counts = Counts()
         self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._visit, args=(number,), daemon=True)
-            for number in range(people)
-        ]
+        self._threads = [threading.Thread(target=self._visit, args=(number,), daemon=True) for number in range(people)]
 
     def __enter__(self) -> "Crowd":
         for thread in self._threads:
@@ -162,10 +159,7 @@ def main(words: Sequence[str] | None = None) -> int:
     wanted = parser.parse_args(words)
     lines: list[dict[str, float]] = []
     # One address asks for everybody here.
-    with (
-        ModelServer(fallback=_answer) as model,
-        Site(model, with_worker=True, RATE_LIMITS="False") as site,
-    ):
+    with ModelServer(fallback=_answer) as model, Site(model, with_worker=True, RATE_LIMITS="False") as site:
         [process] = site.processes
         with Crowd(process.url, wanted.people, wanted.pause) as crowd:
             for _tenth in range(TENTHS):

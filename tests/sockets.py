@@ -25,18 +25,8 @@ class Socket(ApplicationCommunicator):
 
     def __init__(self, path: str, client: AsyncClient, origin: str = "http://localhost") -> None:
         cookie = "; ".join(f"{name}={morsel.value}" for name, morsel in client.cookies.items())
-        headers = [
-            (b"host", b"localhost"),
-            (b"origin", origin.encode()),
-            (b"cookie", cookie.encode()),
-        ]
-        scope = {
-            "type": "websocket",
-            "path": path,
-            "headers": headers,
-            "query_string": b"",
-            "subprotocols": [],
-        }
+        headers = [(b"host", b"localhost"), (b"origin", origin.encode()), (b"cookie", cookie.encode())]
+        scope = {"type": "websocket", "path": path, "headers": headers, "query_string": b"", "subprotocols": []}
         super().__init__(application, scope)
 
     async def open(self) -> None:

@@ -16,12 +16,8 @@ class Visitor:
 
     def __init__(self, url: str, deployment: str) -> None:
         self._cookies = http.cookiejar.CookieJar()
-        self._opener = urllib.request.build_opener(
-            urllib.request.HTTPCookieProcessor(self._cookies)
-        )
-        self.conversation_id = str(
-            self.call(f"{url}/api/conversations/", {"deployment": deployment})["id"]
-        )
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self._cookies))
+        self.conversation_id = str(self.call(f"{url}/api/conversations/", {"deployment": deployment})["id"])
 
     def call(self, url: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
         request = urllib.request.Request(  # noqa: S310  # loopback

@@ -51,15 +51,11 @@ def _check(rows: list[dict[str, Any]]) -> list[str]:
     text = _("L’outil « %(name)s » a déjà des textes sur ce site : ceux du fichier sont laissés.")
     shared = _("Outil « %(name)s » : ce qu’en dit le fichier vaudra pour tous les agents.")
     return [text % {"name": name} for name in sorted(kept)] + [
-        shared % {"name": row["tool_name"]}
-        for row in rows
-        if row["tool_name"] not in kept and not row["is_own"]
+        shared % {"name": row["tool_name"]} for row in rows if row["tool_name"] not in kept and not row["is_own"]
     ]
 
 
-def _load(
-    agent: Agent, rows: list[dict[str, Any]], _originals: Originals, _taken: Taken, _by: Any
-) -> None:
+def _load(agent: Agent, rows: list[dict[str, Any]], _originals: Originals, _taken: Taken, _by: Any) -> None:
     kept, declared = _taken_names(rows), declared_tools()
     with transaction.atomic():
         for row in rows:

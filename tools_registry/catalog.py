@@ -92,19 +92,13 @@ class _Snapshot:
     lists: dict[object, ToolList] = field(default_factory=dict)
 
     def permitted(self, tags: frozenset[str], agent_id: int | None) -> ToolList:
-        usable = tuple(
-            spec.is_available is None or spec.is_available() for spec in self.conditional
-        )
+        usable = tuple(spec.is_available is None or spec.is_available() for spec in self.conditional)
         key = (tags, agent_id, usable)
         found = self.lists.get(key)
         if found is None:
             if len(self.lists) >= _KEPT_LISTS:
                 self.lists.clear()
-            unusable = {
-                spec.name
-                for spec, is_usable in zip(self.conditional, usable, strict=True)
-                if not is_usable
-            }
+            unusable = {spec.name for spec, is_usable in zip(self.conditional, usable, strict=True) if not is_usable}
             found = self.lists[key] = ToolList(
                 (
                     spec
@@ -148,9 +142,7 @@ def forget_recent() -> None:
     _offered.forget()
 
 
-def permitted_now(
-    names: Collection[str], *, user_id: int | None, agent_id: int | None
-) -> frozenset[str]:
+def permitted_now(names: Collection[str], *, user_id: int | None, agent_id: int | None) -> frozenset[str]:
     """Those of `names` that this user may use now: the wall, a second time.
 
     The user's groups are read again: a right that was taken away since the question bites within its turn.
@@ -204,9 +196,7 @@ def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:
         description=override.description.strip() or spec.description,
         parameters=_described(spec.parameters, override.parameters),
         tags=spec.tags | frozenset(_words(override.extra_tags)),
-        needs_approval=spec.needs_approval
-        if override.needs_approval is None
-        else override.needs_approval,
+        needs_approval=spec.needs_approval if override.needs_approval is None else override.needs_approval,
         examples=spec.examples + tuple(example.text for example in override.examples.all()),
     )
 
@@ -244,14 +234,12 @@ def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
 
 def _overrides() -> QuerySet[ToolOverride]:
     """Those that decide something: every tool has a row, and most of a thousand say nothing."""
-    nothing = Q(
-        description="", parameters={}, extra_tags=[], needs_approval__isnull=True, is_active=True
-    )
+    nothing = Q(description="", parameters={}, extra_tags=[], needs_approval__isnull=True, is_active=True)
     told = ToolExample.objects.values("override")
     limited = ToolOverride.agents.through.objects.values("tooloverride")
-    return ToolOverride.objects.filter(
-        ~nothing | Q(pk__in=told) | Q(pk__in=limited)
-    ).prefetch_related("examples", "agents")
+    return ToolOverride.objects.filter(~nothing | Q(pk__in=told) | Q(pk__in=limited)).prefetch_related(
+        "examples", "agents"
+    )
 
 
 def _described(schema: JsonSchema, texts: Any) -> JsonSchema:
@@ -267,9 +255,7 @@ def _described(schema: JsonSchema, texts: Any) -> JsonSchema:
     return {
         **schema,
         "properties": {
-            name: {**inner, "description": written[name]}
-            if name in written and isinstance(inner, dict)
-            else inner
+            name: {**inner, "description": written[name]} if name in written and isinstance(inner, dict) else inner
             for name, inner in properties.items()
         },
     }

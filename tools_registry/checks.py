@@ -13,9 +13,7 @@ from tools_registry.selection.base import tool_selector
 
 
 @checks.register()
-def check_tools(
-    app_configs: Sequence[AppConfig] | None, **_kwargs: Any
-) -> list[checks.CheckMessage]:
+def check_tools(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list[checks.CheckMessage]:
     return [*_selectors(), *_servers(), *_handover()]
 
 
@@ -26,10 +24,7 @@ def _selectors() -> list[checks.CheckMessage]:
             tool_selector(mode)
         except (ImproperlyConfigured, ImportError, KeyError, TypeError) as error:
             found.append(
-                checks.Error(
-                    f"The setting TOOL_SELECTORS is wrong for {mode!r}: {error}",
-                    id="tools_registry.E001",
-                )
+                checks.Error(f"The setting TOOL_SELECTORS is wrong for {mode!r}: {error}", id="tools_registry.E001")
             )
     return found
 
@@ -37,8 +32,7 @@ def _selectors() -> list[checks.CheckMessage]:
 def _servers() -> list[checks.CheckMessage]:
     servers = settings.MCP_STDIO_SERVERS
     right = isinstance(servers, dict) and all(
-        isinstance(line, list) and line and all(isinstance(part, str) for part in line)
-        for line in servers.values()
+        isinstance(line, list) and line and all(isinstance(part, str) for part in line) for line in servers.values()
     )
     if right:
         return []

@@ -66,9 +66,7 @@ class ToolSuspendedError(ToolError):
     """Its circuit breaker is open: it failed several times in a row, and is left alone for a while."""
 
     code = "tool_suspended"
-    default_message = _(
-        "Cet outil a échoué plusieurs fois de suite ; il est suspendu pour quelques instants."
-    )
+    default_message = _("Cet outil a échoué plusieurs fois de suite ; il est suspendu pour quelques instants.")
 
 
 class ToolSourceError(ToolError):

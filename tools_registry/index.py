@@ -44,10 +44,7 @@ class ToolIndexReport:
 
 
 def sync_index(
-    names: Iterable[str] | None = None,
-    *,
-    external: bool | None = None,
-    on_progress: OnProgress | None = None,
+    names: Iterable[str] | None = None, *, external: bool | None = None, on_progress: OnProgress | None = None
 ) -> ToolIndexReport:
     """Index the effective texts of every tool, or of `names` only; `external` forces or forbids the vector store.
 
@@ -91,9 +88,7 @@ def ensure_overrides() -> None:
     missing = [name for name in declared_tools() if name not in known]
     if missing:
         # Empty rows change nothing that applies, so the catalogue's token stays.
-        ToolOverride.objects.bulk_create(
-            [ToolOverride(tool_name=name) for name in missing], ignore_conflicts=True
-        )
+        ToolOverride.objects.bulk_create([ToolOverride(tool_name=name) for name in missing], ignore_conflicts=True)
 
 
 def tool_digest(spec: ToolSpec, recipe: Recipe) -> str:
@@ -152,9 +147,7 @@ def _embedded_rows(
         fresh = model.embed(
             [text for _key, text in missing],
             purpose=Purpose.QUERY,  # compared with questions, as one question with another
-            on_progress=None
-            if on_progress is None
-            else lambda done: on_progress(done, len(missing)),
+            on_progress=None if on_progress is None else lambda done: on_progress(done, len(missing)),
         )
         known.update({key: row for (key, _text), row in zip(missing, fresh, strict=True)})
     report.embedded = len(missing)
@@ -165,10 +158,7 @@ def _embedded_rows(
             digest=tool_digest(spec, recipe),
             texts=[[text.kind.value, _text_key(text)] for text in texts[spec.name]],
             recipe=recipe.as_json(),
-            vectors=b"".join(
-                known[spec.name, _text_key(text)].astype(_FLOAT32).tobytes()
-                for text in texts[spec.name]
-            ),
+            vectors=b"".join(known[spec.name, _text_key(text)].astype(_FLOAT32).tobytes() for text in texts[spec.name]),
         )
         for spec in stale
     ]
@@ -201,9 +191,7 @@ def _sync_external(tools: ToolList, recipe: Recipe) -> int:
     store.ensure(collection, recipe)
     vectors, _missing = indexed_vectors(tools, recipe)
     points = {point_id(name): (name, vector) for name, vector in vectors.items()}
-    present: dict[str, Vectors] = {
-        point.id: point.vector for batch in store.scroll(collection) for point in batch
-    }
+    present: dict[str, Vectors] = {point.id: point.vector for batch in store.scroll(collection) for point in batch}
     store.delete(collection, sorted(present.keys() - points.keys()))
     changed = [
         Point(key, vector, {"name": name})

@@ -2,8 +2,8 @@
 
 Tools are named, not rows: code, MCP servers and OpenAPI documents bring them. `ToolOverride` has one row for each name
 that was ever seen and holds what staff wrote; an empty field leaves the tool's own value. `CatalogueState` carries two
-tokens that every change replaces: processes compare them with what they hold. They are random rather than counted,
-so that a change that was rolled back is never taken for the next one.
+tokens that every change replaces: processes compare them with what they hold. They are random rather than counted, so
+that a change that was rolled back is never taken for the next one.
 """
 
 import uuid
@@ -32,9 +32,7 @@ class CatalogueState(models.Model):
     external = models.CharField(max_length=32, blank=True, default="")
 
     class Meta:
-        constraints: ClassVar = [
-            models.CheckConstraint(condition=models.Q(pk=1), name="tool_catalogue_one_row")
-        ]
+        constraints: ClassVar = [models.CheckConstraint(condition=models.Q(pk=1), name="tool_catalogue_one_row")]
 
     def __str__(self) -> str:
         return self.catalogue
@@ -76,9 +74,7 @@ class ToolOverride(models.Model):
         _("droits ajoutés"),
         blank=True,
         default=list,
-        help_text=_(
-            "Noms de groupes dont il faut aussi faire partie pour utiliser l’outil, en plus de ceux du code."
-        ),
+        help_text=_("Noms de groupes dont il faut aussi faire partie pour utiliser l’outil, en plus de ceux du code."),
     )
     agents = models.ManyToManyField(
         Agent,
@@ -98,9 +94,7 @@ class ToolOverride(models.Model):
     updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
     #: Set while the model is to write phrasings for it (`phrasings`), and why it wrote none.
     phrasings_asked_at = models.DateTimeField(null=True, blank=True, editable=False)
-    phrasings_problem = models.CharField(
-        max_length=300, blank=True, default="", db_default="", editable=False
-    )
+    phrasings_problem = models.CharField(max_length=300, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("outil")
@@ -123,9 +117,7 @@ class ToolExample(models.Model):
         verbose_name = _("formulation")
         verbose_name_plural = _("formulations")
         ordering: ClassVar = ["id"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["override", "text"], name="tool_example_once")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["override", "text"], name="tool_example_once")]
 
     def __str__(self) -> str:
         return self.text
@@ -138,18 +130,14 @@ class SuggestedPhrasing(models.Model):
         ToolOverride, on_delete=models.CASCADE, related_name="suggestions", verbose_name=_("outil")
     )
     text = models.CharField(_("formulation"), max_length=500)
-    language = models.CharField(
-        _("langue"), max_length=2, choices=[("fr", _("français")), ("en", _("anglais"))]
-    )
+    language = models.CharField(_("langue"), max_length=2, choices=[("fr", _("français")), ("en", _("anglais"))])
     is_rejected = models.BooleanField(_("refusée"), default=False)
 
     class Meta:
         verbose_name = _("formulation proposée")
         verbose_name_plural = _("formulations proposées")
         ordering: ClassVar = ["override__tool_name", "id"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["override", "text"], name="suggested_phrasing_once")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["override", "text"], name="suggested_phrasing_once")]
 
     def __str__(self) -> str:
         return self.text
@@ -181,9 +169,7 @@ class LabelledQuestion(models.Model):
     """A question and the tools that it needs: what selection is measured on."""
 
     text = models.CharField(_("question"), max_length=500, unique=True)
-    expected = models.ManyToManyField(
-        ToolOverride, related_name="+", verbose_name=_("outils attendus")
-    )
+    expected = models.ManyToManyField(ToolOverride, related_name="+", verbose_name=_("outils attendus"))
 
     class Meta:
         verbose_name = _("question étiquetée")
@@ -243,9 +229,7 @@ class ToolSource(models.Model):
         max_length=500,
         help_text=_("Du serveur MCP, ou du document OpenAPI quand il n’est pas collé ci-dessous."),
     )
-    document = models.TextField(
-        _("document OpenAPI"), blank=True, default="", max_length=30_000_000
-    )
+    document = models.TextField(_("document OpenAPI"), blank=True, default="", max_length=30_000_000)
     chosen = models.TextField(
         _("chemins et étiquettes à lire"),
         blank=True,
@@ -260,9 +244,7 @@ class ToolSource(models.Model):
         _("hôtes permis"),
         blank=True,
         default=list,
-        help_text=_(
-            "Noms des serveurs que cette source peut appeler, avec leur port s’il n’est pas habituel."
-        ),
+        help_text=_("Noms des serveurs que cette source peut appeler, avec leur port s’il n’est pas habituel."),
     )
     headers = models.JSONField(
         _("en-têtes"),
@@ -284,9 +266,7 @@ class ToolSource(models.Model):
         help_text=_("Les réponses faites avec ses outils ne sont jamais gardées pour d’autres."),
     )
     timeout_seconds = models.FloatField(
-        _("délai (secondes)"),
-        default=20.0,
-        validators=[MinValueValidator(0.1), MaxValueValidator(120.0)],
+        _("délai (secondes)"), default=20.0, validators=[MinValueValidator(0.1), MaxValueValidator(120.0)]
     )
     is_active = models.BooleanField(_("active"), default=True)
     refreshed_at = models.DateTimeField(_("liste lue le"), null=True, blank=True, editable=False)
@@ -297,9 +277,7 @@ class ToolSource(models.Model):
     )
     #: Set while the list is being read, with how far that is.
     reading_since = models.DateTimeField(null=True, blank=True, editable=False)
-    progress = models.CharField(
-        max_length=40, blank=True, default="", db_default="", editable=False
-    )
+    progress = models.CharField(max_length=40, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("source d’outils")
@@ -327,9 +305,7 @@ class ToolSource(models.Model):
 class RemoteTool(models.Model):
     """A tool that a source declared when its list was last read. None is offered before staff allow it."""
 
-    source = models.ForeignKey(
-        ToolSource, on_delete=models.CASCADE, related_name="tools", verbose_name=_("source")
-    )
+    source = models.ForeignKey(ToolSource, on_delete=models.CASCADE, related_name="tools", verbose_name=_("source"))
     tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True)
     remote_name = models.CharField(_("nom dans la source"), max_length=200)
     description = models.TextField(_("description"), blank=True, default="")
@@ -343,9 +319,7 @@ class RemoteTool(models.Model):
         verbose_name = _("outil distant")
         verbose_name_plural = _("outils distants")
         ordering: ClassVar = ["tool_name"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["source", "remote_name"], name="remote_tool_once")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["source", "remote_name"], name="remote_tool_once")]
 
     def __str__(self) -> str:
         return self.tool_name

@@ -1,8 +1,8 @@
 """Phrasings that a model suggests for tools: natural questions in French and English, for staff to accept or refuse.
 
-Staff mark tools (`ask_for_phrasings`); a worker asks the model about one after the other (`write_phrasings`), within the
-site's daily budget for written questions. A mark is taken off before its call, so no tool is paid for twice. What a tool
-says of itself is foreign text: nothing that comes of it is used before staff have read it.
+Staff mark tools (`ask_for_phrasings`); a worker asks the model about one after the other (`write_phrasings`), within
+the site's daily budget for written questions. A mark is taken off before its call, so no tool is paid for twice. What a
+tool says of itself is foreign text: nothing that comes of it is used before staff have read it.
 """
 
 import json
@@ -18,15 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from agents.database import short_write
 from agents.exceptions import LLMCutError, LLMError, LLMTimeoutError
-from agents.llm.base import (
-    GenerationOptions,
-    LanguageModel,
-    PromptMessage,
-    Reply,
-    Usage,
-    json_part,
-    language_model,
-)
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, Usage, json_part, language_model
 from knowledge.indexing.questions.budget import DayBudget, Held, used_tokens
 from knowledge.language.folding import fold
 from tools_registry.catalog import apply_override, declared_tools
@@ -55,9 +47,7 @@ def ask_for_phrasings(tools: QuerySet[ToolOverride]) -> tuple[int, int]:
     """Mark tools for the worker, up to a limit; returns how many, and how many are left for another time."""
     names = sorted(tools.filter(phrasings_asked_at=None).values_list("tool_name", flat=True))
     taken = names[: settings.TOOL_PHRASING_MOST]
-    ToolOverride.objects.filter(tool_name__in=taken).update(
-        phrasings_asked_at=timezone.now(), phrasings_problem=""
-    )
+    ToolOverride.objects.filter(tool_name__in=taken).update(phrasings_asked_at=timezone.now(), phrasings_problem="")
     return len(taken), len(names) - len(taken)
 
 
@@ -114,9 +104,7 @@ def _unmark(row: ToolOverride) -> bool:
 
 def _give_up(reason: str, *more: ToolOverride) -> None:
     keys = [row.pk for row in more]
-    rest = ToolOverride.objects.exclude(phrasings_asked_at=None) | ToolOverride.objects.filter(
-        pk__in=keys
-    )
+    rest = ToolOverride.objects.exclude(phrasings_asked_at=None) | ToolOverride.objects.filter(pk__in=keys)
     rest.update(phrasings_asked_at=None, phrasings_problem=reason[:300])
 
 
@@ -129,9 +117,7 @@ def _write(
     messages: list[PromptMessage],
 ) -> bool:
     """One call and what it brings; false where it failed."""
-    options = GenerationOptions(
-        temperature=0.8, max_tokens=settings.UNIT_GENERATION_TOKENS, json_object=True
-    )
+    options = GenerationOptions(temperature=0.8, max_tokens=settings.UNIT_GENERATION_TOKENS, json_object=True)
     try:
         reply = model.complete(messages, options)
     except LLMError as error:

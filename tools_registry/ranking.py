@@ -1,9 +1,9 @@
 """Scoring tools for a question: one product over one vector a tool, plus the words that both share. Pure; no ORM.
 
 A tool's vector is the sum of its texts' vectors with fixed weights, the mean of its example phrasings counting most,
-made unit: so any number of phrasings costs nothing when a question is asked. The lexical part is BM25 over folded
-word beginnings, divided by the weight of the question's words; it decides between tools that lie as near. The numbers
-were measured on public data (`benchmarks/tools/README.md`); none of them is staff's to change.
+made unit: so any number of phrasings costs nothing when a question is asked. The lexical part is BM25 over folded word
+beginnings, divided by the weight of the question's words; it decides between tools that lie as near. The numbers were
+measured on public data (`benchmarks/tools/README.md`); none of them is staff's to change.
 """
 
 import copy
@@ -39,12 +39,7 @@ class TextKind(StrEnum):
 
 
 #: What the texts of one kind weigh together in a tool's vector.
-WEIGHTS = {
-    TextKind.DESCRIPTION: 1.0,
-    TextKind.NAME: 0.5,
-    TextKind.PARAMETERS: 0.25,
-    TextKind.EXAMPLE: 2.0,
-}
+WEIGHTS = {TextKind.DESCRIPTION: 1.0, TextKind.NAME: 0.5, TextKind.PARAMETERS: 0.25, TextKind.EXAMPLE: 2.0}
 #: What the shared words weigh beside the cosine.
 LEXICAL_WEIGHT = 0.4
 #: The question's weight of words at which the two parts stand in that proportion.
@@ -78,11 +73,7 @@ def texts_of(spec: ToolSpec) -> list[ToolText]:
         texts.insert(0, ToolText(TextKind.DESCRIPTION, spec.description))
     if described := parameter_text(spec):
         texts.append(ToolText(TextKind.PARAMETERS, described))
-    texts.extend(
-        ToolText(TextKind.EXAMPLE, example)
-        for example in dict.fromkeys(spec.examples)
-        if example.strip()
-    )
+    texts.extend(ToolText(TextKind.EXAMPLE, example) for example in dict.fromkeys(spec.examples) if example.strip())
     return texts
 
 
@@ -127,10 +118,7 @@ class WordIndex:
                 postings[word].append((position, saturated))
         self._unknown = self._idf(0)
         #: Of each word: its number, and what it weighs.
-        self._words = {
-            word: (number, self._idf(len(found)))
-            for number, (word, found) in enumerate(postings.items())
-        }
+        self._words = {word: (number, self._idf(len(found))) for number, (word, found) in enumerate(postings.items())}
         self._postings: list[tuple[Positions, Weights]] = [
             (
                 np.array([position for position, _value in found], dtype=np.intp),
@@ -168,9 +156,7 @@ class WordIndex:
         else:
             found = [self._postings[number] for number in numbers]
             positions, values = zip(*found, strict=True)
-            counted = np.bincount(
-                np.concatenate(positions), np.concatenate(values), minlength=self.size
-            )
+            counted = np.bincount(np.concatenate(positions), np.concatenate(values), minlength=self.size)
             scores += counted * factor
 
     def _meant(self, word: str) -> list[tuple[int, float]]:
@@ -183,9 +169,7 @@ class WordIndex:
         new = np.full(self.size, -1, dtype=np.intp)
         new[positions] = np.arange(len(positions))
         other.size = len(positions)
-        other._postings = [
-            (new[old][kept := new[old] >= 0], values[kept]) for old, values in self._postings
-        ]
+        other._postings = [(new[old][kept := new[old] >= 0], values[kept]) for old, values in self._postings]
         other._dense = other._as_matrix()
         return other
 
@@ -266,15 +250,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _tool_text(spec: ToolSpec) -> str:
-    return " ".join(
-        [
-            spoken_name(spec.name),
-            spec.description,
-            *spec.keywords,
-            parameter_text(spec),
-            *spec.examples,
-        ]
-    )
+    return " ".join([spoken_name(spec.name), spec.description, *spec.keywords, parameter_text(spec), *spec.examples])
 
 
 def _meant(words_: Counter[str]) -> Counter[str]:

@@ -13,13 +13,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_de
 
 from agents.models import Agent
 from tools_registry.catalog import forget_recent
-from tools_registry.models import (
-    CatalogueState,
-    RemoteTool,
-    ToolExample,
-    ToolOverride,
-    ToolSource,
-)
+from tools_registry.models import CatalogueState, RemoteTool, ToolExample, ToolOverride, ToolSource
 from tools_registry.tasks import enqueue_index_after_commit
 
 

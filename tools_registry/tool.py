@@ -2,8 +2,8 @@
 
 A name is unique in the process and fits what model APIs accept. The JSON schema of the parameters comes from the
 function's signature, their descriptions and the tool's own from its docstring (Google, NumPy or reST style): what
-cannot be described is refused when it is declared, not when it is called. A parameter annotated `ToolContext` is
-filled in by the execution and hidden from the model.
+cannot be described is refused when it is declared, not when it is called. A parameter annotated `ToolContext` is filled
+in by the execution and hidden from the model.
 
     @tool(keywords=("météo",), timeout_seconds=5)
     def weather(city: str, days: int = 1) -> dict[str, object]:
@@ -61,7 +61,8 @@ class ToolContext:
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """What a tool returns to go on across the other bridge: what it read from the database is then worked on without a
-    connection being held while the network is waited for, or the reverse. The tool's timeout is for all of its steps."""
+    connection being held while the network is waited for, or the reverse. The tool's timeout is for all of its
+    steps."""
 
     run: Callable[[], object]
     uses_database: bool = False
@@ -162,8 +163,8 @@ class ToolOptions(TypedDict, total=False):
     """How a tool runs.
 
     `uses_database` is said of a function that reads or writes rows; one that waits for the network as well does each in
-    a step of its own (`NextStep`). `personal` results depend on who asks, so answers made with them are never stored for
-    others. `available` says whether the tool can be offered at all (is it configured?).
+    a step of its own (`NextStep`). `personal` results depend on who asks, so answers made with them are never stored
+    for others. `available` says whether the tool can be offered at all (is it configured?).
     """
 
     uses_database: bool
@@ -178,11 +179,7 @@ _SPEC_NAMES = {"personal": "is_personal", "available": "is_available"}
 
 
 def tool(
-    *,
-    tags: Sequence[str] = (),
-    keywords: Sequence[str] = (),
-    always_on: bool = False,
-    **options: Unpack[ToolOptions],
+    *, tags: Sequence[str] = (), keywords: Sequence[str] = (), always_on: bool = False, **options: Unpack[ToolOptions]
 ) -> Callable[[F], F]:
     """Register a typed function as a tool; the function itself is returned unchanged.
 
@@ -221,23 +218,15 @@ def spec_from_function(function: Callable[..., Any], **options: Any) -> ToolSpec
     schema = _plain_schema(model.model_json_schema())
     bare = [key for key, inner in schema["properties"].items() if not inner.get("description")]
     if bare:
-        raise ToolDefinitionError(
-            f"The docstring of the tool {name} does not describe {', '.join(bare)}."
-        )
+        raise ToolDefinitionError(f"The docstring of the tool {name} does not describe {', '.join(bare)}.")
     return ToolSpec(
-        name=name,
-        description=description,
-        parameters=schema,
-        invoke=_Call(function, model, context_name),
-        **options,
+        name=name, description=description, parameters=schema, invoke=_Call(function, model, context_name), **options
     )
 
 
 def checked_name(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise ToolDefinitionError(
-            f"{name!r} cannot name a tool: letters, digits, _ and - only, 64 at most."
-        )
+        raise ToolDefinitionError(f"{name!r} cannot name a tool: letters, digits, _ and - only, 64 at most.")
     return name
 
 
@@ -253,14 +242,9 @@ class _Call:
         try:
             parsed = self.model.model_validate(dict(arguments))
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()
-            )
+            problems = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors())
             raise InvalidToolArgumentsError(problems) from error
-        values = {
-            field.alias or name: getattr(parsed, name)
-            for name, field in type(parsed).model_fields.items()
-        }
+        values = {field.alias or name: getattr(parsed, name) for name, field in type(parsed).model_fields.items()}
         if self.context_name:
             values[self.context_name] = context
         return self.function(**values)
@@ -273,17 +257,10 @@ def _arguments_model(
     fields: dict[str, Any] = {}
     context_name = ""
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if parameter.kind not in (
-            parameter.POSITIONAL_OR_KEYWORD,
-            parameter.KEYWORD_ONLY,
-        ):
-            raise ToolDefinitionError(
-                f"The tool {name} takes {parameter}: a model can only fill named parameters."
-            )
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ToolDefinitionError(f"The tool {name} takes {parameter}: a model can only fill named parameters.")
         if parameter.name not in hints:
-            raise ToolDefinitionError(
-                f"The tool {name} does not type its parameter {parameter.name}."
-            )
+            raise ToolDefinitionError(f"The tool {name} does not type its parameter {parameter.name}.")
         if hints[parameter.name] is ToolContext:
             context_name = parameter.name
             continue
@@ -303,9 +280,7 @@ def _arguments_model(
         model = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
         model.model_json_schema()
     except PydanticUserError as error:
-        raise ToolDefinitionError(
-            f"A parameter of the tool {name} has no JSON form: {error.message}"
-        ) from error
+        raise ToolDefinitionError(f"A parameter of the tool {name} has no JSON form: {error.message}") from error
     return model, context_name
 
 

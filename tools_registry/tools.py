@@ -93,9 +93,7 @@ def _shown(passage: Passage) -> FoundPassage:
 
 
 @tool(keywords=("heure", "jour", "aujourd'hui", "date"))
-def current_date_and_time(
-    context: ToolContext, time_zone: Annotated[str, Field(max_length=60)] = ""
-) -> dict[str, str]:
+def current_date_and_time(context: ToolContext, time_zone: Annotated[str, Field(max_length=60)] = "") -> dict[str, str]:
     """Tell the current date, time and day of the week.
 
     Args:
@@ -107,11 +105,7 @@ def current_date_and_time(
         raise ToolReportedError(f"There is no time zone {time_zone!r}.") from error
     now = timezone.now().astimezone(zone)
     with translation.override(context.language):
-        return {
-            "now": now.isoformat(timespec="seconds"),
-            "day": date_format(now, "l j F Y"),
-            "time_zone": zone.key,
-        }
+        return {"now": now.isoformat(timespec="seconds"), "day": date_format(now, "l j F Y"), "time_zone": zone.key}
 
 
 @tool(

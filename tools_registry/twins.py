@@ -1,5 +1,5 @@
-"""Near-twins: tools of one source that hardly differ (`merge`, `merge-async`). A question says no more of the one than of
-the other, so that the model is given both to choose from. Pure; no ORM.
+"""Near-twins: tools of one source that hardly differ (`merge`, `merge-async`). A question says no more of the one than
+of the other, so that the model is given both to choose from. Pure; no ORM.
 
 Two tools are twins where the first sentences of their descriptions differ in one word at most, or where the name of one
 is the other's and a word more, and most words of these sentences are the same.

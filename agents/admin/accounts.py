@@ -15,10 +15,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminSelect2MultipleWidget,
-)
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelect2MultipleWidget
 
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, count_link
 from agents.models import AgentLimit
@@ -60,12 +57,7 @@ class AccountForm(UserChangeForm):  # type: ignore[misc]  # the theme ships no t
             )
 
 
-_ACTIONS = {
-    "view": _("voir"),
-    "add": _("ajouter"),
-    "change": _("modifier"),
-    "delete": _("supprimer"),
-}
+_ACTIONS = {"view": _("voir"), "add": _("ajouter"), "change": _("modifier"), "delete": _("supprimer")}
 
 
 def permissions_offered(held: QuerySet[Permission]) -> QuerySet[Permission]:
@@ -170,6 +162,4 @@ class GroupAdmin(DjangoGroupAdmin, _PermissionPicker):
 
     @admin.display(description=_("membres"), ordering="member_count")
     def members(self, group: Any) -> str:
-        return count_link(
-            group.member_count, admin_url(User, "changelist", groups__id__exact=group.pk)
-        )
+        return count_link(group.member_count, admin_url(User, "changelist", groups__id__exact=group.pk))

@@ -16,30 +16,9 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin.files import (
-    EXPORT_RIGHTS,
-    FIRST_AGENT_RIGHTS,
-    IMPORT_RIGHTS,
-    export_one,
-    import_one,
-)
-from agents.admin.forms import (
-    METHOD_FIELD,
-    OVERLAY_PREFIX,
-    AgentForm,
-    DeploymentForm,
-    RuntimeSettingsForm,
-)
-from agents.admin_base import (
-    StaffAdmin,
-    StaffInline,
-    admin_url,
-    badge,
-    count_link,
-    link,
-    linked,
-    open_to,
-)
+from agents.admin.files import EXPORT_RIGHTS, FIRST_AGENT_RIGHTS, IMPORT_RIGHTS, export_one, import_one
+from agents.admin.forms import METHOD_FIELD, OVERLAY_PREFIX, AgentForm, DeploymentForm, RuntimeSettingsForm
+from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to
 from agents.face import OWN_ACCENT, colours
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
@@ -93,10 +72,7 @@ class AgentAdmin(SettingsAdmin):
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     actions = ("rebuild_index", "roll_index_back", "write_questions")
-    fieldsets = (
-        (None, {"fields": ("name", "slug", "description", "indexing_method")}),
-        *setting_fieldsets(),
-    )
+    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
         agents: QuerySet[Agent] = super().get_queryset(request)
@@ -115,9 +91,7 @@ class AgentAdmin(SettingsAdmin):
             *super().get_urls(),
         ]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         has_all = limit_of(request.user) is None
         may_import = has_all and request.user.has_perms(IMPORT_RIGHTS)
         may_begin = has_all and request.user.has_perms(FIRST_AGENT_RIGHTS)
@@ -127,15 +101,11 @@ class AgentAdmin(SettingsAdmin):
         }
         return super().changelist_view(request, {**links, **(extra_context or {})})
 
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: Model | None = None
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """An agent's identifier names its index: it is chosen once."""
         return ("slug",) if obj else ()
 
-    def get_prepopulated_fields(
-        self, request: HttpRequest, obj: Model | None = None
-    ) -> dict[str, Any]:
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Model | None = None) -> dict[str, Any]:
         return {} if obj else dict(self.prepopulated_fields)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -152,9 +122,7 @@ class AgentAdmin(SettingsAdmin):
             context["index_panel"] = {
                 "counts": _counts(agent).values(),
                 "may_index": self.has_index_permission(request),
-                "export_url": admin_url(Agent, "export", agent.pk)
-                if request.user.has_perms(EXPORT_RIGHTS)
-                else "",
+                "export_url": admin_url(Agent, "export", agent.pk) if request.user.has_perms(EXPORT_RIGHTS) else "",
                 "may_add": request.user.has_perm("knowledge.add_document"),
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
                 "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
@@ -162,9 +130,7 @@ class AgentAdmin(SettingsAdmin):
                 "questions_url": admin_url("knowledge.indexbuild", "questions", agent=agent.pk)
                 if language_model() is not None
                 else "",
-                "builds_url": admin_url(
-                    "knowledge.indexbuild", "changelist", agent__id__exact=agent.pk
-                ),
+                "builds_url": admin_url("knowledge.indexbuild", "changelist", agent__id__exact=agent.pk),
             }
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -285,21 +251,7 @@ class DeploymentAdmin(SettingsAdmin):
     prepopulated_fields: ClassVar = {"slug": ("name",)}
     readonly_fields = ("public_key",)
     fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "name",
-                    "slug",
-                    "agent",
-                    "is_active",
-                    "audience",
-                    "groups",
-                    "welcome",
-                    "suggestions",
-                )
-            },
-        ),
+        (None, {"fields": ("name", "slug", "agent", "is_active", "audience", "groups", "welcome", "suggestions")}),
         (
             _("Apparence"),
             {
@@ -394,10 +346,7 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     list_display = ("__str__",)
     fieldsets = (
         *setting_fieldsets(),
-        (
-            _("Questions écrites"),
-            {"classes": ("tab",), "fields": RuntimeSettings.QUESTION_BUDGET},
-        ),
+        (_("Questions écrites"), {"classes": ("tab",), "fields": RuntimeSettings.QUESTION_BUDGET}),
         (_("Limites"), {"classes": ("tab",), "fields": RuntimeSettings.READER_LIMITS}),
     )
 
@@ -407,13 +356,9 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> RuntimeSettings | None:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> RuntimeSettings | None:
         """The stored row, or the defaults where none was saved yet; looking writes nothing."""
         return RuntimeSettings.load() if object_id == "1" else None
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return HttpResponseRedirect(admin_url(RuntimeSettings, "change", 1))

@@ -18,14 +18,7 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminTextInputWidge
 
 from agents.admin_base import admin_page, admin_url, require, require_no_limit, signed_in
 from agents.models import Agent
-from agents.staff.agent_files import (
-    AgentFileError,
-    Taken,
-    export_agent,
-    import_agent,
-    open_agent_file,
-    part_titles,
-)
+from agents.staff.agent_files import AgentFileError, Taken, export_agent, import_agent, open_agent_file, part_titles
 
 #: What a file shows, or makes.
 EXPORT_RIGHTS = (
@@ -93,9 +86,7 @@ def export_one(request: HttpRequest, agent_id: int) -> HttpResponse | FileRespon
         messages.error(request, str(error.public_message))
         return HttpResponseRedirect(admin_url(Agent, "change", agent.pk))
     target.seek(0)
-    response = FileResponse(
-        target, as_attachment=True, filename=f"{agent.slug}.zip", content_type="application/zip"
-    )
+    response = FileResponse(target, as_attachment=True, filename=f"{agent.slug}.zip", content_type="application/zip")
     response["Cache-Control"] = "private, no-store"
     return response
 
@@ -141,9 +132,7 @@ def _stored(request: HttpRequest, form: AgentFileForm) -> str:
             raise AgentFileError("too big")
         return str(default_storage.save(f"{_FOLDER}/{uuid.uuid4().hex}.zip", file))
     try:
-        name, user = signing.loads(
-            request.POST.get("token", ""), salt=_SALT, max_age=_WAITS_SECONDS
-        )
+        name, user = signing.loads(request.POST.get("token", ""), salt=_SALT, max_age=_WAITS_SECONDS)
     except (signing.BadSignature, ValueError) as error:
         raise AgentFileError("none", public_message=_("Choisissez un fichier.")) from error
     if user != request.user.pk or not default_storage.exists(name):
@@ -157,8 +146,6 @@ def _import(request: HttpRequest, name: str, slug: str) -> HttpResponse:
     default_storage.delete(name)
     for notice in taken.notices:
         messages.warning(request, notice)
-    text = _(
-        "L’agent est importé ; ses documents sont en cours de lecture, ses déploiements éteints."
-    )
+    text = _("L’agent est importé ; ses documents sont en cours de lecture, ses déploiements éteints.")
     messages.success(request, text)
     return HttpResponseRedirect(admin_url(Agent, "change", taken.agent.pk if taken.agent else 0))

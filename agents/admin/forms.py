@@ -8,22 +8,12 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import (
-    UnfoldAdminFileFieldWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldBooleanSwitchWidget,
-)
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
 from agents.effective import InheritedSetting, inherited_settings, settings_refusals
 from agents.face import logo_png
 from agents.models import Deployment, IndexingMethod, Logo, RuntimeSettings, overlay_errors
-from agents.staff.inheritance import (
-    ModelProfile,
-    current_profile,
-    inherited_method_text,
-    inherited_text,
-    value_text,
-)
+from agents.staff.inheritance import ModelProfile, current_profile, inherited_method_text, inherited_text, value_text
 from agents.staff.setting_fields import setting_fields
 
 #: The generated fields of a deployment are named apart from the model's own.
@@ -89,9 +79,7 @@ class DeploymentForm(SettingsForm):
             "PNG, JPEG ou WebP, 2 Mo au plus ; réduit à 480 × 160 pixels. Sur papier sombre, il est posé sur du blanc."
         ),
     )
-    without_logo = forms.BooleanField(
-        label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget
-    )
+    without_logo = forms.BooleanField(label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
 
     class Meta:
         model = Deployment
@@ -151,9 +139,7 @@ def _is_editable(key: str, value: Any) -> bool:
     return not overlay_errors(key, value) and (knob is None or knob.clean(value, None) == value)
 
 
-def _describe_all(
-    fields: dict[str, forms.Field], settings: list[InheritedSetting], *, prefix: str = ""
-) -> None:
+def _describe_all(fields: dict[str, forms.Field], settings: list[InheritedSetting], *, prefix: str = "") -> None:
     profile = current_profile()
     for setting in settings:
         field = fields.get(prefix + setting.name)
@@ -161,9 +147,7 @@ def _describe_all(
             _describe_field(field, setting, profile)
 
 
-def _describe_field(
-    field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None
-) -> None:
+def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
     text = inherited_text(setting, profile)
     if isinstance(field, forms.NullBooleanField):
         inherited = value_text(setting.name, setting.value)

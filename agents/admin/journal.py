@@ -21,14 +21,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
-from agents.admin_base import (
-    ReadOnlyAdmin,
-    admin_url,
-    clipped,
-    require,
-    require_no_limit,
-    signed_in,
-)
+from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
 from agents.exceptions import ApplicationError
 from agents.staff.audit import INDEX_IN_SERVICE, LOGGED, MASK, restorable, take_back
 
@@ -41,10 +34,7 @@ ORIGINS = {
     "worker": _("tâche de fond"),
     "command": _("commande"),
 }
-_COLUMN_NAMES = {
-    "file_hash": _("Empreinte du fichier"),
-    INDEX_IN_SERVICE: _("Index en service (retour en arrière)"),
-}
+_COLUMN_NAMES = {"file_hash": _("Empreinte du fichier"), INDEX_IN_SERVICE: _("Index en service (retour en arrière)")}
 _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté")}
 #: Lines of one export.
 _EXPORTED = 50_000
@@ -68,35 +58,23 @@ class _KindFilter(admin.SimpleListFilter):
     parameter_name = "kind"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
-        kinds = {
-            label: _kind_name(ContentType.objects.get_by_natural_key(*label.split(".")))
-            for label in LOGGED
-        }
+        kinds = {label: _kind_name(ContentType.objects.get_by_natural_key(*label.split("."))) for label in LOGGED}
         return sorted(kinds.items(), key=lambda kind: kind[1])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         label = self.value()
         if label not in LOGGED:
             return queryset
-        return queryset.filter(
-            content_type=ContentType.objects.get_by_natural_key(*label.split("."))
-        )
+        return queryset.filter(content_type=ContentType.objects.get_by_natural_key(*label.split(".")))
 
 
 @admin.register(LogEntry)
 class JournalAdmin(ReadOnlyAdmin):
-    purpose = _(
-        "Qui a changé quoi, quand et par où ; un réglage ou un texte se rétablit d’un bouton."
-    )
+    purpose = _("Qui a changé quoi, quand et par où ; un réglage ou un texte se rétablit d’un bouton.")
     change_form_template = "admin/auditlog/logentry/change_form.html"
     list_display = ("when", "who", "origin", "what", "changed")
     list_display_links = ("when", "what")
-    list_filter = (
-        _KindFilter,
-        "action",
-        _OriginFilter,
-        ("actor", admin.RelatedOnlyFieldListFilter),
-    )
+    list_filter = (_KindFilter, "action", _OriginFilter, ("actor", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("content_type", "actor")
     search_fields = ("object_repr", "=object_pk", "additional_data__who")
     date_hierarchy = "timestamp"
@@ -109,16 +87,11 @@ class JournalAdmin(ReadOnlyAdmin):
         return _readable(request, super().get_queryset(request))
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        return lookup in ("object_pk", "content_type__id__exact") or super().lookup_allowed(
-            lookup, value, request
-        )
+        return lookup in ("object_pk", "content_type__id__exact") or super().lookup_allowed(lookup, value, request)
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(restore_change)
-        return [
-            path("<int:pk>/restore/", view, name="auditlog_logentry_restore"),
-            *super().get_urls(),
-        ]
+        return [path("<int:pk>/restore/", view, name="auditlog_logentry_restore"), *super().get_urls()]
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -141,9 +114,7 @@ class JournalAdmin(ReadOnlyAdmin):
         response["Content-Disposition"] = 'attachment; filename="changes.csv"'
         response.write("\ufeff")
         writer = csv.writer(response)
-        writer.writerow(
-            ("when", "who", "origin", "action", "object", "name", "field", "before", "after")
-        )
+        writer.writerow(("when", "who", "origin", "action", "object", "name", "field", "before", "after"))
         for line in queryset.select_related("content_type", "actor")[:_EXPORTED]:
             data = line.additional_data or {}
             first = (line.timestamp.isoformat(), data.get("who", ""), data.get("origin", ""))
@@ -206,10 +177,7 @@ def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
     rows = []
     for name, old, new in changes_of(line, raw=True):
         labels = _choices(line, name)
-        before, after = (
-            _shown(labels.get(value, value) if isinstance(value, str) else value)
-            for value in (old, new)
-        )
+        before, after = (_shown(labels.get(value, value) if isinstance(value, str) else value) for value in (old, new))
         rows.append((_column_name(line, name), before, after))
     return [row for row in rows if row[1] != row[2] or MASK in row]
 
@@ -299,11 +267,7 @@ def restore_change(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         take_back(line, by=signed_in(request))
     except (ValidationError, IntegrityError) as error:
-        reasons = (
-            error.messages
-            if isinstance(error, ValidationError)
-            else [gettext("La base refuse ces valeurs.")]
-        )
+        reasons = error.messages if isinstance(error, ValidationError) else [gettext("La base refuse ces valeurs.")]
         for reason in reasons:
             messages.error(request, reason)
     except ApplicationError as error:

@@ -1,8 +1,8 @@
 """The protocol of a language model, its values, and the loader.
 
 `complete` blocks (jobs), `stream` is asynchronous (chat), and so is `write`, for a title or a summary. All bound every
-wait and own their retries: a caller must not retry. Errors are `LLMError` subclasses only. A stream that ends without its final chunk
-raises `LLMResponseError`, so a cut answer is never taken for a whole one.
+wait and own their retries: a caller must not retry. Errors are `LLMError` subclasses only. A stream that ends without
+its final chunk raises `LLMResponseError`, so a cut answer is never taken for a whole one.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ Role = Literal["system", "user", "assistant", "tool"]
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*(.*?)\s*```\s*\Z", re.DOTALL)
 _THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 
-#: Characters that people are not shown and models read: tags (whole sentences are hidden in them), marks that turn a line
-#: around, and spaces of no width. What joins letters or pictures (U+200C, U+200D) is writing, and stays.
+#: Characters that people are not shown and models read: tags (whole sentences are hidden in them), marks that turn a
+#: line around, and spaces of no width. What joins letters or pictures (U+200C, U+200D) is writing, and stays.
 _UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u2060\ufeff\u00ad]")
 
 
@@ -132,12 +132,7 @@ class LanguageModel(ABC):
         """Stream a reply. Closing the generator (`aclose`) ends the request to the server."""
 
     async def write(
-        self,
-        messages: Sequence[PromptMessage],
-        options: GenerationOptions,
-        *,
-        seconds: float,
-        characters: int,
+        self, messages: Sequence[PromptMessage], options: GenerationOptions, *, seconds: float, characters: int
     ) -> Reply | None:
         """A short text that nobody reads while it comes; `None` where the model failed or was too slow.
 

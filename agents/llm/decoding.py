@@ -144,8 +144,8 @@ class StreamDecoder:
 class _CallAssembler:
     """Tool calls from the pieces of a stream, in the order in which they began.
 
-    Servers differ: a piece continues the call of its `index`; one that brings another id begins a call, also where
-    the server numbers every call 0 or does not number them.
+    Servers differ: a piece continues the call of its `index`; one that brings another id begins a call, also where the
+    server numbers every call 0 or does not number them.
     """
 
     def __init__(self) -> None:
@@ -167,11 +167,7 @@ class _CallAssembler:
 
     def calls(self) -> tuple[RequestedCall, ...]:
         return tuple(
-            RequestedCall(
-                id=storable(call["id"]),
-                name=storable(call["name"]),
-                arguments=storable(call["arguments"]),
-            )
+            RequestedCall(id=storable(call["id"]), name=storable(call["name"]), arguments=storable(call["arguments"]))
             for call in self._calls
         )
 
@@ -219,9 +215,7 @@ def _decoded(payload: bytes) -> Mapping[str, Any]:
         event = json.loads(payload.decode())
     except (ValueError, RecursionError) as error:
         # The decoder's own error shows the payload, hence no chaining.
-        raise LLMResponseError(
-            f"The server sent malformed JSON ({type(error).__name__})."
-        ) from None
+        raise LLMResponseError(f"The server sent malformed JSON ({type(error).__name__}).") from None
     if not isinstance(event, dict):
         raise LLMResponseError("The server sent JSON that is not an object.")
     if event.get("error") or event.get("object") == "error":

@@ -1,8 +1,8 @@
 """Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…).
 
-A request is written here and decoded in `agents.llm.decoding`; `complete` sends it through `agents.llm.client`, `stream`
-through `agents.llm.transport`. Tokens that arrive in one network chunk leave as one `StreamChunk`. An optional argument
-that a server refuses by name is left out from then on.
+A request is written here and decoded in `agents.llm.decoding`; `complete` sends it through `agents.llm.client`,
+`stream` through `agents.llm.transport`. Tokens that arrive in one network chunk leave as one `StreamChunk`. An optional
+argument that a server refuses by name is left out from then on.
 """
 
 import asyncio
@@ -16,14 +16,7 @@ from django.conf import settings
 from django.core import checks
 
 from agents.exceptions import LLMError, LLMResponseError, LLMToolsRefusedError
-from agents.llm.base import (
-    GenerationOptions,
-    LanguageModel,
-    PromptMessage,
-    Reply,
-    StreamChunk,
-    seen_text,
-)
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, StreamChunk, seen_text
 from agents.llm.client import ReplyClient
 from agents.llm.decoding import StreamDecoder, reply_from_completion
 from agents.llm.server import ServerOptions, StatusError
@@ -45,12 +38,7 @@ class OpenAILanguageModel(LanguageModel):
     supports_tools: ClassVar[bool] = True
 
     def __init__(
-        self,
-        *,
-        model: str = "",
-        most_tools: int = 128,
-        vision_models: Sequence[str] = (),
-        **server: Any,
+        self, *, model: str = "", most_tools: int = 128, vision_models: Sequence[str] = (), **server: Any
     ) -> None:
         """`vision_models` are those that see images; `server` has the fields of `ServerOptions`."""
         self._model = model
@@ -105,10 +93,7 @@ class OpenAILanguageModel(LanguageModel):
             yield StreamChunk(final=decoder.reply())
 
     async def _open_stream(
-        self,
-        opened: AsyncExitStack,
-        messages: Sequence[PromptMessage],
-        options: GenerationOptions,
+        self, opened: AsyncExitStack, messages: Sequence[PromptMessage], options: GenerationOptions
     ) -> ResponseBody:
         """The body of a reply; `opened` closes it. An argument that the server refuses is left out from then on."""
         model = options.model or self._model
@@ -116,9 +101,7 @@ class OpenAILanguageModel(LanguageModel):
         while True:
             request = self._request(messages, options, refused=refused, stream=True)
             try:
-                body = await opened.enter_async_context(
-                    self._transport.post("chat/completions", request)
-                )
+                body = await opened.enter_async_context(self._transport.post("chat/completions", request))
             except LLMResponseError as error:
                 refused = refused | _newly_refused(error, request=request)
             else:
@@ -201,8 +184,7 @@ class OpenAILanguageModel(LanguageModel):
         if address.scheme == "http" and self._server.api_key and not loopback:
             return [
                 checks.Warning(
-                    "The language model's key travels unencrypted: OPENAI_BASE_URL is http.",
-                    id="agents.W001",
+                    "The language model's key travels unencrypted: OPENAI_BASE_URL is http.", id="agents.W001"
                 )
             ]
         return []
@@ -213,8 +195,7 @@ class OpenAILanguageModel(LanguageModel):
         if min(server.connect_timeout, server.read_timeout, server.max_connections) <= 0:
             found.append(
                 checks.Error(
-                    "LLM_CONNECT_TIMEOUT_SECONDS, LLM_READ_TIMEOUT_SECONDS and LLM_MAX_CONNECTIONS "
-                    "must be positive.",
+                    "LLM_CONNECT_TIMEOUT_SECONDS, LLM_READ_TIMEOUT_SECONDS and LLM_MAX_CONNECTIONS must be positive.",
                     id="agents.E005",
                 )
             )
@@ -223,8 +204,7 @@ class OpenAILanguageModel(LanguageModel):
         if server.read_timeout > settings.TURN_TIMEOUT_SECONDS:
             found.append(
                 checks.Warning(
-                    "LLM_READ_TIMEOUT_SECONDS is longer than TURN_TIMEOUT_SECONDS and never reached.",
-                    id="agents.W002",
+                    "LLM_READ_TIMEOUT_SECONDS is longer than TURN_TIMEOUT_SECONDS and never reached.", id="agents.W002"
                 )
             )
         return found

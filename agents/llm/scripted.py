@@ -12,15 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agents.exceptions import LLMError
-from agents.llm.base import (
-    GenerationOptions,
-    LanguageModel,
-    PromptMessage,
-    Reply,
-    RequestedCall,
-    StreamChunk,
-    Usage,
-)
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +41,7 @@ class ScriptedLLM(LanguageModel):
     supports_tools: ClassVar[bool] = True
 
     def __init__(
-        self,
-        replies: Iterable[str | Sequence[str] | LLMError | ScriptedReply] = (),
-        *,
-        model: str = "scripted",
+        self, replies: Iterable[str | Sequence[str] | LLMError | ScriptedReply] = (), *, model: str = "scripted"
     ) -> None:
         """Each reply: its text, its pieces, the error to raise, or a `ScriptedReply`."""
         self._model = model
@@ -115,12 +104,7 @@ class ScriptedLLM(LanguageModel):
                 raise AssertionError(f"Call {len(self.calls)} to the model has no declared reply.")
             return self._replies.pop(0)
 
-    def _reply(
-        self,
-        scripted: ScriptedReply,
-        messages: Sequence[PromptMessage],
-        options: GenerationOptions,
-    ) -> Reply:
+    def _reply(self, scripted: ScriptedReply, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
         prompt = sum(len(message.content.split()) for message in messages)
         return Reply(
             text="".join(scripted.pieces),

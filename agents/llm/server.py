@@ -29,17 +29,15 @@ _LONGEST_PAUSE_SECONDS = 8.0
 #: A server that asks for more patience than this is taken for unavailable.
 _LONGEST_RETRY_AFTER_SECONDS = 60.0
 #: OpenAI, DeepSeek, Mistral, xAI… by the code or the type of their refusals; a rate limit has others.
-_USED_UP = re.compile(
-    r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I
-)
+_USED_UP = re.compile(r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I)
 #: How much of a refusal is read, to find which argument the server refused.
 REFUSAL_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `read_pause` is
-    how long the tokens of a reply gather after its first ones."""
+    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `read_pause` is how long the
+    tokens of a reply gather after its first ones."""
 
     api_key: str = ""
     base_url: str = ""

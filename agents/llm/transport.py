@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agents.exceptions import (
-    LLMCutError,
-    LLMError,
-    LLMResponseError,
-    LLMTimeoutError,
-    LLMUnavailableError,
-)
+from agents.exceptions import LLMCutError, LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.server import REFUSAL_BYTES, ServerOptions, raise_for_status
 from agents.processes.requests import outgoing_headers
 
@@ -79,9 +73,9 @@ class StreamTransport:
     def __init__(self, server: ServerOptions) -> None:
         self._server = server
         self._ssl_context: ssl.SSLContext | None = None
-        self._sessions: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, aiohttp.ClientSession
-        ] = weakref.WeakKeyDictionary()
+        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def open_session(self) -> "aiohttp.ClientSession":
         """The running event loop's session; made at first use."""
@@ -100,9 +94,7 @@ class StreamTransport:
         server = self._server
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=server.max_connections,
-                keepalive_timeout=_KEEP_ALIVE_SECONDS,
-                ssl=self._ssl_context,
+                limit=server.max_connections, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=self._ssl_context
             ),
             timeout=aiohttp.ClientTimeout(
                 total=None,
@@ -142,9 +134,7 @@ class StreamTransport:
             yield ResponseBody(response, self._server.read_pause)
 
 
-async def _send(
-    session: "aiohttp.ClientSession", url: str, body: bytes
-) -> "aiohttp.ClientResponse":
+async def _send(session: "aiohttp.ClientSession", url: str, body: bytes) -> "aiohttp.ClientResponse":
     """One try: the response of a success, with its body unread."""
     with _translated_errors():
         response = await session.post(url, data=body, headers=outgoing_headers())

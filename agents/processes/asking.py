@@ -9,9 +9,7 @@ from celery.exceptions import OperationalError
 logger = logging.getLogger(__name__)
 
 
-def ask_worker(
-    task: "Task[Any, Any] | str", *args: Any, otherwise: str = "", expires: float | None = None
-) -> bool:
+def ask_worker(task: "Task[Any, Any] | str", *args: Any, otherwise: str = "", expires: float | None = None) -> bool:
     """Send a task, given itself or by its name; `False`, with `otherwise` in the log, where no broker takes it."""
     try:
         if isinstance(task, str):

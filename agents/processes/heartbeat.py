@@ -1,8 +1,8 @@
 """Whether a worker lives: each writes its row every `WORKER_BEAT_SECONDS`, from a thread of its own.
 
 A thread, because the worker that `serve` starts does nothing else while it runs a job. Connections are opened for one
-beat and closed after it, and no process is forked meanwhile (`no_fork`): a forked process would close the connection
-of the one that it came from.
+beat and closed after it, and no process is forked meanwhile (`no_fork`): a forked process would close the connection of
+the one that it came from.
 """
 
 import logging

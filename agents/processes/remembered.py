@@ -44,9 +44,7 @@ class Remembered(Generic[T]):
 
     def _is_old(self, found: tuple[float, T], now: float) -> bool:
         seconds = self._seconds
-        return bool(
-            now - found[0] >= (getattr(settings, seconds) if isinstance(seconds, str) else seconds)
-        )
+        return bool(now - found[0] >= (getattr(settings, seconds) if isinstance(seconds, str) else seconds))
 
     def forget(self) -> None:
         """Have every value read again, also those that are being read now."""

@@ -1,7 +1,7 @@
 """The id of the request that this code works for: from the web server through a worker's task to the call of a model.
 
-A context variable, so that tasks of the event loop and steps in threads keep it by themselves; a pool of threads does not
-(`contextvars.copy_context`). It names no person and is nobody's secret.
+A context variable, so that tasks of the event loop and steps in threads keep it by themselves; a pool of threads does
+not (`contextvars.copy_context`). It names no person and is nobody's secret.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Statements of the hot path, written by the ORM once and executed many times with other values.
 
-Building a statement costs the ORM five to twenty times what SQLite needs to run it, and the ORM builds it anew each time.
-Here a queryset is compiled once for each kind of database, with `Parameter`s where its values go. The ORM stays the
-author of the SQL and of every conversion; an update sends no signals, as the ORM's own sends none. A turn
-without a model costs 10 ms of processor time, and 20 without this, beside its embedding (`benchmarks/turns`).
+Building a statement costs the ORM five to twenty times what SQLite needs to run it, and the ORM builds it anew each
+time. Here a queryset is compiled once for each kind of database, with `Parameter`s where its values go. The ORM stays
+the author of the SQL and of every conversion; an update sends no signals, as the ORM's own sends none. A turn without a
+model costs 10 ms of processor time, and 20 without this, beside its embedding (`benchmarks/turns`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

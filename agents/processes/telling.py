@@ -66,10 +66,7 @@ def _worker_text(worker: Worker) -> str:
         "version": worker.version,
         "moment": moment_text(worker.started_at),
     }
-    jobs = [
-        f"{each['task']} {each['id']}".strip() + f" ({duration_text(each['seconds'])})"
-        for each in worker.running
-    ]
+    jobs = [f"{each['task']} {each['id']}".strip() + f" ({duration_text(each['seconds'])})" for each in worker.running]
     idle = gettext("rien à faire")
     return f"{text} : {', '.join(jobs) or idle}"
 
@@ -77,15 +74,10 @@ def _worker_text(worker: Worker) -> str:
 def _reaping_text(run: Upkeep | None) -> str:
     if run is None or run.finished_at is None:
         return ""
-    text = gettext("Travaux abandonnés ou oubliés, cherchés le %(moment)s") % {
-        "moment": moment_text(run.finished_at)
-    }
+    text = gettext("Travaux abandonnés ou oubliés, cherchés le %(moment)s") % {"moment": moment_text(run.finished_at)}
     if run.acted_at is None:
         return f"{text}."
-    found = gettext("trouvés le %(moment)s : %(done)s") % {
-        "moment": moment_text(run.acted_at),
-        "done": _counts(run),
-    }
+    found = gettext("trouvés le %(moment)s : %(done)s") % {"moment": moment_text(run.acted_at), "done": _counts(run)}
     return f"{text} ; {found}."
 
 

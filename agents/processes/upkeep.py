@@ -1,7 +1,7 @@
 """Upkeep as rows: what was looked after, when, by whom, and what came of it; and the bounded deletion of what is past its time.
 
-A kind of upkeep that must not run twice at a time is claimed: one process wins, its row is renewed with every batch, and
-one that was killed is taken up when its row has not been renewed for `JOB_LEASE_SECONDS`.
+A kind of upkeep that must not run twice at a time is claimed: one process wins, its row is renewed with every batch,
+and one that was killed is taken up when its row has not been renewed for `JOB_LEASE_SECONDS`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,9 +36,7 @@ class Kept:
     forget: Callable[[], Iterator[int]]
 
 
-def kept_rows(
-    name: str, label: str | Promise, until: str, rows: Callable[[], QuerySet[Any]]
-) -> Kept:
+def kept_rows(name: str, label: str | Promise, until: str, rows: Callable[[], QuerySet[Any]]) -> Kept:
     """Things that are rows: `rows` are those past their time."""
     return Kept(name, label, until, lambda: rows().count(), lambda: delete_in_batches(rows()))
 
@@ -86,11 +84,7 @@ def claim(by: str, *, since: datetime | None = None) -> bool:
     """Take the nightly deletion, one process alone. Without `since` also where it has run already."""
     now = timezone.now()
     Upkeep.objects.get_or_create(name=RETENTION)
-    return bool(
-        _free(since or now).update(
-            by=by, started_at=now, beat_at=now, finished_at=None, done={}, failed={}
-        )
-    )
+    return bool(_free(since or now).update(by=by, started_at=now, beat_at=now, finished_at=None, done={}, failed={}))
 
 
 def renew(by: str, **changes: Any) -> bool:

@@ -1,8 +1,9 @@
 """An agent as one file: everything it has, to be kept, moved to another site, or begun anew from.
 
-A zip with `manifest.json` (format, version, what is inside), one JSON file for each part and the originals of documents under
-numbers; names of documents stand in the JSON, so that no path of an archive is ever one of a disk. Each app registers its parts
-(`register_agent_part`). Secrets, conversations, the memory and vectors are in no part. The same agent gives the same bytes.
+A zip with `manifest.json` (format, version, what is inside), one JSON file for each part and the originals of documents
+under numbers; names of documents stand in the JSON, so that no path of an archive is ever one of a disk. Each app
+registers its parts (`register_agent_part`). Secrets, conversations, the memory and vectors are in no part. The same
+agent gives the same bytes.
 
 An import makes a new agent and overwrites nothing: where a name is taken, it says so and leaves what is there.
 """
@@ -46,15 +47,7 @@ _BROKEN = (
     UnicodeError,
 )
 #: What rows raise that are none of ours, or that this site's database refuses.
-_UNFIT = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ValidationError,
-    IntegrityError,
-    DataError,
-)
+_UNFIT = (KeyError, TypeError, ValueError, AttributeError, ValidationError, IntegrityError, DataError)
 #: Each entry of an archive bears the same moment: the same agent gives the same bytes.
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 
@@ -101,8 +94,8 @@ Load = Callable[[Agent, list[dict[str, Any]], Originals, Taken, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class AgentPart:
-    """Rows of one kind. `dump` gives them as JSON in a fixed order; `load` makes them, in the agent that was made, and notes in
-    `Taken` what it left out. `check` says, before anything is written, what would be.
+    """Rows of one kind. `dump` gives them as JSON in a fixed order; `load` makes them, in the agent that was made, and
+    notes in `Taken` what it left out. `check` says, before anything is written, what would be.
     """
 
     name: str
@@ -121,10 +114,7 @@ def register_agent_part(part: AgentPart) -> None:
 
 
 def part_titles() -> dict[str, str]:
-    return {
-        "deployments": str(_("Déploiements")),
-        **{p.name: str(p.title) for p in _parts.values()},
-    }
+    return {"deployments": str(_("Déploiements")), **{p.name: str(p.title) for p in _parts.values()}}
 
 
 # --- Export ----------------------------------------------------------------------------------------------------------
@@ -297,9 +287,7 @@ def _check_free(slug: str) -> None:
 
 
 def _already(slug: str) -> str:
-    return _("Il y a déjà un déploiement « %(slug)s » : celui du fichier est laissé.") % {
-        "slug": slug
-    }
+    return _("Il y a déjà un déploiement « %(slug)s » : celui du fichier est laissé.") % {"slug": slug}
 
 
 def _check_bounds(archive: zipfile.ZipFile) -> None:

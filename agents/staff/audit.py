@@ -1,9 +1,9 @@
 """Who changed what: every change of a setting, a text or a decision leaves a line with before and after, by any door.
 
-django-auditlog keeps the lines and sees `save` and `delete`. `update`, `bulk_update` and `bulk_create`, which send no signal, are
-seen by the managers of the models below, which are told apart by column: one that counts or that the program keeps for itself
-costs nothing. Conversations, turns, messages, vectors and usage are in no line, and neither are the words of visitors: rows that
-are made of such words are named by number. Secrets are masked.
+django-auditlog keeps the lines and sees `save` and `delete`. `update`, `bulk_update` and `bulk_create`, which send no
+signal, are seen by the managers of the models below, which are told apart by column: one that counts or that the
+program keeps for itself costs nothing. Conversations, turns, messages, vectors and usage are in no line, and neither
+are the words of visitors: rows that are made of such words are named by number. Secrets are masked.
 """
 
 import sys
@@ -68,43 +68,26 @@ LOGGED = {
     "agents.specialist": Logged(page="agents.deployment"),
     "agents.agentlimit": Logged(related="agents", page="auth.user"),
     "auth.user": Logged(
-        left_out="last_login",
-        masked="password",
-        related="groups user_permissions",
-        fixed="is_superuser",
+        left_out="last_login", masked="password", related="groups user_permissions", fixed="is_superuser"
     ),
     "auth.group": Logged(related="permissions"),
     "knowledge.category": Logged(),
     "knowledge.websource": Logged(),
-    "knowledge.document": Logged(
-        "agent name title category enabled file_hash folder", fixed="name file_hash"
-    ),
-    "knowledge.chunk": Logged(
-        "content parent_context knowledge_units enabled", births=False, by_people=True
-    ),
+    "knowledge.document": Logged("agent name title category enabled file_hash folder", fixed="name file_hash"),
+    "knowledge.chunk": Logged("content parent_context knowledge_units enabled", births=False, by_people=True),
     "knowledge.synonym": Logged("short long state", by_people=True),
     "knowledge.questionoverlap": Logged("dismissed", births=False, by_people=True),
     "knowledge.indexbuild": Logged("agent kind method status", by_people=True, is_restorable=False),
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),
-    "faqs.learnedresponse": Logged(
-        "agent question answer category status status_reason review_date"
-    ),
+    "faqs.learnedresponse": Logged("agent question answer category status status_reason review_date"),
     "faqs.phrasing": Logged("text", is_restorable=False, page="faqs.learnedresponse"),
-    "faqs.cachedresponse": Logged(
-        "answer status status_reason review_on", births=False, is_named=False
-    ),
-    "faqs.questiongroup": Logged(
-        "status response", births=False, is_named=False, is_restorable=False
-    ),
+    "faqs.cachedresponse": Logged("answer status status_reason review_on", births=False, is_named=False),
+    "faqs.questiongroup": Logged("status response", births=False, is_named=False, is_restorable=False),
     "faqs.optionchoice": Logged("status", births=False, is_named=False, is_restorable=False),
-    "chat.feedback": Logged(
-        "owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False
-    ),
+    "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False),
     "chat.goldenset": Logged(),
-    "chat.goldenquestion": Logged(
-        "expected note", births=False, is_named=False, is_restorable=False
-    ),
+    "chat.goldenquestion": Logged("expected note", births=False, is_named=False, is_restorable=False),
     "chat.goldenrun": Logged("override_reason", births=False, is_restorable=False),
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
     "chat.servicetoken": Logged(related="deployments"),
@@ -196,9 +179,7 @@ def _rule(model: type[models.Model]) -> Logged | None:
 
 def _columns(model: type[models.Model], rule: Logged) -> list[str]:
     names = rule.columns.split() or [
-        field.name
-        for field in model._meta.concrete_fields
-        if field.editable and not field.primary_key
+        field.name for field in model._meta.concrete_fields if field.editable and not field.primary_key
     ]
     return [name for name in names if name not in rule.left_out.split()]
 
@@ -216,10 +197,7 @@ def _complete(instance: LogEntry, **_kwargs: Any) -> None:
         return
     person = _person()
     instance.actor = person if _acting.get().has_account else None
-    instance.additional_data = {
-        "origin": origin(),
-        "who": person.get_username() if person is not None else "",
-    }
+    instance.additional_data = {"origin": origin(), "who": person.get_username() if person is not None else ""}
     model = instance.content_type.model_class()
     rule = _rule(model) if model is not None else None
     if model is not None and rule is not None and not rule.is_named:
@@ -264,9 +242,7 @@ class _LoggedUpdates(models.QuerySet[Any]):
             made = super().bulk_create(objs, *args, **kwargs)
             names = _columns(self.model, rule)
             before = {row.pk: dict.fromkeys(names) for row in made if row.pk is not None}
-            _log_differences(
-                self.model, before, names, using=self.db, action=LogEntry.Action.CREATE
-            )
+            _log_differences(self.model, before, names, using=self.db, action=LogEntry.Action.CREATE)
         return made
 
 
@@ -290,8 +266,7 @@ def _log_differences(
             changes = {
                 name: [MASK, MASK] if name in hidden else [_plain(old), _plain(new)]
                 for name in names
-                if (old := before[row.pk][name])
-                != (new := getattr(row, _field(model, name).attname))
+                if (old := before[row.pk][name]) != (new := getattr(row, _field(model, name).attname))
             }
             if changes:
                 line = LogEntry(
@@ -309,9 +284,7 @@ def _log_differences(
 
 def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
     """A line for what somebody did to a row without changing one of its columns."""
-    LogEntry.objects.log_create(
-        row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]}
-    )
+    LogEntry.objects.log_create(row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]})
 
 
 def _field(model: type[models.Model], name: str) -> "models.Field[Any, Any]":
@@ -340,8 +313,8 @@ def log_everything() -> None:
             mask_callable=f"{__name__}.masked",
             m2m_fields=set(rule.related.split()),
         )
-        # The managers of accounts stand in their migrations; nothing changes many accounts at once.
-        # The type checker, which loads the apps, reads managers as they are written.
+        # The managers of accounts stand in their migrations; nothing changes many accounts at once. The type checker,
+        # which loads the apps, reads managers as they are written.
         if model._meta.app_label != "auth" and "mypy_django_plugin" not in sys.modules:
             _see_updates(model)
     apps.get_app_config("auditlog").verbose_name = gettext_lazy("Journal des changements")
@@ -380,11 +353,7 @@ def restorable(line: LogEntry) -> dict[str, Any]:
         return {}
     known = set(_columns(model, rule)) - set(rule.masked.split()) - set(rule.fixed.split())
     changes: dict[str, Any] = line.changes or {}
-    return {
-        name: change[0]
-        for name, change in changes.items()
-        if name in known and isinstance(change, list)
-    }
+    return {name: change[0] for name, change in changes.items() if name in known and isinstance(change, list)}
 
 
 def take_back(line: LogEntry, *, by: Any) -> None:

@@ -1,7 +1,7 @@
 """What staff read beside a setting they leave empty: the value that will apply, and where it comes from.
 
-A threshold that no level sets comes from the embedding model's measured profile, which belongs to `knowledge`; that
-app registers its profile here, because `agents` imports no other app. Nothing here decides what applies: see
+A threshold that no level sets comes from the embedding model's measured profile, which belongs to `knowledge`; that app
+registers its profile here, because `agents` imports no other app. Nothing here decides what applies: see
 `agents.effective`.
 """
 
@@ -16,12 +16,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.effective import (
-    InheritedSetting,
-    Level,
-    default_guard_rail_message,
-    default_presentation,
-)
+from agents.effective import InheritedSetting, Level, default_guard_rail_message, default_presentation
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 

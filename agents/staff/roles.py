@@ -1,9 +1,9 @@
 """The ready-made roles: groups with the rights of a job, made when the database is migrated.
 
-The rule of what a site has changed in them: each right is given to a role once. A right that a site took from the group is not
-given again, one that it added stays, a group that it renamed keeps its name, and one that it deleted does not come back. A group
-of its own that has the name of a role already is left alone.
-A release that adds a right to a role gives that one right. Roles add up: a person may have several.
+The rule of what a site has changed in them: each right is given to a role once. A right that a site took from the group
+is not given again, one that it added stays, a group that it renamed keeps its name, and one that it deleted does not
+come back. A group of its own that has the name of a role already is left alone. A release that adds a right to a role
+gives that one right. Roles add up: a person may have several.
 """
 
 from dataclasses import dataclass
@@ -69,15 +69,11 @@ class ReadyRole:
 #: By code. Names of groups are data: they are written in the language of the site, French.
 ROLES = {
     "reader": ReadyRole(
-        "Lecture",
-        _("Voit les contenus, les réponses et les questions posées ; ne change rien."),
-        _READ,
+        "Lecture", _("Voit les contenus, les réponses et les questions posées ; ne change rien."), _READ
     ),
     "editor": ReadyRole(
         "Rédaction",
-        _(
-            "Ajoute et corrige les documents, les adresses du web, les sigles et les réponses validées."
-        ),
+        _("Ajoute et corrige les documents, les adresses du web, les sigles et les réponses validées."),
         _READ | _WRITE,
     ),
     "reviewer": ReadyRole(

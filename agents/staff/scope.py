@@ -1,8 +1,9 @@
 """Whose rows a member of staff works on: all agents', or those of the agents that they, or a group of theirs, are limited to.
 
-The rule is here and nowhere else. A limit of one's own wins over those of one's groups; of several groups' limits the agents are
-added up; a group without a limit lifts none. A superuser has none. Whoever is limited sees, of what belongs to agents, theirs;
-of what the site shares (`SHARED`), all, and changes none of it; accounts, keys and whatever else belongs to no agent, not at all.
+The rule is here and nowhere else. A limit of one's own wins over those of one's groups; of several groups' limits the
+agents are added up; a group without a limit lifts none. A superuser has none. Whoever is limited sees, of what belongs
+to agents, theirs; of what the site shares (`SHARED`), all, and changes none of it; accounts, keys and whatever else
+belongs to no agent, not at all.
 """
 
 from typing import Any, TypeVar

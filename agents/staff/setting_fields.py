@@ -13,22 +13,13 @@ from agents.models import Agent, RuntimeSettings
 def setting_fields() -> dict[str, forms.Field]:
     """A new field for each setting, by its name; none is required."""
     knobs = RuntimeSettings.knobs()
-    return {
-        field.name: _setting_field(field)
-        for field in Agent._meta.concrete_fields
-        if field.name in knobs
-    }
+    return {field.name: _setting_field(field) for field in Agent._meta.concrete_fields if field.name in knobs}
 
 
 def _setting_field(knob: "models.Field[Any, Any]") -> forms.Field:
     """The agent's own form field of a setting, in the admin's widget, with the model's bounds."""
     widget = next(
-        (
-            FORMFIELD_OVERRIDES[kind]["widget"]
-            for kind in type(knob).__mro__
-            if kind in FORMFIELD_OVERRIDES
-        ),
-        None,
+        (FORMFIELD_OVERRIDES[kind]["widget"] for kind in type(knob).__mro__ if kind in FORMFIELD_OVERRIDES), None
     )
     if isinstance(knob, models.BooleanField):
         widget = UnfoldAdminNullBooleanSelectWidget

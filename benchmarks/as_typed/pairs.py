@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pairs = [pair for file in files for pair in read_pairs(file)]
     same = sum(pair.same_answer is True for pair in pairs)
     print(f"{same} pairs of the same answer, {len(pairs) - same} traps\n")
-    print(
-        "| second question | served as typed | traps | served as read | traps |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| second question | served as typed | traps | served as read | traps |\n| --- | --- | --- | --- | --- |")
     for way in WAYS:
         changed = [replace(pair, b=typed(pair.b, way)) for pair in pairs]
         before, after = served(changed, is_read=False), served(changed, is_read=True)

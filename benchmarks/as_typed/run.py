@@ -2,8 +2,9 @@
 
     python -m benchmarks.as_typed.run [--model M] [--cache FOLDER] [--part dev]
 
-The FAQ of the CNIL, asked in the other ways of `benchmarks/retrieval` (all 200; `--part` for some), each typed as `typing` does, then
-read, embedded, searched and judged by the production steps. Needs the folder named by REPONDANT_DATA; writes nothing but `--cache`.
+The FAQ of the CNIL, asked in the other ways of `benchmarks/retrieval` (all 200; `--part` for some), each typed as
+`typing` does, then read, embedded, searched and judged by the production steps. Needs the folder named by
+REPONDANT_DATA; writes nothing but `--cache`.
 """
 
 import argparse
@@ -74,9 +75,7 @@ class Bench:
         vectors = iter(self.vectors([text for row in rows for text in row], Purpose.QUERY, way))
         row = Row(len(places))
         for place, each in zip(places, readings, strict=True):
-            whole, *others = [
-                self.search(text, next(vectors)) for text in (each.text, *each.others)
-            ]
+            whole, *others = [self.search(text, next(vectors)) for text in (each.text, *each.others)]
             found = best_of([whole.weighed(STORY_WEIGHT) if each.tells else whole, *others])
             self._judge(row, each.text, found, self.corpus.answers[place])
         return row
@@ -91,9 +90,7 @@ class Bench:
         if threshold is None:
             return
         for hit in found.direct_candidates(threshold):
-            decision = would_serve(
-                stored=hit.question, asked=asked, score=hit.score, threshold=threshold
-            )
+            decision = would_serve(stored=hit.question, asked=asked, score=hit.score, threshold=threshold)
             if decision.served:
                 row.direct += 1
                 row.direct_wrong += hit.chunk_id not in right

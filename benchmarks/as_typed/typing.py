@@ -19,12 +19,7 @@ _GREETINGS = {
     "en": ("Hello, ", "Hi there, ", "Good morning, ", "Hi, "),
 }
 _THANKS = {
-    "fr": (
-        " Merci d'avance.",
-        " Merci beaucoup !",
-        " Merci d'avance pour votre réponse.",
-        " Merci.",
-    ),
+    "fr": (" Merci d'avance.", " Merci beaucoup !", " Merci d'avance pour votre réponse.", " Merci."),
     "en": (" Thanks in advance.", " Thank you very much!", " Many thanks.", " Thanks."),
 }
 _STORIES = {
@@ -48,13 +43,7 @@ _SMS = {
     "please": "plz", "you": "u", "are": "r",
 }  # fmt: skip
 _ORAL_HEADS = {
-    "fr": (
-        "Euh dites, ",
-        "Ben en fait, ",
-        "Alors voilà, ",
-        "Dites-moi, ",
-        "Bah je voulais savoir, ",
-    ),
+    "fr": ("Euh dites, ", "Ben en fait, ", "Alors voilà, ", "Dites-moi, ", "Bah je voulais savoir, "),
     "en": ("Um, ", "Well, actually, ", "So basically, ", "Hey, ", "Uh, right, "),
 }
 _ORAL_TAILS = {"fr": ", s'il vous plaît ?", "en": ", please?"}
@@ -98,9 +87,7 @@ def _slip(word: str, lot: random.Random) -> str:
 
 def polite(question: str, lot: random.Random) -> str:
     return (
-        lot.choice(_GREETINGS[_language(question)])
-        + _small_first(question)
-        + lot.choice(_THANKS[_language(question)])
+        lot.choice(_GREETINGS[_language(question)]) + _small_first(question) + lot.choice(_THANKS[_language(question)])
     )
 
 

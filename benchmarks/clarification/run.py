@@ -2,9 +2,9 @@
 
     python -m benchmarks.clarification.run [--model universal-sentence-encoder-multilingual-3] [--cache FOLDER]
 
-The FAQ of the CNIL, asked in the 200 other ways of `benchmarks/retrieval`, by the production search, direct answers and options;
-and, with `--covid`, the covid FAQ asked by its own questions, each without its own entry, which only says how often it is asked there. Needs the
-folder named by REPONDANT_DATA; writes nothing but `--cache`.
+The FAQ of the CNIL, asked in the 200 other ways of `benchmarks/retrieval`, by the production search, direct answers and
+options; and, with `--covid`, the covid FAQ asked by its own questions, each without its own entry, which only says how
+often it is asked there. Needs the folder named by REPONDANT_DATA; writes nothing but `--cache`.
 """
 
 import argparse
@@ -59,30 +59,22 @@ def read_covid(folder: Path) -> Corpus:
     corpus = Corpus()
     for chunk, row in enumerate(read_jsonl(folder / "covid_faq_fr.jsonl")):
         answer = _TAGS.sub(" ", row["answer_html"])
-        corpus.add_chunk(
-            chunk, answer, title="covid", path=row["question"], question=row["question"]
-        )
+        corpus.add_chunk(chunk, answer, title="covid", path=row["question"], question=row["question"])
         corpus.ask(row["question"], [], "covid")
     return corpus
 
 
-def unserved(
-    corpus: Corpus, vectors: Vectorizer, weight: float, threshold: float
-) -> tuple[int, list[Unserved]]:
+def unserved(corpus: Corpus, vectors: Vectorizer, weight: float, threshold: float) -> tuple[int, list[Unserved]]:
     """How many questions were asked, and those that no direct answer met."""
     matrix, _taken = fill_matrix(corpus.payloads, embed_payloads(vectors, corpus.payloads))
     rows = vectors(corpus.questions, Purpose.QUERY, "questions")
     snapshot, kept = matrix.snapshot(), []
-    for question, row, right, part in zip(
-        corpus.questions, rows, corpus.answers, corpus.parts, strict=True
-    ):
+    for question, row, right, part in zip(corpus.questions, rows, corpus.answers, corpus.parts, strict=True):
         found = production_search(snapshot, corpus.payloads, question, row, weight)
         hits = [hit for hit in found.hits if right or hit.question != question]
         found = SearchResult(tuple(hits))
         if not any(
-            would_serve(
-                stored=hit.question, asked=question, score=hit.score, threshold=threshold
-            ).served
+            would_serve(stored=hit.question, asked=question, score=hit.score, threshold=threshold).served
             for hit in found.direct_candidates(threshold)
         ):
             kept.append(Unserved(question, part, found, frozenset(right)))
@@ -98,19 +90,9 @@ def show(name: str, total: int, part: Sequence[Unserved], thresholds: Thresholds
             asked = [
                 (each, options)
                 for each in part
-                if (
-                    options := options_for(
-                        each.question,
-                        each.found,
-                        thresholds=thresholds,
-                        band=band,
-                        margin=margin,
-                    )
-                )
+                if (options := options_for(each.question, each.found, thresholds=thresholds, band=band, margin=margin))
             ]
-            right = sum(
-                any(option.chunk_id in each.right for option in options) for each, options in asked
-            )
+            right = sum(any(option.chunk_id in each.right for option in options) for each, options in asked)
             size = float(np.mean([len(options) for _each, options in asked])) if asked else 0.0
             known = Rate(right, len(asked)) if part and part[0].right else "–"
             print(f"| {band} | {margin} | {Rate(len(asked), total)} | {known} | {size:.1f} |")
@@ -136,12 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     total, rows = unserved(read_cnil(DATA), vectors, weight, threshold)
     show("CNIL", total, rows, thresholds)
     held_out = [row for row in rows if row.part == "held_out"]
-    show(
-        "CNIL, held out",
-        sum(part == "held_out" for part in read_cnil(DATA).parts),
-        held_out,
-        thresholds,
-    )
+    show("CNIL, held out", sum(part == "held_out" for part in read_cnil(DATA).parts), held_out, thresholds)
     if options.covid:
         total, rows = unserved(read_covid(DATA), vectors, weight, threshold)
         show("covid", total, rows, thresholds)

@@ -1,9 +1,10 @@
 """Does staff's warning about contradictions warn where it should? `python -m benchmarks.contradictions.run [SET …] [--faqs]`.
 
-Each row of a set is a stored and a new question with their answers, and whether the two contradict each other. *Before*: a warning where
-the second key takes both questions for the same and the answers are written differently. *After*: `faqs.contradiction`, as
-`faqs.answers.duplicates` asks it. With `--faqs`, real lists of questions and answers: how many entries, saved last, would be warned about one of
-their ten nearest. Data folder: REPONDANT_DATA, as in `benchmarks/thresholds`.
+Each row of a set is a stored and a new question with their answers, and whether the two contradict each other.
+*Before*: a warning where the second key takes both questions for the same and the answers are written differently.
+*After*: `faqs.contradiction`, as `faqs.answers.duplicates` asks it. With `--faqs`, real lists of questions and answers:
+how many entries, saved last, would be warned about one of their ten nearest. Data folder: REPONDANT_DATA, as in
+`benchmarks/thresholds`.
 """
 
 import argparse
@@ -38,9 +39,7 @@ def main() -> None:
     parser.add_argument("--model", choices=MODELS, action="append")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--faqs", action="store_true", help="count false alarms in real lists")
-    parser.add_argument(
-        "--errors", action="store_true", help="name the rows that are judged wrongly"
-    )
+    parser.add_argument("--errors", action="store_true", help="name the rows that are judged wrongly")
     options = parser.parse_args()
     for model in options.model or MODELS:
         vectors = Vectorizer(options.cache, model)
@@ -54,13 +53,8 @@ def main() -> None:
 def measure(name: str, vectors: Vectorizer, *, errors: bool) -> None:
     """Recall and precision of the warning, by language."""
     rows = read_jsonl(PAIRS / f"{name}.jsonl")
-    stored, new = (
-        [(r[side]["question"], r[side]["answer"]) for r in rows] for side in ("stored", "new")
-    )
-    first, second = (
-        vectors([question for question, _answer in side], Purpose.QUERY, name)
-        for side in (stored, new)
-    )
+    stored, new = ([(r[side]["question"], r[side]["answer"]) for r in rows] for side in ("stored", "new"))
+    first, second = (vectors([question for question, _answer in side], Purpose.QUERY, name) for side in (stored, new))
     scores = (first * second).sum(axis=1).tolist()
     triples = list(zip(stored, new, scores, strict=True))
     is_wrong = [row["label"] == "contradiction" for row in rows]

@@ -2,10 +2,11 @@
 
     python -m benchmarks.dispatch.run [--model universal-sentence-encoder-multilingual-3] [--cache FOLDER]
 
-Three agents as staff would describe them: the CNIL's FAQ, the sheets of service-public.fr, and the covid FAQ of public bodies
-(its answers only, so that no question of it is in the index), from the folder named by REPONDANT_DATA. Questions: those of
-`benchmarks/retrieval` and `benchmarks/followups` for the first two, a sample of the covid FAQ's own for the third. Each falls
-into one of two halves by lot: a margin is chosen on the first and reported on the second. Writes nothing but `--cache`.
+Three agents as staff would describe them: the CNIL's FAQ, the sheets of service-public.fr, and the covid FAQ of public
+bodies (its answers only, so that no question of it is in the index), from the folder named by REPONDANT_DATA.
+Questions: those of `benchmarks/retrieval` and `benchmarks/followups` for the first two, a sample of the covid FAQ's own
+for the third. Each falls into one of two halves by lot: a margin is chosen on the first and reported on the second.
+Writes nothing but `--cache`.
 """
 
 import argparse
@@ -90,9 +91,7 @@ def read_questions(folder: Path) -> list[Asked]:
     texts: dict[str, list[str]] = {name: [] for name in DESCRIPTIONS}
     for path in (HERE.parent / "thresholds" / REFORMULATIONS, HERE / REFORMULATIONS):
         texts["cnil"] += [row["question"] for row in read_jsonl(path)]
-    texts["service_public"] = [
-        row["question"] for row in read_jsonl(HERE / "service_public_questions.jsonl")
-    ]
+    texts["service_public"] = [row["question"] for row in read_jsonl(HERE / "service_public_questions.jsonl")]
     corpora = {"cnil_faq": "cnil", "service_public": "service_public"}
     for row in read_jsonl(HERE.parent / "followups" / "dialogues.jsonl"):
         texts[corpora[row["corpus"]]].append(row["standalone"])
@@ -162,8 +161,7 @@ def proposed(signs: Signs, description: float) -> float:
     return max(
         margin
         for margin in _MARGINS
-        if margin == 0.0
-        or signs.outcome(Margins(margin, description), is_dev=True).default.rate <= _MOST_DEFAULT
+        if margin == 0.0 or signs.outcome(Margins(margin, description), is_dev=True).default.rate <= _MOST_DEFAULT
     )
 
 

@@ -2,8 +2,9 @@
 
     python -m benchmarks.documents.columns FOLDER
 
-The order is told by what stands where: of two lines of one column (as `pdftotext -bbox-layout` places them, by boxes alone) the
-upper comes first, and every line of the left column before every line of the right. Lines over both columns part a page into bands.
+The order is told by what stands where: of two lines of one column (as `pdftotext -bbox-layout` places them, by boxes
+alone) the upper comes first, and every line of the left column before every line of the right. Lines over both columns
+part a page into bands.
 """
 
 import subprocess
@@ -52,11 +53,7 @@ def torn_apart(path: Path, ours: str) -> tuple[int, int]:
     """Of neighbouring lines that our text has, those that do not follow each other in it; and all."""
     torn = pairs = 0
     for lines in ordered_lines(path):
-        places = [
-            ours.find(line)
-            for line in lines
-            if len(line) >= _LEAST_LETTERS and ours.count(line) == 1
-        ]
+        places = [ours.find(line) for line in lines if len(line) >= _LEAST_LETTERS and ours.count(line) == 1]
         follows = dict(pairwise(sorted(places)))
         pairs += max(0, len(places) - 1)
         torn += sum(follows.get(first) != second for first, second in pairwise(places))
@@ -77,9 +74,7 @@ def main() -> None:
             texts, _chunks, _placed = _read(path.read_bytes(), path.name)
             torn, pairs = torn_apart(path, _folded("".join(texts)))
             worst, all_drawn = torn_apart(path, as_drawn(path))
-            print(
-                f"{path.name}\t{torn} of {pairs} (row by row: {worst} of {all_drawn})", flush=True
-            )
+            print(f"{path.name}\t{torn} of {pairs} (row by row: {worst} of {all_drawn})", flush=True)
 
 
 if __name__ == "__main__":

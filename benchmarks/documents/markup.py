@@ -20,28 +20,22 @@ BLOCKS = (
     "address article blockquote br caption dd details div dl dt figcaption figure h1 h2 h3 h4 h5 h6 header hr li main ol p "
     "pre section summary table td th tr ul"
 ).split()
-NEVER = "script, style, noscript, template, iframe, svg, select, input, textarea, nav, button, a.headerlink, a.hash-link"
+NEVER = (
+    "script, style, noscript, template, iframe, svg, select, input, textarea, nav, button, a.headerlink, a.hash-link"
+)
 #: By generator: where the content stands, the first that is there, and what in it is none.
 SELECTORS = {
-    "docbook": (
-        ["body"],
-        ".navheader, .navfooter, .toc, .index, .list-of-tables, .list-of-figures",
-    ),
+    "docbook": (["body"], ".navheader, .navfooter, .toc, .index, .list-of-tables, .list-of-figures"),
     "publican": (["body"], "#banner, #title, ul.docnav, .toc, .index"),
     "sphinx": (
         ["div.body", "div[role=main]", "main", "body"],
         ".toctree-wrapper, .contents.local, .contents.topic, .related, .sphinxsidebar, .genindextable, .indextable, footer",
     ),
-    "mkdocs": (
-        ["article", "div[role=main]", "main", "body"],
-        ".toc, footer, .related, .sphinxsidebar",
-    ),
+    "mkdocs": (["article", "div[role=main]", "main", "body"], ".toc, footer, .related, .sphinxsidebar"),
     "docusaurus": (["article", "main"], "footer, aside, .tocCollapsible, ul[class*=tags]"),
     "wordpress": ([".page-content", "main", "article", "body"], "footer, aside, form, .comments"),
 }
-COLUMNS = (
-    "pages chunks words lost added mixed fences bare empty doubled rows whole milliseconds".split()
-)
+COLUMNS = "pages chunks words lost added mixed fences bare empty doubled rows whole milliseconds".split()
 
 
 def words(text: str) -> list[str]:
@@ -98,9 +92,7 @@ def measure(folder: Path, kind: str, most: int) -> Counter[str]:
     pages = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     names = list(pages)
     taught = names[:: max(1, len(names) // settings.SITE_SAMPLE_PAGES)]
-    layout = learn_layout(
-        [page_shape(pages[name].read_bytes(), filename=name) for name in taught], names
-    )
+    layout = learn_layout([page_shape(pages[name].read_bytes(), filename=name) for name in taught], names)
     count: Counter[str] = Counter()
     for name in names[:: max(1, len(names) // most)][:most]:
         data = pages[name].read_bytes()
@@ -128,11 +120,7 @@ def measure(folder: Path, kind: str, most: int) -> Counter[str]:
             count["bare"] += bool(re.fullmatch(r"\*\*[^*]+\*\*", last))
             count["empty"] += not chunk.parent_context
             count["doubled"] += any(a == b for a, b in zip(whole, whole[1:], strict=False))
-        lines = [
-            " ".join(words(line))
-            for chunk in chunks
-            for line in re.split(r"\n(?! )", plain(chunk.content))
-        ]
+        lines = [" ".join(words(line)) for chunk in chunks for line in re.split(r"\n(?! )", plain(chunk.content))]
         count["rows"] += len(rows)
         count["whole"] += sum(any(in_order(row, line) for line in lines) for row in rows)
     count["milliseconds"] //= max(1, count["pages"])
@@ -143,9 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kind", choices=sorted(SELECTORS), required=True)
-    parser.add_argument(
-        "--pages", type=int, default=100, help="at most so many, over the whole set"
-    )
+    parser.add_argument("--pages", type=int, default=100, help="at most so many, over the whole set")
     options = parser.parse_args()
     django.setup()
     count = measure(options.folder.resolve(), options.kind, options.pages)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.documents.office FOLDER docx
 
-The words that a file shows are told by its own XML, read by the standard library alone; tables of Word files, and all of Markdown,
-by pandoc. Each folder in FOLDER is a set.
+The words that a file shows are told by its own XML, read by the standard library alone; tables of Word files, and all
+of Markdown, by pandoc. Each folder in FOLDER is a set.
 """
 
 import argparse
@@ -93,10 +93,7 @@ def _drawn(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
                 yield from (p.text or "" for p in holder.iter(f"{_C}v"))
             yield from ("".join(p.itertext()) for p in tree.iter(f"{_A}p"))
         elif kind == "diagramData":
-            yield from (
-                "".join(t.text or "" for t in p.iter(f"{_A}t"))
-                for p in _tree(archive, target).iter(f"{_A}p")
-            )
+            yield from ("".join(t.text or "" for t in p.iter(f"{_A}t")) for p in _tree(archive, target).iter(f"{_A}p"))
 
 
 def _word_lines(root: ElementTree.Element, shown: Shown) -> Iterator[str]:
@@ -198,9 +195,7 @@ def _slide(root: ElementTree.Element, shown: Shown) -> None:
             shape.clear()
     for paragraph in root.iter(f"{_A}p"):
         pieces = (
-            " " if t.tag == f"{_A}br" else t.text or ""
-            for t in paragraph.iter()
-            if t.tag in (f"{_A}t", f"{_A}br")
+            " " if t.tag == f"{_A}br" else t.text or "" for t in paragraph.iter() if t.tag in (f"{_A}t", f"{_A}br")
         )
         shown.texts.append("".join(pieces))
     for table in root.iter(f"{_A}tbl"):
@@ -339,15 +334,11 @@ def measure(path: Path, kind: str) -> Counter[str]:
     count["added"] = (said - expected - headings).total()
     count["glued"] = sum(word in pairs for word in said.keys() - expected.keys() if len(word) > 3)
     lines = {_folded(line) for content in contents for line in content.splitlines()}
-    count["contents"] = sum(
-        _folded(line) in lines for line in shown.contents if re.search(r"\d\s*$", line)
-    )
+    count["contents"] = sum(_folded(line) in lines for line in shown.contents if re.search(r"\d\s*$", line))
     for chunk in chunks:
         count["fences"] += len(re.findall(r"(?m)^\s*(?:- )?`{3,}", chunk.content)) % 2
         count["bare"] += bool(re.fullmatch(r"\*\*[^*]+\*\*", chunk.content.strip().split("\n")[-1]))
-    rows = _markdown_tables(
-        "\n".join(_unlinked(c.content) if kind == "md" else c.content for c in chunks)
-    )
+    rows = _markdown_tables("\n".join(_unlinked(c.content) if kind == "md" else c.content for c in chunks))
     right, cells, whole = _cells_right(shown.tables, rows)
     count += Counter(cells=cells, right=right, tables=len(shown.tables), whole=whole)
     most = ", ".join(f"{word} {number}" for word, number in lost.most_common(12))
@@ -364,11 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     django.setup()
     print("set\t" + "\t".join(COLUMNS))
     for folder in sorted(path for path in options.folder.iterdir() if path.is_dir()):
-        files = [
-            path
-            for path in sorted(folder.rglob(f"*.{options.kind}"))
-            if path.stat().st_size < MOST_BYTES
-        ]
+        files = [path for path in sorted(folder.rglob(f"*.{options.kind}")) if path.stat().st_size < MOST_BYTES]
         total: Counter[str] = Counter()
         for path in files[:: max(1, len(files) // options.most)][: options.most]:
             total += measure(path, options.kind)

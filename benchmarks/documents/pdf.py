@@ -102,9 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--set", action="append", default=[], help="only these")
     parser.add_argument("--json", type=Path, help="write one object a file there")
-    parser.add_argument(
-        "--tables-with-pdfplumber", action="store_true", help="its tables, not ours"
-    )
+    parser.add_argument("--tables-with-pdfplumber", action="store_true", help="its tables, not ours")
     options = parser.parse_args(arguments)
     results = []
     for name, files in SETS.items():
@@ -123,9 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.json.write_text(json.dumps(results, indent=1))
 
 
-def measure(
-    path: Path, truth: list[list[list[str]]], options: argparse.Namespace
-) -> dict[str, Any]:
+def measure(path: Path, truth: list[list[list[str]]], options: argparse.Namespace) -> dict[str, Any]:
     data = path.read_bytes()
     plain = _pdftotext(path)
     if options.tables_with_pdfplumber:
@@ -188,21 +184,13 @@ def _words(plain: str, whole: str, chunks: list[str]) -> dict[str, int]:
     """Words that are two of the reference glued together, chunks with one, and words of the reference that are nowhere."""
     reference = Counter(word.casefold() for word in _WORD.findall(plain))
     ours = {word.casefold() for word in _WORD.findall(unicodedata.normalize("NFKC", whole))}
-    glued = {
-        word for word in ours - set(reference) if len(word) >= 8 and _is_glued(word, reference)
-    }
+    glued = {word for word in ours - set(reference) if len(word) >= 8 and _is_glued(word, reference)}
     hit = sum(
-        any(
-            word.casefold() in glued for word in _WORD.findall(unicodedata.normalize("NFKC", chunk))
-        )
+        any(word.casefold() in glued for word in _WORD.findall(unicodedata.normalize("NFKC", chunk)))
         for chunk in chunks
     )
     letters = _folded(whole)
-    lost = [
-        word
-        for word in reference
-        if len(word) >= 4 and word not in ours and _folded(word) not in letters
-    ]
+    lost = [word for word in reference if len(word) >= 4 and word not in ours and _folded(word) not in letters]
     return {"glued": len(glued), "chunks_glued": hit, "lost": len(lost)}
 
 
@@ -223,9 +211,7 @@ def _is_word(part: str, reference: Counter[str]) -> bool:
 
 def _heads_left(plain: str, whole: str) -> int:
     """Running heads with their page number that are still in the text, of those that poppler sees at a page's edges."""
-    pages = [
-        [line.strip() for line in page.splitlines() if line.strip()] for page in plain.split("\f")
-    ]
+    pages = [[line.strip() for line in page.splitlines() if line.strip()] for page in plain.split("\f")]
     edges = [line for page in pages for line in {*page[:2], *page[-2:]} if re.search(r"\d", line)]
     returns = Counter(re.sub(r"\d+", "#", line) for line in edges)
     lines = Counter(_folded(line) for line in re.split(r"\n|(?<=[.:;]) ", whole))
@@ -233,8 +219,7 @@ def _heads_left(plain: str, whole: str) -> int:
     heads = {
         line
         for line in edges
-        if returns[re.sub(r"\d+", "#", line)] >= max(4, 0.2 * len(pages))
-        and sum(c.isalpha() for c in line) >= 8
+        if returns[re.sub(r"\d+", "#", line)] >= max(4, 0.2 * len(pages)) and sum(c.isalpha() for c in line) >= 8
     }
     return sum(1 for head in heads if lines[_folded(head)] or _folded(head) in letters)
 
@@ -246,20 +231,16 @@ def html_tables(folder: Path, pattern: str) -> list[list[list[str]]]:
     tables = []
     for path in sorted(folder.glob(pattern)):
         tree = html.fromstring(
-            path.read_bytes().decode("utf-8", errors="replace").encode(),
-            parser=html.HTMLParser(encoding="utf-8"),
+            path.read_bytes().decode("utf-8", errors="replace").encode(), parser=html.HTMLParser(encoding="utf-8")
         )
         for table in tree.iter("table"):
             if table.xpath(".//table") or table.xpath("ancestor::table"):
                 continue
             marks = " ".join([table.get("class", ""), table.get("summary", "")]).lower()
-            if re.search(
-                r"nav|footer|header|menu|note|tip|warn|admon|hint|docutils footnote|citation", marks
-            ):
+            if re.search(r"nav|footer|header|menu|note|tip|warn|admon|hint|docutils footnote|citation", marks):
                 continue
             rows = [
-                [_folded(cell.text_content()) for cell in row if isinstance(cell.tag, str)]
-                for row in table.iter("tr")
+                [_folded(cell.text_content()) for cell in row if isinstance(cell.tag, str)] for row in table.iter("tr")
             ]
             rows = [[cell for cell in row if cell] for row in rows]
             rows = [row for row in rows if len(row) > 1]

@@ -2,10 +2,10 @@
 
     python -m benchmarks.figures.run [--turns 1000000] [--postgres] [--folder FOLDER]
 
-A year of questions (a million unless said otherwise) is written straight into the tables: five deployments, three questions a
-conversation, every exit, two languages, ratings, a trace of fourteen steps, four sources of 5,000 passages, some asked for far more than
-others. Every day is counted, as `manage.py count_days` does; then staff open the page, half of the times once more counting the day
-that runs. On SQLite, or with `--postgres` on a server of its own.
+A year of questions (a million unless said otherwise) is written straight into the tables: five deployments, three
+questions a conversation, every exit, two languages, ratings, a trace of fourteen steps, four sources of 5,000 passages,
+some asked for far more than others. Every day is counted, as `manage.py count_days` does; then staff open the page,
+half of the times once more counting the day that runs. On SQLite, or with `--postgres` on a server of its own.
 """
 
 import argparse
@@ -24,16 +24,7 @@ from tests.servers.postgres import own_postgres
 
 DAYS, DEPLOYMENTS, PASSAGES, ANSWERS, LOOKS = 365, 5, 5_000, 500, 20
 PER_CONVERSATION = 3
-EXITS = (
-    "memory_guard",
-    "direct_qa",
-    "direct_qa",
-    "llm",
-    "llm",
-    "llm",
-    "guard_rail",
-    "clarification",
-)
+EXITS = ("memory_guard", "direct_qa", "direct_qa", "llm", "llm", "llm", "guard_rail", "clarification")
 STEPS = (
     "receive courtesy reading standalone embedding memory_guard dispatch search learned direct_answer tools "
     "guard_rail generation save"
@@ -100,14 +91,10 @@ def _write(turns: int) -> None:
     from knowledge.models import Chunk, Document
 
     agent = Agent.objects.create(slug="year", name="year")
-    places = [
-        Deployment.objects.create(slug=f"place-{n}", name=f"Place {n}", agent=agent)
-        for n in range(DEPLOYMENTS)
-    ]
+    places = [Deployment.objects.create(slug=f"place-{n}", name=f"Place {n}", agent=agent) for n in range(DEPLOYMENTS)]
     document = Document.objects.create(agent=agent, name="guide.md")
     Chunk.objects.bulk_create(
-        Chunk(document=document, index=n, content=f"Passage {n}", content_hash=str(n))
-        for n in range(PASSAGES)
+        Chunk(document=document, index=n, content=f"Passage {n}", content_hash=str(n)) for n in range(PASSAGES)
     )
     LearnedResponse.objects.bulk_create(
         LearnedResponse(agent=agent, question=f"Question {n} ?", question_key=str(n), answer="Oui.")
@@ -120,16 +107,12 @@ def _write(turns: int) -> None:
     _load("chat_feedback", _FEEDBACK, year.ratings())
 
 
-_CONVERSATION = (
-    "id deployment_id channel title phase project version is_temporary created_at updated_at"
-)
+_CONVERSATION = "id deployment_id channel title phase project version is_temporary created_at updated_at"
 _TURN = (
     "id conversation_id client_message_id status answer_source model llm_calls prompt_tokens completion_tokens rounds "
     "efficiency stop_reason is_personal answered_by trace error_code lease_expires_at run started_at finished_at language"
 )
-_MESSAGE = (
-    "conversation_id turn_id role content sources tool_calls tool_call_id name error created_at"
-)
+_MESSAGE = "conversation_id turn_id role content sources tool_calls tool_call_id name error created_at"
 _FEEDBACK = "turn_id verdict reason comment created_at updated_at"
 
 
@@ -160,11 +143,7 @@ class _Year:
             took = timedelta(milliseconds=200 + (6_000 if by_model else 300) * (n * 31 % 100) / 100)
             yield (
                 *(_key(2, n), _key(1, n - n % PER_CONVERSATION), str(n)),
-                *(
-                    "failed" if failed else "done",
-                    "" if failed else source,
-                    "m" if by_model else "",
-                ),
+                *("failed" if failed else "done", "" if failed else source, "m" if by_model else ""),
                 *(int(by_model), 1_500 * by_model, n % 400 * by_model, 0, 100.0, "", False, ""),
                 *(self._traces[n % len(self._traces)], "llm_timeout" if failed else ""),
                 *(_text(begun), 0, _text(begun), _text(begun + took), "en" if n % 9 == 0 else "fr"),
@@ -199,8 +178,7 @@ def _trace(draw: random.Random) -> list[dict[str, Any]]:
 def _sources(draw: random.Random) -> list[dict[str, Any]]:
     """Of passages the first are shown most; one of four has a validated answer too."""
     found: list[dict[str, Any]] = [
-        {"n": n, "chunk_id": 1 + int(PASSAGES * draw.random() ** 2), "text": "…", "title": "Guide"}
-        for n in range(1, 5)
+        {"n": n, "chunk_id": 1 + int(PASSAGES * draw.random() ** 2), "text": "…", "title": "Guide"} for n in range(1, 5)
     ]
     if draw.random() < 0.25:
         found[0] = {"n": 1, "learned_id": 1 + int(ANSWERS * draw.random() ** 3), "text": "…"}

@@ -2,10 +2,11 @@
 
     python -m benchmarks.followups.run [--model universal-sentence-encoder-multilingual-3] [--cache FOLDER] [--json]
 
-`dialogues.jsonl` holds the question before, the question, and by hand the question that stands alone and what answers it.
-Search is measured on the FAQ and the sheets of the folder named by REPONDANT_DATA, and left out where it is not there. Four
-texts are searched: the follow-up as it was typed, joined to the question before it (production without a model), as the
-configured model rewrote it (production with one; left out, saying so, without), and as rewritten by hand (the ceiling).
+`dialogues.jsonl` holds the question before, the question, and by hand the question that stands alone and what answers
+it. Search is measured on the FAQ and the sheets of the folder named by REPONDANT_DATA, and left out where it is not
+there. Four texts are searched: the follow-up as it was typed, joined to the question before it (production without a
+model), as the configured model rewrote it (production with one; left out, saying so, without), and as rewritten by hand
+(the ceiling).
 """
 
 import argparse
@@ -159,13 +160,7 @@ def read_faq(folder: Path) -> tuple[Corpus, dict[str, set[int]]]:
     with (folder / "cnil_faq.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for chunk, row in enumerate(rows):
-        corpus.add_chunk(
-            chunk,
-            row["answer"],
-            title="cnil faq",
-            path=row["question"],
-            question=row["question"],
-        )
+        corpus.add_chunk(chunk, row["answer"], title="cnil faq", path=row["question"], question=row["question"])
         by_id.setdefault(row["id"], set()).add(chunk)
     return corpus, by_id
 
@@ -177,13 +172,7 @@ def read_sheets(folder: Path) -> tuple[Corpus, dict[str, set[int]]]:
         parsed = parse_document(path.read_bytes(), filename=path.name)
         for draft in chunk_document(parsed):
             question = draft.units[0].question if draft.units else ""
-            corpus.add_chunk(
-                chunk,
-                draft.content,
-                title=parsed.title,
-                path=draft.parent_context,
-                question=question,
-            )
+            corpus.add_chunk(chunk, draft.content, title=parsed.title, path=draft.parent_context, question=question)
             by_sheet.setdefault(path.stem, set()).add(chunk)
             chunk += 1
     return corpus, by_sheet
@@ -229,9 +218,7 @@ def recall_at_5(
         corpus, places = read(folder)
         matrix, _taken = fill_matrix(corpus.payloads, embed_payloads(vectors, corpus.payloads))
         for language in ("fr", "en"):
-            part = [
-                d for d in dialogues if d.follow_up and (d.corpus, d.language) == (name, language)
-            ]
+            part = [d for d in dialogues if d.follow_up and (d.corpus, d.language) == (name, language)]
             texts = {
                 "raw": [d.question for d in part],
                 "joined": [f"{d.previous}\n{d.question}" for d in part],
@@ -295,9 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stored = stored_questions(dialogues, DATA)
     follow_ups = [d for d in dialogues if d.follow_up]
     served = served_unresolved(dialogues, stored, embedder, profile.direct_answer)
-    print(
-        f"\nServed as they stand: {len(served)} of {len(follow_ups)}, {len(stored)} questions stored"
-    )
+    print(f"\nServed as they stand: {len(served)} of {len(follow_ups)}, {len(stored)} questions stored")
     for question, other in served:
         print(f"  {question} <- {other}")
     taken = sum(not rejection(d.standalone, d.question, d.previous) for d in follow_ups)

@@ -1,8 +1,8 @@
 """A gate before an index of real documents: a worse one is stopped, a better one goes live: `python -m benchmarks.gate.run`.
 
-Sheets of service-public.fr and the FAQ of the data-protection authority, read and indexed as staff do it, with the local
-model. A reader that loses the end of a file makes the worse index, one that finds all of it the better one. Nothing is
-mocked; the data folder is that named by REPONDANT_DATA (default: `../shared/data`).
+Sheets of service-public.fr and the FAQ of the data-protection authority, read and indexed as staff do it, with the
+local model. A reader that loses the end of a file makes the worse index, one that finds all of it the better one.
+Nothing is mocked; the data folder is that named by REPONDANT_DATA (default: `../shared/data`).
 """
 
 import csv
@@ -68,15 +68,11 @@ def _fill(data: Path, folder: Path) -> None:
     call_command("add_documents", SLUG, faq, *sheets[:SHEETS])
     _keep(SERVED)
     call_command("rebuild_agent_index", SLUG)
-    asked = [
-        {"question": row["question"], "contains": row["answer"].strip()[:30]} for row in rows[::4]
-    ]
+    asked = [{"question": row["question"], "contains": row["answer"].strip()[:30]} for row in rows[::4]]
     for sheet in sheets[:SHEETS]:
         title = sheet.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").strip()
         asked.append({"question": title, "document": title[:40]})
-    gate = GoldenSet.objects.create(
-        name="Contrôle", deployment=Deployment.objects.get(slug=SLUG), is_gate=True
-    )
+    gate = GoldenSet.objects.create(name="Contrôle", deployment=Deployment.objects.get(slug=SLUG), is_gate=True)
     add_questions(gate, asked, QuestionOrigin.FILE)
 
 
@@ -87,9 +83,7 @@ def _keep(rows: int) -> None:
     for chunk in Chunk.objects.filter(document__name="cnil_faq.csv"):
         read = _READ.setdefault(chunk.pk, chunk.knowledge_units)
         lost = [{**unit, "answer": "[illisible]"} for unit in read]
-        Chunk.objects.filter(pk=chunk.pk).update(
-            knowledge_units=read if chunk.index < rows else lost
-        )
+        Chunk.objects.filter(pk=chunk.pk).update(knowledge_units=read if chunk.index < rows else lost)
 
 
 def _show() -> None:

@@ -1,9 +1,9 @@
 """An index run over the bare embedding time of the same texts: `python -m benchmarks.indexing.run`.
 
-The run is everything that `add_documents` does with files: store, read in the child process, cut, plan, embed, write. The
-bare time is the embedder's own verb over exactly the texts that the run embedded. On a machine that others use, compare by
-processor time. With `--parts` both are timed in turns, so that a busy moment falls on both; each part is then a run of its
-own, with a reader process of its own.
+The run is everything that `add_documents` does with files: store, read in the child process, cut, plan, embed, write.
+The bare time is the embedder's own verb over exactly the texts that the run embedded. On a machine that others use,
+compare by processor time. With `--parts` both are timed in turns, so that a busy moment falls on both; each part is
+then a run of its own, with a reader process of its own.
 """
 
 import argparse
@@ -68,8 +68,7 @@ def measure(files: list[tuple[str, bytes]], parts: int) -> None:
     for start in range(0, len(files), size):
         started, before = time.perf_counter(), cpu_seconds()
         documents = [
-            store_document(agent=agent, name=name, data=data).document
-            for name, data in files[start : start + size]
+            store_document(agent=agent, name=name, data=data).document for name, data in files[start : start + size]
         ]
         report = index_documents(agent=agent, documents=documents)
         whole += time.perf_counter() - started
@@ -94,9 +93,7 @@ def measure(files: list[tuple[str, bytes]], parts: int) -> None:
     documents = [store_document(agent=agent, name=name, data=data).document for name, data in files]
     again = index_documents(agent=agent, documents=documents)
     second = time.perf_counter() - started
-    print(
-        "| model | chunks | bare | index run | ratio | by processor time | second run | its embeddings |"
-    )
+    print("| model | chunks | bare | index run | ratio | by processor time | second run | its embeddings |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     print(
         f"| {embedder().recipe.model} | {texts} | {bare:.1f} s | {whole:.1f} s | **{whole / bare:.3f}** "

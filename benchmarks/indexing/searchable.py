@@ -1,9 +1,10 @@
 """From upload to first right answer, with a slow model configured: `python -m benchmarks.indexing.searchable FOLDER`.
 
-Documents are queued as the admin does; a worker of its own indexes them, then writes questions, with a scripted model that takes its
-time on loopback. This process only looks, as a web process would: when is the first document found by its title, when the last, when is the
-first written question there. The worker is killed with SIGKILL at random moments while questions are written, and started again.
-At the end: calls that the model has seen, calls that were counted, and the budget. On a machine that others use, read the processor time.
+Documents are queued as the admin does; a worker of its own indexes them, then writes questions, with a scripted model
+that takes its time on loopback. This process only looks, as a web process would: when is the first document found by
+its title, when the last, when is the first written question there. The worker is killed with SIGKILL at random moments
+while questions are written, and started again. At the end: calls that the model has seen, calls that were counted, and
+the budget. On a machine that others use, read the processor time.
 """
 
 import argparse
@@ -72,10 +73,7 @@ def _prepare(folder: str, model: str, address: str) -> None:
 def _worker() -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "celery", "--app", "config", "worker", "--pool", "solo"]
     return subprocess.Popen(  # noqa: S603  # our own worker
-        [*command, "--loglevel", "ERROR"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        [*command, "--loglevel", "ERROR"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
 
 
@@ -88,15 +86,7 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     from knowledge.embeddings.base import embedder
     from knowledge.indexing.jobs.queue import enqueue_documents
     from knowledge.indexing.path import store_document
-    from knowledge.models import (
-        BuildKind,
-        Chunk,
-        Document,
-        DocumentStatus,
-        IndexBuild,
-        QuestionSpending,
-        UnitsOrigin,
-    )
+    from knowledge.models import BuildKind, Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 
     RuntimeSettings(question_calls_per_day=options.budget).save()
     agent = Agent.objects.create(slug="bench", name="bench")
@@ -105,10 +95,7 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     embedder().warm_up()
     worker = _worker()
     started = time.monotonic()
-    keys = [
-        store_document(agent=agent, name=path.name, data=path.read_bytes()).document.pk
-        for path in files
-    ]
+    keys = [store_document(agent=agent, name=path.name, data=path.read_bytes()).document.pk for path in files]
     enqueue_documents(agent=agent, document_ids=keys)
     first = Document.objects.get(pk=keys[0])
 

@@ -2,11 +2,12 @@
 
     python -m benchmarks.load.run [--rates 5 20 40] [--seconds 30] [--path model|direct] [--door socket|http] [--processes 2] [--shared]
 
-A real `manage.py serve` with its worker, 512 entries of the CNIL's FAQ (REPONDANT_DATA) and a scripted model server (`--tokens` tokens,
-`--interval-ms` apart). Questions arrive at random moments (exponential gaps), whether or not those before have their answers.
-`model`: other wordings and questions about other things, nothing stored may answer. `direct`: the FAQ's own questions, each once.
-Two of three open a conversation as a new visitor (its request and its socket are in the figures); the third goes on in one that has its answer.
-Processor time is that of every process of the site, from the first arrival until all of them are idle again, what is done after answers included.
+A real `manage.py serve` with its worker, 512 entries of the CNIL's FAQ (REPONDANT_DATA) and a scripted model server
+(`--tokens` tokens, `--interval-ms` apart). Questions arrive at random moments (exponential gaps), whether or not those
+before have their answers. `model`: other wordings and questions about other things, nothing stored may answer.
+`direct`: the FAQ's own questions, each once. Two of three open a conversation as a new visitor (its request and its
+socket are in the figures); the third goes on in one that has its answer. Processor time is that of every process of the
+site, from the first arrival until all of them are idle again, what is done after answers included.
 """
 
 import argparse
@@ -85,9 +86,7 @@ async def request(
     return int(lines[0].split()[1]), given, reader, writer
 
 
-async def ask_over_socket(
-    port: int, visitor: Visitor | None, question: str, asked: Asked
-) -> Visitor:
+async def ask_over_socket(port: int, visitor: Visitor | None, question: str, asked: Asked) -> Visitor:
     began = time.perf_counter()
     if visitor is None:
         body = {"deployment": "bench"}
@@ -119,9 +118,7 @@ async def ask_over_http(port: int, visitor: Visitor | None, question: str, asked
         "clientMessageId": str(visitor.questions),
         **({"conversationId": visitor.conversation} if visitor.conversation else {}),
     }
-    status, visitor.cookies, reader, writer = await request(
-        port, "/api/rag/chat", body, visitor.cookies
-    )
+    status, visitor.cookies, reader, writer = await request(port, "/api/rag/chat", body, visitor.cookies)
     if status != 200:
         writer.close()
         raise Refused(str(status))
@@ -164,9 +161,7 @@ DOORS: dict[str, Callable[[int, Visitor | None, str, Asked], Awaitable[Visitor]]
 class Load:
     """Questions at one rate for some seconds, each asked once over the life of the site."""
 
-    def __init__(
-        self, port: int, door: str, questions: Iterator[str], chance: random.Random
-    ) -> None:
+    def __init__(self, port: int, door: str, questions: Iterator[str], chance: random.Random) -> None:
         self._port, self._ask, self._questions = port, DOORS[door], questions
         self._chance = chance
         self._waiting: list[Visitor] = []
@@ -204,9 +199,7 @@ class Load:
                 visitor.socket.close()
 
 
-async def measure(
-    port: int, process: psutil.Process, load: Load, rate: float, seconds: float
-) -> dict[str, Any]:
+async def measure(port: int, process: psutil.Process, load: Load, rate: float, seconds: float) -> dict[str, Any]:
     await settled(process)
     before, began = cpu_seconds(process), time.perf_counter()
     await load.run(rate, seconds)
@@ -228,9 +221,7 @@ async def measure(
         "failed": sorted({each.error for each in load.asked if each.error})[:3],
         "behind_seconds": round(lasted - seconds, 2),
         "first_token_ms_p50_p95": [_ms(_quantile(first, 0.5)), _ms(_quantile(first, 0.95))],
-        "answered_ms_p50_p95": [
-            _ms(_quantile([each.answered for each in whole], q)) for q in (0.5, 0.95)
-        ],
+        "answered_ms_p50_p95": [_ms(_quantile([each.answered for each in whole], q)) for q in (0.5, 0.95)],
         "cpu_ms_per_answer": round(1000 * cpu / max(len(whole), 1), 1),
         "exits": exits,
     }
@@ -297,10 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_loop(Load(port, options.door, questions, chance).run(5, 4))
         for rate in options.rates:
             load = Load(port, options.door, questions, chance)
-            print(
-                json.dumps(run_loop(measure(port, process, load, rate, options.seconds))),
-                flush=True,
-            )
+            print(json.dumps(run_loop(measure(port, process, load, rate, options.seconds))), flush=True)
     return 0
 
 

@@ -1,11 +1,12 @@
 """A hit of the memory guard against its floor, in one run: `python -m benchmarks.memory.run`.
 
-A hit, in the entry's own words or rephrased: from the question's vector to the answer with its use committed, through `recall_cached`, second key included,
-on entries that each come from three passages. The floor: one numpy product over the same vectors with its best row,
-one row read, one counter committed, on the seed's own table in the same SQLite file; once with the bare driver, and once
-through Django's connection, which a Django program cannot do without. All are timed in turns, so that a busy moment of the machine falls on both; every answer is checked. Wall time is what a
-caller waits; processor time of the thread is the same on an idle machine, and steadier on a busy one. Numpy has one
-thread: with more, a product waits for whatever else the cores are doing.
+A hit, in the entry's own words or rephrased: from the question's vector to the answer with its use committed, through
+`recall_cached`, second key included, on entries that each come from three passages. The floor: one numpy product over
+the same vectors with its best row, one row read, one counter committed, on the seed's own table in the same SQLite
+file; once with the bare driver, and once through Django's connection, which a Django program cannot do without. All are
+timed in turns, so that a busy moment of the machine falls on both; every answer is checked. Wall time is what a caller
+waits; processor time of the thread is the same on an idle machine, and steadier on a busy one. Numpy has one thread:
+with more, a product waits for whatever else the cores are doing.
 """
 
 import argparse
@@ -179,15 +180,13 @@ def fill(rows: Rows) -> "Deployment":
     deployment = Deployment.objects.create(slug="bench", name="bench", agent=agent)
     document = Document.objects.create(agent=agent, name="bench.md")
     chunks = Chunk.objects.bulk_create(
-        Chunk(document=document, index=n, content=passage(n), content_hash=f"{n:064}")
-        for n in range(CHUNKS)
+        Chunk(document=document, index=n, content=passage(n), content_hash=f"{n:064}") for n in range(CHUNKS)
     )
     MemoryShelf.objects.create(deployment=deployment, version=1)
     marks = [digest(chunk.content) for chunk in chunks]
     origins = [[(n + k) % CHUNKS for k in range(PASSAGES)] for n in range(CHUNKS)]
     sources = [
-        json.dumps([source(chunks[c], k + 1) for k, c in enumerate(used)], ensure_ascii=False)
-        for used in origins
+        json.dumps([source(chunks[c], k + 1) for k, c in enumerate(used)], ensure_ascii=False) for used in origins
     ]
     key, now = recipe_key(recipe()), timezone.now()
     written = connection.ops.adapt_datetimefield_value(now)
@@ -216,13 +215,8 @@ def fill(rows: Rows) -> "Deployment":
         )
         insert(
             cursor,
-            "INSERT INTO responses_chunks (response_id, chunk_id, with_units, fingerprint)"
-            " VALUES (%s, %s, %s, %s)",
-            (
-                (n + 1, chunks[c].pk, False, marks[c])
-                for n in range(len(rows))
-                for c in origins[n % CHUNKS]
-            ),
+            "INSERT INTO responses_chunks (response_id, chunk_id, with_units, fingerprint) VALUES (%s, %s, %s, %s)",
+            ((n + 1, chunks[c].pk, False, marks[c]) for n in range(len(rows)) for c in origins[n % CHUNKS]),
         )
     return deployment
 
@@ -270,9 +264,7 @@ def answer(number: int) -> str:
 
 
 def passage(number: int) -> str:
-    return (
-        f"Passage {number} : une carte se demande à l'accueil, et se renouvelle chaque année. " * 12
-    )
+    return f"Passage {number} : une carte se demande à l'accueil, et se renouvelle chaque année. " * 12
 
 
 def source(chunk: Any, number: int) -> dict[str, Any]:

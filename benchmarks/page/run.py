@@ -2,9 +2,10 @@
 
     python -m benchmarks.page.run [--screenshots FOLDER]
 
-A served site with a model that writes Markdown, 20 ms a token. What is measured is what the browser says of itself: `paint`,
-`layout-shift` and `longtask` entries (W3C Paint Timing, Layout Instability, Long Tasks). With a folder it also draws every view at
-three widths, in light and dark, in French and English, with forced colours and at 200 %, for somebody to look at.
+A served site with a model that writes Markdown, 20 ms a token. What is measured is what the browser says of itself:
+`paint`, `layout-shift` and `longtask` entries (W3C Paint Timing, Layout Instability, Long Tasks). With a folder it also
+draws every view at three widths, in light and dark, in French and English, with forced colours and at 200 %, for
+somebody to look at.
 """
 
 import argparse
@@ -95,10 +96,7 @@ def first_paint(browser: Browser, url: str, *, is_slow: bool) -> int:
             network = context.new_cdp_session(page)
             speed = {"downloadThroughput": SLOW_BYTES, "uploadThroughput": SLOW_BYTES}
             network.send("Network.enable")
-            network.send(
-                "Network.emulateNetworkConditions",
-                {"offline": False, "latency": SLOW_LATENCY, **speed},
-            )
+            network.send("Network.emulateNetworkConditions", {"offline": False, "latency": SLOW_LATENCY, **speed})
         page.goto(url, timeout=WAIT_MS)
         page.wait_for_function(f"({_PAINT})() > 0")
         return int(page.evaluate(_PAINT))
@@ -164,9 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A long conversation is filled without waiting for each token.
     with ModelServer(fallback=lambda body: paced if SLOWLY in json.dumps(body) else quick) as model:
         with site(model.base_url) as (port, _process), sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=executable, args=CHROMIUM_ARGUMENTS, headless=True
-            )
+            browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGUMENTS, headless=True)
             print(json.dumps(measure(browser, port), indent=1))
             if options.screenshots:
                 draw_views(browser, port, options.screenshots)

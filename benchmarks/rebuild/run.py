@@ -71,10 +71,7 @@ def setup() -> None:
 def measure(folder: Path, options: argparse.Namespace) -> None:
     fill(options.chunks, "g1")
     first = rebuild()
-    print(
-        f"index: {options.chunks} chunks, {first['points']} points, {first['seconds']} s",
-        flush=True,
-    )
+    print(f"index: {options.chunks} chunks, {first['points']} points, {first['seconds']} s", flush=True)
     if options.part != "kill":
         measure_load(folder, options)
     if options.part != "load":
@@ -173,9 +170,7 @@ def rewrite(generation: str) -> None:
 
     from knowledge.models import Chunk
 
-    Chunk.objects.update(
-        content=Concat(Value("Version nouvelle. "), F("content")), summary=generation
-    )
+    Chunk.objects.update(content=Concat(Value("Version nouvelle. "), F("content")), summary=generation)
 
 
 def sentence(rng: random.Random, words: int) -> str:
@@ -249,11 +244,7 @@ def find(vector: Any) -> list[Any]:
     from knowledge.search import confirm_passages, search
     from knowledge.vectors.base import Query, collection_alias
 
-    found = search(
-        collection_alias(SLUG, IndexingMethod.QA_ATOMIC),
-        Query(vector, embedder().recipe),
-        limit=5,
-    )
+    found = search(collection_alias(SLUG, IndexingMethod.QA_ATOMIC), Query(vector, embedder().recipe), limit=5)
     agent_id = Agent.objects.values_list("pk", flat=True).get(slug=SLUG)
     # The store alone names the generation: a passage of the production search does not show a question's summary.
     return list(confirm_passages(found, agent_id=agent_id).hits)
@@ -302,10 +293,7 @@ def read(output: Path, stop: Path, threads: int) -> None:
     os.nice(5)  # on few cores the readers would leave the rebuild nothing
     setup()
     rows = vectors()
-    totals: dict[str, Any] = {
-        **dict.fromkeys(("searches", "failed", "empty", "mixed", "g1", "g2"), 0),
-        "times": [],
-    }
+    totals: dict[str, Any] = {**dict.fromkeys(("searches", "failed", "empty", "mixed", "g1", "g2"), 0), "times": []}
     lock = threading.Lock()
 
     def loop(offset: int) -> None:

@@ -1,9 +1,10 @@
 """Questions under lost connections, reloads, retries and killed servers: is each answered exactly once?
 
-Real web processes, a scripted model server whose tokens say which question they answer and which token they are, and readers
-that behave as the page does: a question without an acknowledgement is sent again under the same id, one with it is resumed
-after the last event seen, in whichever process is there; an interrupted one is retried. Meanwhile the processes are killed
-with SIGKILL and started again. At the end the streams, the API and the rows are compared with what was asked.
+Real web processes, a scripted model server whose tokens say which question they answer and which token they are, and
+readers that behave as the page does: a question without an acknowledgement is sent again under the same id, one with it
+is resumed after the last event seen, in whichever process is there; an interrupted one is retried. Meanwhile the
+processes are killed with SIGKILL and started again. At the end the streams, the API and the rows are compared with what
+was asked.
 
     python -m benchmarks.resilience.run --sends 1000 --processes 2 --shared      # PostgreSQL and Redis
     python -m benchmarks.resilience.run --sends 1000                             # one process on SQLite
@@ -175,11 +176,7 @@ class Person:
         if send.turn_id:
             last = send.last_event_id
             return {"type": "resume", "turnId": send.turn_id, "lastEventId": last}
-        return {
-            "type": "ask",
-            "message": QUESTION.format(tag=send.tag),
-            "clientMessageId": send.client_message_id,
-        }
+        return {"type": "ask", "message": QUESTION.format(tag=send.tag), "clientMessageId": send.client_message_id}
 
     async def _reload(self, send: Send) -> None:
         """What the page finds of its conversation: the running turn, or the stored answer."""
@@ -201,9 +198,7 @@ class Person:
             if token := self._csrf():
                 headers["X-CSRFToken"] = token
             try:
-                async with self._http.request(
-                    verb, process.url + path, headers=headers, **body
-                ) as response:
+                async with self._http.request(verb, process.url + path, headers=headers, **body) as response:
                     if response.status < 500:
                         response.raise_for_status()
                         return await response.json()
@@ -236,9 +231,7 @@ class Lab:
     def draw(self) -> str:
         return self.chance.choices(list(TROUBLES), list(TROUBLES.values()))[0]
 
-    async def run(
-        self, *, sends: int, people: int, kill_seconds: float, kill_answers: int
-    ) -> dict[str, Any]:
+    async def run(self, *, sends: int, people: int, kill_seconds: float, kill_answers: int) -> dict[str, Any]:
         visitors = [Person(self, number) for number in range(people)]
         questions = iter(range(sends))
         begun = time.monotonic()
@@ -299,8 +292,7 @@ class Lab:
             stored = {m["turn"]["id"]: m["content"] for m in answers}
             expected = {s.turn_id: "".join(numbered(s.tag, TOKENS)) for s in person.sends}
             wrong["answers not as written"] += sum(
-                stored.get(turn) != text.strip() and stored.get(turn) != text
-                for turn, text in expected.items()
+                stored.get(turn) != text.strip() and stored.get(turn) != text for turn, text in expected.items()
             )
             wrong["answers of others"] += len(stored.keys() - expected.keys())
         for send, other in self.other_readers:
@@ -329,10 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with (
         ModelServer(fallback=answered) as model,
         Site(
-            model,
-            processes=options.processes,
-            shared=options.shared,
-            constants={"TURN_LEASE_SECONDS": options.lease},
+            model, processes=options.processes, shared=options.shared, constants={"TURN_LEASE_SECONDS": options.lease}
         ) as site,
     ):
         lab = Lab(site, seed=options.seed)

@@ -19,13 +19,7 @@ from typing import Any, Self
 import psycopg
 
 from tests.servers.model_server import ModelServer
-from tests.servers.of_the_run import (
-    copied_postgres,
-    migrated_postgres,
-    migrated_sqlite,
-    once,
-    run_folder,
-)
+from tests.servers.of_the_run import copied_postgres, migrated_postgres, migrated_sqlite, once, run_folder
 from tests.servers.ports import free_port
 from tests.servers.postgres import postgres_url
 from tests.servers.redis_server import PROGRAM, RedisServer
@@ -53,9 +47,7 @@ call_command("add_documents", *sys.argv[1:])
 """
 START_SECONDS = 240.0
 #: With any of these a site is filled by itself; without, it is a copy of the run's first.
-_OF_ITS_OWN = frozenset(
-    {"DATABASE_URL", "DATA_DIR", "DJANGO_SETTINGS_MODULE", "EMBEDDER", "QDRANT_URL"}
-)
+_OF_ITS_OWN = frozenset({"DATABASE_URL", "DATA_DIR", "DJANGO_SETTINGS_MODULE", "EMBEDDER", "QDRANT_URL"})
 
 
 class MissingServerError(Exception):
@@ -66,12 +58,7 @@ class WebProcess:
     """`manage.py serve` on a port of its own, which it keeps through its deaths. It may be of another copy of the project."""
 
     def __init__(
-        self,
-        environment: dict[str, str],
-        log: Path,
-        *,
-        project: Path = PROJECT,
-        with_worker: bool = False,
+        self, environment: dict[str, str], log: Path, *, project: Path = PROJECT, with_worker: bool = False
     ) -> None:
         self.port = free_port()
         self.project = project
@@ -167,19 +154,13 @@ class Site:
 
     def __enter__(self) -> Self:
         with self._stack:
-            folder = Path(
-                self._stack.enter_context(tempfile.TemporaryDirectory(prefix="repondant-lab-"))
-            )
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="repondant-lab-")))
             self.environment = self._environment(folder)
             if self._extra.keys() & _OF_ITS_OWN:
                 self._run("manage.py", "migrate", "--verbosity", "0")
                 self._fill(folder, self.environment)
             for number in range(self._count):
-                process = WebProcess(
-                    self.environment,
-                    folder / f"web-{number}.log",
-                    with_worker=self._with_worker,
-                )
+                process = WebProcess(self.environment, folder / f"web-{number}.log", with_worker=self._with_worker)
                 self._stack.callback(process.kill)
                 process.start(wait=False)
                 self.processes.append(process)
@@ -190,10 +171,7 @@ class Site:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
 

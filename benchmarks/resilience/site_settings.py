@@ -1,7 +1,7 @@
 """Production's settings, with the constants that a run wants shorter (`SITE_CONSTANTS`, a JSON object by name).
 
-The embedder is the one of the tests: no question here is about meaning, and a process that is killed and started again a
-dozen times would load a model each time, half of what its start costs.
+The embedder is the one of the tests: no question here is about meaning, and a process that is killed and started again
+a dozen times would load a model each time, half of what its start costs.
 """
 
 from config import constants

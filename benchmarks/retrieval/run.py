@@ -4,8 +4,8 @@
 
 Reads the data folder named by REPONDANT_DATA (default: `../shared/data`); writes nothing but `--cache`; needs no
 database. The index is made of the production payloads, embedded by the production embedder, held in the production
-matrix, and ranked by the production search over all points. Beside it, from the same scores: the vectors alone, the words
-alone (BM25), and the two fused by reciprocal rank. Progress goes to standard error, figures to standard output.
+matrix, and ranked by the production search over all points. Beside it, from the same scores: the vectors alone, the
+words alone (BM25), and the two fused by reciprocal rank. Progress goes to standard error, figures to standard output.
 """
 
 import argparse
@@ -270,19 +270,14 @@ def _positions(scores: dict[int, float]) -> dict[int, int]:
     return {chunk: at + 1 for at, chunk in enumerate(order)}
 
 
-def all_ranks(
-    snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: float
-) -> dict[str, list[float]]:
+def all_ranks(snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: float) -> dict[str, list[float]]:
     """For each way of ranking, the rank of the best right chunk of each question."""
     uses = _uses_measured(corpus)
     found: dict[str, list[float]] = {
-        way: []
-        for way in ("vectors", "words", "rrf", "production", *(f"category: {u}" for u in uses))
+        way: [] for way in ("vectors", "words", "rrf", "production", *(f"category: {u}" for u in uses))
     }
     for question, row, right in zip(corpus.questions, rows, corpus.answers, strict=True):
-        hits = snapshot.top_hybrid(
-            row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads)
-        )
+        hits = snapshot.top_hybrid(row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads))
         cosine: dict[int, float] = {}
         words: dict[int, float] = {}
         for key, score, overlap in hits:
@@ -292,11 +287,7 @@ def all_ranks(
             words[chunk] = max(overlap, words.get(chunk, 0.0))
         by_vector, by_word = _positions(cosine), _positions(words)
         fused = {c: 1 / (RRF + by_vector[c]) + 1 / (RRF + by_word[c]) for c in cosine}
-        for way, positions in (
-            ("vectors", by_vector),
-            ("words", by_word),
-            ("rrf", _positions(fused)),
-        ):
+        for way, positions in (("vectors", by_vector), ("words", by_word), ("rrf", _positions(fused))):
             found[way].append(min(positions[chunk] for chunk in right))
         asked = partial(production_search, snapshot, corpus.payloads, question, row, weight)
         found["production"].append(_rank_of(right, asked()))
@@ -329,19 +320,12 @@ def production_search(
         payload_filter=searched_filter(list(categories)),
         together=OF_ONE_CHUNK,
     )
-    passages = [
-        passage_from_hit(Hit(str(key), score, payloads[key], overlap))
-        for key, score, overlap in hits
-    ]
+    passages = [passage_from_hit(Hit(str(key), score, payloads[key], overlap)) for key, score, overlap in hits]
     return ranked(passages, weight)
 
 
 def best_relevance(
-    snapshot: Snapshot[int],
-    payloads: Sequence[dict[str, Json]],
-    question: str,
-    row: Vectors,
-    weight: float,
+    snapshot: Snapshot[int], payloads: Sequence[dict[str, Json]], question: str, row: Vectors, weight: float
 ) -> float:
     return production_search(snapshot, payloads, question, row, weight).best_relevance
 
@@ -424,25 +408,20 @@ def measure(corpus_name: str, model: str, folder: Path, cache: Path | None) -> R
     embedder.warm_up()
     loaded, after = time.perf_counter() - started, process.memory_info().rss
     sample = corpus.questions[:_LATENCY_SAMPLE]
-    alone = _milliseconds(
-        lambda at: embedder.embed([sample[at]], purpose=Purpose.QUERY), len(sample)
-    )
+    alone = _milliseconds(lambda at: embedder.embed([sample[at]], purpose=Purpose.QUERY), len(sample))
     vectors = Vectorizer(embedder, cache)
     matrix, terms_ms = fill_matrix(corpus.payloads, embed_payloads(vectors, corpus.payloads))
     rows = vectors(corpus.questions, Purpose.QUERY, "questions")
     snapshot = matrix.snapshot()
     searching = _milliseconds(
-        lambda at: production_search(snapshot, corpus.payloads, sample[at], rows[at], weight),
-        len(sample),
+        lambda at: production_search(snapshot, corpus.payloads, sample[at], rows[at], weight), len(sample)
     )
     found = all_ranks(snapshot, corpus, rows, weight)
     rankings = [
         Ranking(way, part, len(chosen), recalls(chosen), statistics.fmean(1 / r for r in chosen))
         for part in [*dict.fromkeys(corpus.parts), "together"]
         for way, ranks in found.items()
-        for chosen in [
-            [r for r, p in zip(ranks, corpus.parts, strict=True) if part in (p, "together")]
-        ]
+        for chosen in [[r for r, p in zip(ranks, corpus.parts, strict=True) if part in (p, "together")]]
     ]
     return Report(
         corpus=corpus_name,
@@ -463,16 +442,11 @@ def measure(corpus_name: str, model: str, folder: Path, cache: Path | None) -> R
 
 def show(report: Report) -> None:
     print(f"{report.corpus}, {report.model}: {report.points} points (95 % Wilson intervals)\n")
-    print(
-        "| questions | ranked by | R@1 | R@5 | R@10 | MRR |\n| --- | --- | --- | --- | --- | --- |"
-    )
+    print("| questions | ranked by | R@1 | R@5 | R@10 | MRR |\n| --- | --- | --- | --- | --- | --- |")
     for ranking in report.rankings:
-        cells = " | ".join(
-            f"{r.rate:.3f} [{r.low:.3f}, {r.high:.3f}]" for r in ranking.recall.values()
-        )
+        cells = " | ".join(f"{r.rate:.3f} [{r.low:.3f}, {r.high:.3f}]" for r in ranking.recall.values())
         print(
-            f"| {ranking.part} ({ranking.questions}) | {ranking.way} | {cells} "
-            f"| {ranking.mean_reciprocal_rank:.3f} |"
+            f"| {ranking.part} ({ranking.questions}) | {ranking.way} | {cells} | {ranking.mean_reciprocal_rank:.3f} |"
         )
     print(
         f"\nModel: {report.load_seconds:.2f} s to load, +{report.memory_added_mb:.0f} MB; one question "

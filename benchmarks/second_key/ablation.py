@@ -1,8 +1,9 @@
 """Which rules of the second key change nothing: `python -m benchmarks.second_key.ablation FILE.jsonl ...`.
 
-Takes each rewrite rule, sign, veto, group of synonyms and pair of opposites away in turn, compares all pairs again and counts
-the decisions that change: agreed or not, and of which kinds the differences are. Reads rows with `a` and `b`; without a file, all of `tests/pairs`. What
-changes nothing on any set is dead. Only questions that read otherwise are compared again; it takes some minutes.
+Takes each rewrite rule, sign, veto, group of synonyms and pair of opposites away in turn, compares all pairs again and
+counts the decisions that change: agreed or not, and of which kinds the differences are. Reads rows with `a` and `b`;
+without a file, all of `tests/pairs`. What changes nothing on any set is dead. Only questions that read otherwise are
+compared again; it takes some minutes.
 """
 
 import argparse
@@ -126,10 +127,7 @@ class Study:
                     other = Lexicon(lexicon.language, {**lexicon.data, table: rest})
                     with replaced(lexicon, "__dict__", other.__dict__):
                         words = group.replace("|", " ").replace("_", " ").split()
-                        yield (
-                            f"{lexicon.language} {table} {group.strip()}",
-                            self.changes(lexicon, words),
-                        )
+                        yield (f"{lexicon.language} {table} {group.strip()}", self.changes(lexicon, words))
 
 
 def read(question: Question) -> Reading:

@@ -1,8 +1,8 @@
 """What one pair costs the second key: `python -m benchmarks.second_key.run [--against FOLDER]`.
 
-Cold: two questions that were never read; warm: both readings are remembered. Start: reading and compiling the data of both
-languages. Processor time, the least of several rounds over 2,000 pairs of `tests/pairs`. `--against` names another checkout,
-measured by the same code in turns with this one: the ratio holds on a busy machine, where the times do not.
+Cold: two questions that were never read; warm: both readings are remembered. Start: reading and compiling the data of
+both languages. Processor time, the least of several rounds over 2,000 pairs of `tests/pairs`. `--against` names another
+checkout, measured by the same code in turns with this one: the ratio holds on a busy machine, where the times do not.
 """
 
 import argparse
@@ -17,10 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = ROOT / "tests" / "pairs"
 #: Where the comparing and the reading are, now and before they had a room.
-MODULES = (
-    ("faqs.second_key.agreement", "faqs.second_key.reading"),
-    ("faqs.agreement", "faqs.question_reading"),
-)
+MODULES = (("faqs.second_key.agreement", "faqs.second_key.reading"), ("faqs.agreement", "faqs.question_reading"))
 Times = dict[str, float]
 
 
@@ -40,9 +37,7 @@ def main() -> None:
             for name, value in one_round(folder).items():
                 best[folder][name] = min(value, best[folder].get(name, value))
     for name, value in best[ROOT].items():
-        others = "".join(
-            f"  {best[f][name]:.3f} ({value / best[f][name]:.2f})" for f in folders[1:]
-        )
+        others = "".join(f"  {best[f][name]:.3f} ({value / best[f][name]:.2f})" for f in folders[1:])
         print(f"{name:>6}  {value:.3f} ms{others}")
 
 
@@ -62,11 +57,7 @@ def measure(folder: Path) -> Times:
     import django
 
     django.setup()
-    rows = (
-        json.loads(line)
-        for path in sorted(PAIRS.glob("*.jsonl"))
-        for line in path.read_text("utf-8").splitlines()
-    )
+    rows = (json.loads(line) for path in sorted(PAIRS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines())
     # Sets of contradictions have other rows. As many as the cache of readings holds.
     pairs = [(row["a"], row["b"]) for row in rows if "a" in row][:2_000]
     agreement, reading = MODULES[not (folder / "faqs" / "second_key").exists()]

@@ -1,7 +1,8 @@
 """N concurrent streams straight to the model server: the floor that a relay of this project is compared with.
 
-Three clients: `socket` (asyncio streams and no decoding), `httpx2` (raw read of the body, no decoding) and `backend` (the
-project's `OpenAILanguageModel.stream`). The server runs in a process of its own, so the processor time is the client's.
+Three clients: `socket` (asyncio streams and no decoding), `httpx2` (raw read of the body, no decoding) and `backend`
+(the project's `OpenAILanguageModel.stream`). The server runs in a process of its own, so the processor time is the
+client's.
 
     python -m benchmarks.streaming.direct --streams 100 --tokens 100 --interval-ms 10 --client backend
 """
@@ -188,12 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with model_server(tokens=options.tokens, interval_ms=options.interval_ms) as own:
         for name in names:
             figures = run_loop(
-                measure(
-                    client=name,
-                    base_url=options.base_url or own,
-                    streams=options.streams,
-                    tokens=options.tokens,
-                )
+                measure(client=name, base_url=options.base_url or own, streams=options.streams, tokens=options.tokens)
             )
             print(json.dumps(asdict(figures)))
 

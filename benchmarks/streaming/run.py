@@ -1,8 +1,8 @@
 """The whole product against its model server called directly, in one run.
 
-A real `manage.py serve` on a database of its own, with an indexed document; N sockets ask at the same time, and the model
-server streams its tokens. Everything a turn does is inside: claim, embedding, search, prompt, generation, saving. The
-ratio of the two throughputs is the figure.
+A real `manage.py serve` on a database of its own, with an indexed document; N sockets ask at the same time, and the
+model server streams its tokens. Everything a turn does is inside: claim, embedding, search, prompt, generation, saving.
+The ratio of the two throughputs is the figure.
 
     python -m benchmarks.streaming.run --streams 100 --tokens 100 --interval-ms 10 --repeats 3
 """
@@ -235,9 +235,7 @@ class LeanSocket(asyncio.Protocol):
         frames, self._buffer = _frames(self._buffer)
         for code, payload in frames:
             if code == PING:
-                self._transport.write(
-                    bytes([0x80 | PONG, 0x80 | len(payload)]) + bytes(4) + payload
-                )
+                self._transport.write(bytes([0x80 | PONG, 0x80 | len(payload)]) + bytes(4) + payload)
             else:
                 self._payloads.append(payload)
         self._arrived.set()
@@ -311,9 +309,7 @@ def _lags_ms(answer: list[tuple[int, bytes]]) -> Iterator[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description="Streaming of the product against the model server."
-    )
+    parser = argparse.ArgumentParser(description="Streaming of the product against the model server.")
     parser.add_argument("--streams", type=int, nargs="+", default=[100])
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--interval-ms", type=float, default=10.0)
@@ -333,9 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(json.dumps(found), flush=True)
 
 
-def _once(
-    url: str, port: int, process: psutil.Process, streams: int, tokens: int
-) -> dict[str, Any]:
+def _once(url: str, port: int, process: psutil.Process, streams: int, tokens: int) -> dict[str, Any]:
     direct = {
         name: run_loop(measure(client=name, base_url=url, streams=streams, tokens=tokens))
         for name, _ in (("socket", socket_client), ("backend", backend_client))
@@ -346,9 +340,7 @@ def _once(
         "direct_first_token_ms": direct["socket"].first_token_ms_median,
         "backend_tokens_per_second": direct["backend"].tokens_per_second,
         "product": product,
-        "ratio_to_direct": round(
-            product["tokens_per_second"] / direct["socket"].tokens_per_second, 3
-        ),
+        "ratio_to_direct": round(product["tokens_per_second"] / direct["socket"].tokens_per_second, 3),
     }
 
 

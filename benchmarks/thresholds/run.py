@@ -1,9 +1,9 @@
 """Measures, for one embedding model, what each threshold lets through: `python -m benchmarks.thresholds.run --model …`.
 
 Four parts. Pairs: how often cosine ≥ t serves a right and a wrong stored answer, with and without the second key.
-Look-alikes: all pairs of questions of a set of intents at the direct threshold, by whether they share their label.
-FAQ: reformulations of a real FAQ against all its questions, and each of its questions against the others. Guard rail:
-the relevance of questions inside and outside the subject, on an index of questions and answers and on one of passages.
+Look-alikes: all pairs of questions of a set of intents at the direct threshold, by whether they share their label. FAQ:
+reformulations of a real FAQ against all its questions, and each of its questions against the others. Guard rail: the
+relevance of questions inside and outside the subject, on an index of questions and answers and on one of passages.
 
 The vectors come from the site's own embedder and are kept in `--cache`, because the larger model needs minutes. Data
 that this repository may not contain are read from `REPONDANT_DATA`; an absent file skips its part, saying so.
@@ -25,14 +25,7 @@ import numpy as np
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from benchmarks.retrieval.run import (
-    MODELS,
-    Corpus,
-    embed_payloads,
-    fill_matrix,
-    production_search,
-    read_cnil,
-)
+from benchmarks.retrieval.run import MODELS, Corpus, embed_payloads, fill_matrix, production_search, read_cnil
 from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
@@ -91,9 +84,7 @@ class Vectorizer:
 
     def __call__(self, texts: Sequence[str], purpose: Purpose, label: str) -> Vectors:
         keys = [hashlib.sha256(f"{purpose}\n{text}".encode()).hexdigest() for text in texts]
-        missing = {
-            key: text for key, text in zip(keys, texts, strict=True) if key not in self._known
-        }
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
         batch = 16
         pending = list(missing.items())
         for start in tqdm(range(0, len(pending), batch), desc=label, disable=not pending):
@@ -107,9 +98,7 @@ class Vectorizer:
     def _save(self) -> None:
         if self._file:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            np.savez(
-                self._file, keys=np.array(list(self._known)), rows=np.stack([*self._known.values()])
-            )
+            np.savez(self._file, keys=np.array(list(self._known)), rows=np.stack([*self._known.values()]))
 
 
 def read_jsonl(path: Path) -> list[Json]:
@@ -200,9 +189,7 @@ def measure_faq(vectors: Vectorizer) -> Json:
     }
 
 
-def _best(
-    scores: Vectors, faq: list[Json], wanted: list[Json], asked: list[Json]
-) -> list[tuple[float, bool, bool]]:
+def _best(scores: Vectors, faq: list[Json], wanted: list[Json], asked: list[Json]) -> list[tuple[float, bool, bool]]:
     """For each question: the best cosine, whether that entry is right, whether the second key turns."""
     found = []
     for row, target, question in zip(scores, wanted, asked, strict=True):
@@ -234,24 +221,13 @@ def measure_guard(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
     for chunk, (title, context) in enumerate(titled):
         sheets.add_chunk(chunk, context, title=title)
     sets = {
-        QUESTIONS: (
-            faq,
-            {"inside": faq.questions, "near": covid, "far": english, "other": near},
-        ),
-        PASSAGES: (
-            sheets,
-            {"inside": inside, "near": near, "far": english, "other": covid + faq.questions},
-        ),
+        QUESTIONS: (faq, {"inside": faq.questions, "near": covid, "far": english, "other": near}),
+        PASSAGES: (sheets, {"inside": inside, "near": near, "far": english, "other": covid + faq.questions}),
     }
-    return {
-        name: _relevances(vectors, corpus.payloads, groups)
-        for name, (corpus, groups) in sets.items()
-    }
+    return {name: _relevances(vectors, corpus.payloads, groups) for name, (corpus, groups) in sets.items()}
 
 
-def _relevances(
-    vectors: Vectorizer, payloads: list[dict[str, Any]], groups: dict[str, list[str]]
-) -> Json:
+def _relevances(vectors: Vectorizer, payloads: list[dict[str, Any]], groups: dict[str, list[str]]) -> Json:
     profile = threshold_profile(vectors.model)
     weight = (profile.lexical_weight if profile else None) or 0.0
     matrix, _taken = fill_matrix(payloads, embed_payloads(vectors, payloads))
@@ -260,9 +236,7 @@ def _relevances(
     return {
         kind: [
             _best_nearness(production_search(snapshot, payloads, question, row, weight), asks=asks)
-            for question, row in zip(
-                asked, vectors(asked, Purpose.QUERY, f"guard: {kind}"), strict=True
-            )
+            for question, row in zip(asked, vectors(asked, Purpose.QUERY, f"guard: {kind}"), strict=True)
         ]
         for kind, asked in groups.items()
     }
@@ -278,9 +252,7 @@ def _english(chooser: random.Random, sample: int) -> list[str]:
     return [row["question"] for row in chooser.sample(rows, sample)]
 
 
-def _piaf(
-    chooser: random.Random, passages: int, sample: int
-) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+def _piaf(chooser: random.Random, passages: int, sample: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
     """Questions on indexed passages, questions on articles left out, and the indexed titles and texts."""
     rows = read_jsonl(DATA / "piaf_dev.jsonl")
     titles = sorted({row["title"] for row in rows})
@@ -291,9 +263,7 @@ def _piaf(
             kept += [row for row in rows if row["title"] == title]
     indexed = {row["title"] for row in kept}
     left_out = [row for row in rows if row["title"] not in indexed]
-    inside, outside = (
-        [item["question"] for row in part for item in row["questions"]] for part in (kept, left_out)
-    )
+    inside, outside = ([item["question"] for row in part for item in row["questions"]] for part in (kept, left_out))
     titled = [(row["title"], row["context"]) for row in kept]
     return (
         chooser.sample(inside, min(sample, len(inside))),
@@ -306,8 +276,7 @@ def guard_table(scores: Json) -> Json:
     """At each step the share that passes; and for each kind of index the highest step that lets enough inside through."""
     table: dict[str, list[Json]] = {
         name: [
-            {"threshold": t, **{kind: rate(s >= t for s in group) for kind, group in sets.items()}}
-            for t in GUARD_STEPS
+            {"threshold": t, **{kind: rate(s >= t for s in group) for kind, group in sets.items()}} for t in GUARD_STEPS
         ]
         for name, sets in scores.items()
     }
@@ -316,11 +285,7 @@ def guard_table(scores: Json) -> Json:
 
 
 def _highest_good(rows: list[Json]) -> float:
-    good = (
-        row["threshold"]
-        for row in rows
-        if row["inside"]["hits"] >= IN_DOMAIN_PASS * row["inside"]["total"]
-    )
+    good = (row["threshold"] for row in rows if row["inside"]["hits"] >= IN_DOMAIN_PASS * row["inside"]["total"])
     return max(good, default=GUARD_STEPS[0])
 
 
@@ -330,9 +295,7 @@ def measure(vectors: Vectorizer, *, passages: int, sample: int) -> Json:
         if present(path):
             result["pairs"][name] = measure_pairs(vectors, path)
     intents = [DATA / f"{name}.jsonl" for name in INTENT_FILES]
-    result["lookalikes"] = {
-        path.stem: measure_lookalikes(vectors, path) for path in intents if present(path)
-    }
+    result["lookalikes"] = {path.stem: measure_lookalikes(vectors, path) for path in intents if present(path)}
     if present(DATA / "cnil_faq.csv"):
         result["faq"] = measure_faq(vectors)
     needed = ("cnil_faq.csv", "piaf_dev.jsonl", "covid_faq_fr.jsonl", "clinc_val.jsonl")
@@ -364,18 +327,14 @@ def print_tables(result: Json) -> None:
     if guard:
         for name, rows in guard["tables"].items():
             chosen = guard["chosen"][name]
-            print(
-                f"\nGuard rail, {name}: {chosen:.3f} passes at least {IN_DOMAIN_PASS:.0%} inside."
-            )
+            print(f"\nGuard rail, {name}: {chosen:.3f} passes at least {IN_DOMAIN_PASS:.0%} inside.")
             around = [row for row in rows if abs(row["threshold"] - chosen) < 0.0105]
             _print_rows(f"Guard: {name}", around, ("inside", "near", "far", "other"))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--model", default="", choices=MODELS, help="a local model; the site's by default"
-    )
+    parser.add_argument("--model", default="", choices=MODELS, help="a local model; the site's by default")
     parser.add_argument("--cache", type=Path, help="folder for the vectors, outside the repository")
     parser.add_argument("--passages", type=int, default=240, help="PIAF passages in the index")
     parser.add_argument("--sample", type=int, default=300, help="questions of each guard-rail set")

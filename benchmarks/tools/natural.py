@@ -31,9 +31,7 @@ _SEED = 20
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("collect", "measure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--openapi", type=Path, action="append", default=[])
@@ -73,9 +71,7 @@ def collect(folder: Path, documents: Iterable[Path], servers: dict[str, str]) ->
     for path in documents:
         document = json.loads(path.read_text())
         document["servers"] = [{"url": "https://service.example"}]
-        address = SourceAddress(
-            0, "openapi", "", "", json.dumps(document), ("service.example",), {}, 60.0
-        )
+        address = SourceAddress(0, "openapi", "", "", json.dumps(document), ("service.example",), {}, 60.0)
         operations += [_row(path.name.split(".")[1], tool) for tool in read_document(address).tools]
     random.Random(_SEED).shuffle(operations)  # noqa: S311
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
     .venv/bin/python -m benchmarks.tools.run            speed and, where the data is there, quality
     .venv/bin/python -m benchmarks.tools.run --speed    speed alone
 
-Speed is measured in a database of its own, with vectors of the size of the default model: for a user who may use half of
-the tools, and for one who may use all. Also what the choice of tools costs a question that offers them all.
+Speed is measured in a database of its own, with vectors of the size of the default model: for a user who may use half
+of the tools, and for one who may use all. Also what the choice of tools costs a question that offers them all.
 """
 
 import argparse
@@ -57,9 +57,7 @@ def measure_speed() -> None:
         "BACKEND": "knowledge.embeddings.hashing.HashingEmbedder",
         "OPTIONS": {"dimensions": DIMENSIONS},
     }
-    print(
-        "tools | one product | rights + selection, half permitted | ratio | all permitted | ratio"
-    )
+    print("tools | one product | rights + selection, half permitted | ratio | all permitted | ratio")
     with override_settings(EMBEDDERS={"default": hashing}):
         for size in SIZES:
             with installed_tools(size):
@@ -88,18 +86,14 @@ def measure_turn_step() -> None:
 
     async def turns(count: int) -> None:
         for _ in range(count):
-            ground = load_tool_ground(
-                config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=True
-            )
+            ground = load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=True)
             await choose_tools(ground, config, vector=vector, question=QUESTION)
 
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     asyncio.run(turns(1))
     started = time.process_time()
     asyncio.run(turns(TURNS))
-    print(
-        f"tools in a turn that offers all: {1e6 * (time.process_time() - started) / TURNS:.0f} us"
-    )
+    print(f"tools in a turn that offers all: {1e6 * (time.process_time() - started) / TURNS:.0f} us")
 
 
 def _timed(size: int) -> tuple[float, float, float]:
@@ -127,10 +121,7 @@ def _timed(size: int) -> tuple[float, float, float]:
 
     def selection(tags: frozenset[str]) -> object:
         return select_tools(
-            question_vector=vector,
-            question=QUESTION,
-            candidates=snapshot.permitted(tags, None),
-            config=config,
+            question_vector=vector, question=QUESTION, candidates=snapshot.permitted(tags, None), config=config
         )
 
     actions: list[Callable[[], object]] = [product]
@@ -186,12 +177,7 @@ def measure_quality() -> None:
         print(f"quality: the data is not at {DATA} (set REPONDANT_DATA)")
         return
     from knowledge.embeddings.base import embedder
-    from tools_registry.evaluation.measures import (
-        LabelledQuery,
-        described_tool,
-        evaluate_ranking,
-        ranking_of,
-    )
+    from tools_registry.evaluation.measures import LabelledQuery, described_tool, evaluate_ranking, ranking_of
 
     model = embedder()
     tools, rows = _lines(tools_file), _lines(queries_file)
@@ -202,9 +188,7 @@ def measure_quality() -> None:
     print("  two tools, both in K   ", evaluate_ranking(bare, _pairs(rows), model).complete)
     for seed in (1, 2, 3):
         phrasings = _phrasings(rows, seed)
-        taught = ranking_of(
-            [described_tool({**t, "examples": phrasings.get(t["name"], [])}) for t in tools], model
-        )
+        taught = ranking_of([described_tool({**t, "examples": phrasings.get(t["name"], [])}) for t in tools], model)
         held = [q for q in single if q.text not in phrasings[q.tools[0]]]
         print(f"  five phrasings, seed {seed} ", evaluate_ranking(taught, held, model).recall)
     _thresholds(bare, single, model)
@@ -219,18 +203,14 @@ def _thresholds(ranking: Any, queries: list[Any], model: Any) -> None:
 
     strangers = [row["question"] for row in _csv(DATA / "cnil_faq.csv")][:400]
     found, noise = [], []
-    for query, vector in zip(
-        queries, model.embed([q.text for q in queries], purpose=Purpose.QUERY), strict=True
-    ):
+    for query, vector in zip(queries, model.embed([q.text for q in queries], purpose=Purpose.QUERY), strict=True):
         scores = ranking.scores(vector, query.text)
         wanted = ranking.position[query.tools[0]]
         top = best_positions(scores, 5)
         found.append(float(scores[wanted]) if wanted in top else -1.0)
     for text, vector in zip(strangers, model.embed(strangers, purpose=Purpose.QUERY), strict=True):
         noise.append(float(ranking.scores(vector, text).max()))
-    print(
-        "  threshold: tool offered (of all questions) / questions of a French FAQ that get a tool"
-    )
+    print("  threshold: tool offered (of all questions) / questions of a French FAQ that get a tool")
     low, high = (100 * float(value) for value in np.quantile(noise, (0.01, 0.99)))
     for step in range(round(low), round(high) + 2, 5 if high - low > 25 else 2):
         threshold = step / 100

@@ -3,9 +3,10 @@
     python -m benchmarks.turns.run [--questions 60] [--tokens 100] [--fast-embedder] [--folder FOLDER]
 
 Two hundred other wordings of the FAQ of the CNIL (`benchmarks/retrieval`, from the folder named by REPONDANT_DATA) go
-through the runner one after the other, on a SQLite file and an index of their own: claim, embedding, memory, search, answer,
-saving, and what the turn leaves behind. Without `--tokens` no model is configured: a direct answer or quoted passages.
-Two versions of the code are compared by running them in turns, each on a copy of one `--folder`, which keeps the index.
+through the runner one after the other, on a SQLite file and an index of their own: claim, embedding, memory, search,
+answer, saving, and what the turn leaves behind. Without `--tokens` no model is configured: a direct answer or quoted
+passages. Two versions of the code are compared by running them in turns, each on a copy of one `--folder`, which keeps
+the index.
 """
 
 import argparse
@@ -28,9 +29,7 @@ HERE = Path(__file__).parents[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="Processor time of turns with different questions."
-    )
+    parser = argparse.ArgumentParser(description="Processor time of turns with different questions.")
     parser.add_argument("--questions", type=int, default=60, help="in each round")
     parser.add_argument("--tokens", type=int, default=0, help="of a scripted model's answers")
     parser.add_argument("--fast-embedder", action="store_true", help="the tests' hashing embedder")
@@ -66,9 +65,7 @@ def _prepare(folder: str, base_url: str, *, is_fast: bool) -> None:
 
     django.setup()
     if is_fast:
-        settings.EMBEDDERS = {
-            "default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}
-        }
+        settings.EMBEDDERS = {"default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}}
     call_command("migrate", verbosity=0)
     from agents.models import Agent, RuntimeSettings
 
@@ -85,9 +82,7 @@ def _questions() -> list[str]:
     for part in ("thresholds", "retrieval"):
         with (HERE / part / "cnil_reformulations.jsonl").open(encoding="utf-8") as lines:
             found += [str(json.loads(line)["question"]) for line in lines]
-    return sorted(
-        dict.fromkeys(found), key=lambda question: uuid.uuid5(uuid.NAMESPACE_OID, question)
-    )
+    return sorted(dict.fromkeys(found), key=lambda question: uuid.uuid5(uuid.NAMESPACE_OID, question))
 
 
 async def _ask_in_rounds(questions: Sequence[str], size: int) -> None:

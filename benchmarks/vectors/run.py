@@ -44,9 +44,7 @@ def main() -> None:
 
 def prepare_django(folder: str) -> None:
     os.environ.update(
-        DJANGO_SETTINGS_MODULE="config.settings",
-        DATA_DIR=folder,
-        DATABASE_URL=f"sqlite:///{folder}/bench.db",
+        DJANGO_SETTINGS_MODULE="config.settings", DATA_DIR=folder, DATABASE_URL=f"sqlite:///{folder}/bench.db"
     )
     import django
     from django.core.management import call_command

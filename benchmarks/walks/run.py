@@ -8,8 +8,8 @@ counted that only a start needs:
     v1       a question to `/v1/chat/completions`, answered by a model
     upload   `add_documents` with one Markdown file, parsed in this process
 
-Counted are the files of the product in which a function ran, and those functions, in every thread. Module bodies, lambdas and
-comprehensions do not count. `--root DIR` walks another checkout of the project, for a comparison.
+Counted are the files of the product in which a function ran, and those functions, in every thread. Module bodies,
+lambdas and comprehensions do not count. `--root DIR` walks another checkout of the project, for a comparison.
 """
 
 import argparse
@@ -124,9 +124,7 @@ class Steps:
             return
         file = code.co_filename[len(self._root) :]
         if file.split(os.sep)[0] in PRODUCT and "migrations" not in file:
-            self.seen.add(
-                (file, code.co_qualname if hasattr(code, "co_qualname") else code.co_name)
-            )
+            self.seen.add((file, code.co_qualname if hasattr(code, "co_qualname") else code.co_name))
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -145,13 +143,7 @@ def prepare() -> None:
 
     call_command("migrate", verbosity=0)
     call_command("create_agent", "desk", stdout=sys.stderr)
-    call_command(
-        "add_faq",
-        "desk",
-        question=STORED,
-        answer="De 9 h à 19 h, tous les jours.",
-        stdout=sys.stderr,
-    )
+    call_command("add_faq", "desk", question=STORED, answer="De 9 h à 19 h, tous les jours.", stdout=sys.stderr)
     call_command("add_documents", "desk", str(page(0)), stdout=sys.stderr)
 
 
@@ -201,9 +193,7 @@ def handle(name: str) -> Any:
     deployment = Deployment.objects.get(slug="desk")
     if name == "v1":
         name = str(uuid.uuid4())
-        call_command(
-            "issue_api_key", name, "--deployment", "desk", stdout=(printed := io.StringIO())
-        )
+        call_command("issue_api_key", name, "--deployment", "desk", stdout=(printed := io.StringIO()))
         return printed.getvalue().strip()
     session = import_module(settings.SESSION_ENGINE).SessionStore()
     visitor = uuid.uuid4()
@@ -234,9 +224,7 @@ def over_socket(application: Any, handle: Any, steps: Steps) -> Any:
         frame = {"type": "ask", "message": question, "clientMessageId": str(uuid.uuid4())}
         with steps.counted():
             await socket.send_input({"type": "websocket.receive", "text": json.dumps(frame)})
-            while (frame := json.loads((await socket.receive_output(WAIT))["text"]))[
-                "type"
-            ] != "done":
+            while (frame := json.loads((await socket.receive_output(WAIT))["text"]))["type"] != "done":
                 assert frame["type"] != "error", frame
         await socket.send_input({"type": "websocket.disconnect", "code": 1000})
 
@@ -247,11 +235,7 @@ def over_v1(application: Any, secret: Any, steps: Steps) -> Any:
     from asgiref.testing import ApplicationCommunicator
 
     async def ask(question: str) -> None:
-        body = {
-            "model": "desk",
-            "stream": True,
-            "messages": [{"role": "user", "content": question}],
-        }
+        body = {"model": "desk", "stream": True, "messages": [{"role": "user", "content": question}]}
         headers = [
             (b"host", b"localhost"),
             (b"content-type", b"application/json"),

@@ -37,8 +37,7 @@ class LocalBuckets:
         moment = time.monotonic() if now is None else now
         with self._lock:
             taken = [
-                max(self._full_at.get(name, 0.0), moment) + PERIOD_SECONDS / per_minute
-                for name, per_minute in limits
+                max(self._full_at.get(name, 0.0), moment) + PERIOD_SECONDS / per_minute for name, per_minute in limits
             ]
             wait = max(taken, default=moment) - moment - PERIOD_SECONDS
             if wait > _ROUNDING:
@@ -55,7 +54,5 @@ class LocalBuckets:
                     self._full_at[name] -= PERIOD_SECONDS / per_minute
 
     def _thin_out(self) -> None:
-        emptiest = heapq.nlargest(
-            MAX_BUCKETS // 2, self._full_at.items(), key=lambda bucket: bucket[1]
-        )
+        emptiest = heapq.nlargest(MAX_BUCKETS // 2, self._full_at.items(), key=lambda bucket: bucket[1])
         self._full_at = dict(emptiest)

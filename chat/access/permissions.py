@@ -9,12 +9,7 @@ from agents.database import single_write
 from agents.models import Agent, Audience, Deployment
 from agents.processes.statements import PreparedObject, parameter
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
-from chat.exceptions import (
-    ConversationNotFoundError,
-    DeploymentNotFoundError,
-    MessageNotFoundError,
-    TurnNotFoundError,
-)
+from chat.exceptions import ConversationNotFoundError, DeploymentNotFoundError, MessageNotFoundError, TurnNotFoundError
 from chat.models import Conversation, Message, Role, Turn
 
 _OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
@@ -59,8 +54,8 @@ _PUBLIC_DEPLOYMENT = PreparedObject(
 
 
 def kept_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
-    """All that a reader ever said here. What is theirs they read, take with them and delete, also where a deployment has
-    closed to them since; everything else asks for `owned_conversations`."""
+    """All that a reader ever said here. What is theirs they read, take with them and delete, also where a deployment
+    has closed to them since; everything else asks for `owned_conversations`."""
     if reader.user_id is not None:
         return Conversation.objects.filter(user=reader.user_id)
     return Conversation.objects.filter(user=None, visitor=reader.visitor)
@@ -108,9 +103,7 @@ _OF_A_VISITOR = PreparedObject(
         deployment__is_active=True,
         deployment__audience=Audience.PUBLIC,
     ).order_by(),
-    deployment=PreparedObject(
-        lambda: Deployment.objects.filter(pk=parameter(Deployment, "id")).order_by()
-    ),
+    deployment=PreparedObject(lambda: Deployment.objects.filter(pk=parameter(Deployment, "id")).order_by()),
 )
 
 

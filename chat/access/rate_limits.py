@@ -1,7 +1,7 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
-With `REDIS_URL` the buckets are in Redis and hold for all processes; without it, or while Redis is away, each process has
-its own. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
+With `REDIS_URL` the buckets are in Redis and hold for all processes; without it, or while Redis is away, each process
+has its own. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
 """
 
 import hashlib
@@ -61,15 +61,10 @@ def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
 def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:
     """Count a reading of one's own conversations (`what`: "read" or "export"). Raises `RateLimitedError`. Synchronous."""
     if settings.RATE_LIMITS:
-        per_minute = {"read": settings.READS_PER_MINUTE, "export": settings.EXPORTS_PER_MINUTE}[
-            what
-        ]
+        per_minute = {"read": settings.READS_PER_MINUTE, "export": settings.EXPORTS_PER_MINUTE}[what]
         _take(
             (f"{what}:person:{person}" if person else "", per_minute),
-            (
-                f"{what}:address:{address}" if address else "",
-                per_minute * settings.READERS_PER_ADDRESS,
-            ),
+            (f"{what}:address:{address}" if address else "", per_minute * settings.READERS_PER_ADDRESS),
         )
 
 
@@ -108,10 +103,7 @@ class SignInTry:
             return
         per_minute = _current_limits().sign_ins_per_minute
         self._limits = _take(
-            (
-                f"sign-in:browser:{browser}" if browser else f"sign-in:name:{digest_of(username)}",
-                per_minute,
-            ),
+            (f"sign-in:browser:{browser}" if browser else f"sign-in:name:{digest_of(username)}", per_minute),
             (f"sign-in:address:{address}" if address else "", per_minute),
         )
 
@@ -153,8 +145,8 @@ def client_address(peer: str | None, forwarded: str | None) -> str:
     """Who asks, as far as it can be trusted: the peer, or what the outermost of our own proxies saw.
 
     Each proxy appends the address it was called from, and callers may send the header themselves: only the last
-    `TRUSTED_PROXIES` entries were written by proxies of ours. What they wrote is no address: the peer, so that nobody goes
-    uncounted. An IPv6 customer has a whole /64. Empty where unknown.
+    `TRUSTED_PROXIES` entries were written by proxies of ours. What they wrote is no address: the peer, so that nobody
+    goes uncounted. An IPv6 customer has a whole /64. Empty where unknown.
     """
     hops = [hop.strip() for hop in (forwarded or "").split(",") if hop.strip()]
     if settings.TRUSTED_PROXIES and hops:

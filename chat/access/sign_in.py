@@ -1,7 +1,7 @@
 """Passwords that are tried, to sign in or to set another, on the site and in the admin: with a limit on failures.
 
-A name is limited whoever tries, so whoever knows one could keep its owner out. A browser in which its password was given before is
-therefore known by a cookie, signed for that name alone, and counted by itself: OWASP's device cookies
+A name is limited whoever tries, so whoever knows one could keep its owner out. A browser in which its password was
+given before is therefore known by a cookie, signed for that name alone, and counted by itself: OWASP's device cookies
 (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies).
 """
 
@@ -50,12 +50,7 @@ def limited_password_change(view: View) -> View:
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return _tried(
-            request,
-            request.user.get_username(),
-            partial(view, request, *args, **kwargs),
-            _knew_password,
-        )
+        return _tried(request, request.user.get_username(), partial(view, request, *args, **kwargs), _knew_password)
 
     return wrapped
 
@@ -79,9 +74,7 @@ def _tried(
         attempt = SignInTry(name, address_of(request), browser=browser)
     except RateLimitedError as error:
         _log_failure(request, "limited")
-        page = render(
-            request, "registration/limited.html", {"message": error.public_message}, status=429
-        )
+        page = render(request, "registration/limited.html", {"message": error.public_message}, status=429)
         page["Retry-After"] = str(error.retry_after)
         return page
     response = answer()

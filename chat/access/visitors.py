@@ -81,11 +81,7 @@ class WidgetVisitor:
     visitor: uuid.UUID
 
     def token(self) -> str:
-        said = {
-            "key": self.deployment.public_key,
-            "origin": self.origin,
-            "visitor": self.visitor.hex,
-        }
+        said = {"key": self.deployment.public_key, "origin": self.origin, "visitor": self.visitor.hex}
         return signing.dumps(said, salt=_VISITOR_SALT, compress=True)
 
 
@@ -100,9 +96,7 @@ def widget_visitor(token: str) -> WidgetVisitor:
     Raises `VisitorTokenError`, or `WidgetClosedError` where staff have closed the deployment or taken the site off.
     """
     try:
-        said = signing.loads(
-            token, salt=_VISITOR_SALT, max_age=timedelta(days=settings.WIDGET_VISITOR_DAYS)
-        )
+        said = signing.loads(token, salt=_VISITOR_SALT, max_age=timedelta(days=settings.WIDGET_VISITOR_DAYS))
     except signing.BadSignature as error:
         raise VisitorTokenError("no valid visitor token") from error
     deployment = _widget_deployment(said["key"], said["origin"])
@@ -111,9 +105,7 @@ def widget_visitor(token: str) -> WidgetVisitor:
 
 def _widget_deployment(public_key: str, origin: str) -> Deployment:
     """An open deployment for everybody (a visitor of another site is nobody else), offered on that site."""
-    found = Deployment.objects.filter(
-        public_key=public_key, is_active=True, audience=Audience.PUBLIC
-    ).first()
+    found = Deployment.objects.filter(public_key=public_key, is_active=True, audience=Audience.PUBLIC).first()
     if found is None or origin not in found.origins:
         raise WidgetClosedError("no deployment is offered there")
     return found

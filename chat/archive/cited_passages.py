@@ -56,9 +56,7 @@ def cited_passage(user: SomeUser, token: str) -> CitedPassage:
     except BadSignature as error:
         raise LinkNotFoundError("no address of a passage") from error
     answers = Message.objects.filter(
-        turn=turn_id,
-        role="assistant",
-        conversation__deployment__in=open_deployments(user).values("pk"),
+        turn=turn_id, role="assistant", conversation__deployment__in=open_deployments(user).values("pk")
     ).select_related("conversation__deployment")
     for answer in answers:
         for source in answer.sources:

@@ -60,9 +60,7 @@ def surplus_runs() -> QuerySet[GoldenRun]:
     """Finished runs beyond the last `GOLDEN_RUNS_KEPT` of their set, or of their deployment's « what if »."""
     over = GoldenRun.objects.exclude(status__in=(RunStatus.QUEUED, RunStatus.RUNNING))
     kept: set[int] = set()
-    for golden_set, deployment in (
-        over.order_by().values_list("golden_set", "deployment").distinct()
-    ):
+    for golden_set, deployment in over.order_by().values_list("golden_set", "deployment").distinct():
         same = over.filter(golden_set=golden_set, deployment=deployment).order_by("-pk")
         kept.update(same.values_list("pk", flat=True)[: settings.GOLDEN_RUNS_KEPT])
     return over.exclude(pk__in=kept)
@@ -83,8 +81,6 @@ KEPT: tuple[Kept, ...] = (
         lambda: expired_chats().count(),
         lambda: purge(expired_chats()),
     ),
-    kept_rows(
-        "golden_runs", _("passages de questions de référence"), "GOLDEN_RUNS_KEPT", surplus_runs
-    ),
+    kept_rows("golden_runs", _("passages de questions de référence"), "GOLDEN_RUNS_KEPT", surplus_runs),
     kept_rows("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", expired_links),
 )

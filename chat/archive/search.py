@@ -1,5 +1,5 @@
-"""Search in a person's conversations: titles and what was said, without case or accents, on SQLite and PostgreSQL,
-and an excerpt of what was said that has the words.
+"""Search in a person's conversations: titles and what was said, without case or accents, on SQLite and PostgreSQL, and
+an excerpt of what was said that has the words.
 
 Every word must be found: all in the title, or all in one message. Only that person's latest conversations are looked
 at, and no index is kept: a few thousand messages are read in milliseconds, and nothing is written for it.
@@ -48,10 +48,7 @@ class Folded(Func):
 def teach_sqlite(connection: BaseDatabaseWrapper, **_kwargs: Any) -> None:
     if connection.vendor == "sqlite":
         connection.connection.create_function(
-            "repondant_folded",
-            1,
-            lambda text: None if text is None else fold_letters(text),
-            deterministic=True,
+            "repondant_folded", 1, lambda text: None if text is None else fold_letters(text), deterministic=True
         )
 
 

@@ -33,8 +33,7 @@ def share_branch(conversation: Conversation) -> SharedThread:
             "answer": exchange.answer,
             "answer_source": exchange.answer_source,
             "sources": [
-                {key: source[key] for key in _SHOWN_OF_A_SOURCE if key in source}
-                for source in exchange.sources
+                {key: source[key] for key in _SHOWN_OF_A_SOURCE if key in source} for source in exchange.sources
             ],
         }
         for exchange in exported_exchanges(conversation)

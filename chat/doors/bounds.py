@@ -1,9 +1,9 @@
-"""What a request may send, and how long it may take to: looked at outside of Django, which reads a body to its end, and to
-disk, before anything of the project sees it.
+"""What a request may send, and how long it may take to: looked at outside of Django, which reads a body to its end, and
+to disk, before anything of the project sees it.
 
 Each door has a bound. A body that says it is longer is refused before a byte of it is read, one that does not say is
-counted. Doors that take less say so themselves, in their own words. Files come through the admin: a body beyond what
-a door of anybody takes is read there for people of the staff alone. Any ASGI server is held to these; the time for the
+counted. Doors that take less say so themselves, in their own words. Files come through the admin: a body beyond what a
+door of anybody takes is read there for people of the staff alone. Any ASGI server is held to these; the time for the
 headers and the number of connections are the server's own (`chat.server.connections`).
 """
 
@@ -121,10 +121,7 @@ def _is_staff(session_key: str) -> bool:
 
 
 async def refuse(
-    scope: dict[str, Any],
-    secured: Callable[[HttpResponse], HttpResponse],
-    error: ApplicationError,
-    send: Any,
+    scope: dict[str, Any], secured: Callable[[HttpResponse], HttpResponse], error: ApplicationError, send: Any
 ) -> None:
     """In the form of its door; then the connection ends, with whatever of the body is still on its way."""
     with translation.override(language_of(scope)):

@@ -1,9 +1,9 @@
-"""Which pages may open a socket, and ask as the widget's frame: those of this very site, scheme, host and port, and those that
-forms are accepted from.
+"""Which pages may open a socket, and ask as the widget's frame: those of this very site, scheme, host and port, and
+those that forms are accepted from.
 
 A browser sends its cookies with a socket whatever page opens it, and holds no page back; so the rule is that of forms
-(`CsrfViewMiddleware`): the origin is the one that the request came to, or one of `CSRF_TRUSTED_ORIGINS`. Behind a proxy both
-see what the proxy says of the scheme (`BEHIND_TLS`) and the host.
+(`CsrfViewMiddleware`): the origin is the one that the request came to, or one of `CSRF_TRUSTED_ORIGINS`. Behind a proxy
+both see what the proxy says of the scheme (`BEHIND_TLS`) and the host.
 """
 
 from io import BytesIO
@@ -46,9 +46,7 @@ def is_accepted(told: str, request: HttpRequest) -> bool:
         own = f"{request.scheme}://{request.get_host()}"
     except DisallowedHost:
         return False
-    return origin == _parts(own) or any(
-        _is_named(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS
-    )
+    return origin == _parts(own) or any(_is_named(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
 
 
 def _parts(origin: str) -> tuple[str, str, int] | None:

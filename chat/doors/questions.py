@@ -16,15 +16,7 @@ from agents.exceptions import ApplicationError
 from chat.doors.scopes import room_of
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn
-from chat.protocol import (
-    Done,
-    Event,
-    Failure,
-    parse_ask,
-    parse_json_object,
-    too_long,
-    valid_event_id,
-)
+from chat.protocol import Done, Event, Failure, parse_ask, parse_json_object, too_long, valid_event_id
 from chat.rendering import render_answer
 from chat.runs.runner import runner
 
@@ -96,9 +88,7 @@ async def begin(request: HttpRequest, body: dict[str, Any], caller: Caller) -> u
         return await runner.start(conversation, asked, language=language, room=room)
 
 
-async def continue_turn(
-    request: HttpRequest, turn_id: uuid.UUID, caller: Caller
-) -> StreamingHttpResponse:
+async def continue_turn(request: HttpRequest, turn_id: uuid.UUID, caller: Caller) -> StreamingHttpResponse:
     """The events of a turn after `Last-Event-ID`."""
     await in_database(caller.turn, turn_id)
     after = valid_event_id(request.headers.get("Last-Event-ID", 0))

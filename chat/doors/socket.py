@@ -1,7 +1,7 @@
 """The WebSocket edge: frames in, a turn's events out.
 
-A frame never waits for a turn: `ask` starts it and returns, and a task of the socket follows its events. A lost
-socket ends that task, not the turn.
+A frame never waits for a turn: `ask` starts it and returns, and a task of the socket follows its events. A lost socket
+ends that task, not the turn.
 """
 
 import asyncio
@@ -23,15 +23,7 @@ from chat.doors.scopes import language_of
 from chat.exceptions import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
-from chat.protocol import (
-    AskFrame,
-    DecisionFrame,
-    Failure,
-    ResumeFrame,
-    RetryFrame,
-    StopFrame,
-    parse_frame,
-)
+from chat.protocol import AskFrame, DecisionFrame, Failure, ResumeFrame, RetryFrame, StopFrame, parse_frame
 from chat.runs.admission import admission
 from chat.runs.runner import runner
 
@@ -81,9 +73,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         """Load the conversation for whoever the session belongs to now; raises where it is not theirs."""
         self.conversation = owned_conversation(Reader.now(self.scope["session"]), conversation_id)
 
-    async def receive(
-        self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any
-    ) -> None:
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **_kwargs: Any) -> None:
         if not self._is_admitted:
             return
         with translation.override(self._language):
@@ -105,9 +95,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
                 async with admission.room() as room:
                     await self._rights.check_again()
                     await self._limit(client_message_id)
-                    turn_id = await runner.start(
-                        self.conversation, asked, language=self._language, room=room
-                    )
+                    turn_id = await runner.start(self.conversation, asked, language=self._language, room=room)
                 self._follow(turn_id, after=0)
             case StopFrame():
                 await self._rights.check_again()
@@ -123,10 +111,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             case DecisionFrame(turn_id, tool_call_id, is_approved):
                 turn = await self._turn(turn_id)
                 if await runner.decide(
-                    turn,
-                    tool_call_id=tool_call_id,
-                    is_approved=is_approved,
-                    language=self._language,
+                    turn, tool_call_id=tool_call_id, is_approved=is_approved, language=self._language
                 ):
                     self._follow(turn_id, after=0)
 
@@ -144,9 +129,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         try:
             await limit_asking_here(person, self._address)
         except RateLimitedError:
-            sent = Turn.objects.filter(
-                conversation=self.conversation.pk, client_message_id=client_message_id
-            )
+            sent = Turn.objects.filter(conversation=self.conversation.pk, client_message_id=client_message_id)
             if not client_message_id or not await in_database(sent.exists):
                 raise
 

@@ -1,5 +1,5 @@
-"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`) and an address of the
-API that is not there (`handler404`) are answered by their names, at whatever place they were met.
+"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`) and an address of
+the API that is not there (`handler404`) are answered by their names, at whatever place they were met.
 
 A session that cannot be read or written fails in the middleware, outside of every view and its own error handling; so
 does a form, which Django's cross-site check reads first.
@@ -59,10 +59,7 @@ def unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Programs read JSON; a browser gets the page of Django."""
     if not request.path.startswith("/api/"):
         return page_not_found(request, exception)
-    message = gettext("Adresse inconnue : %(method)s %(path)s.") % {
-        "method": request.method,
-        "path": request.path,
-    }
+    message = gettext("Adresse inconnue : %(method)s %(path)s.") % {"method": request.method, "path": request.path}
     return error_response(UnknownAddressError("no such address", public_message=message))
 
 

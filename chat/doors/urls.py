@@ -63,11 +63,7 @@ urlpatterns = [
     re_path(r"^v1(?:/.*)?$", openai.unknown, name="v1-unknown"),
     path("widget.js", widget.script, name="widget-script"),
     path("widget/ask", widget.ask, name="widget-ask"),
-    path(
-        "widget/answers/<int:message_id>/feedback",
-        widget.VisitorFeedbackView.as_view(),
-        name="widget-feedback",
-    ),
+    path("widget/answers/<int:message_id>/feedback", widget.VisitorFeedbackView.as_view(), name="widget-feedback"),
     path("widget/stop", widget.stop, name="widget-stop"),
     path("widget/messages/<uuid:conversation_id>", widget.messages, name="widget-messages"),
     path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),

@@ -1,12 +1,12 @@
 """How many questions a process looks up at once, and what becomes of the others.
 
-What stands before an answer's first text (rights, search, the decision) is work of this process; what comes then is mostly
-waiting for a model. So the former is bounded: a burst waits in line for its turn, and where the line does not empty new
-questions are told soon (`OverloadedError`), instead of everybody waiting longer and longer. The two waits are those of
-"Fail at Scale" (Maurer, ACM Queue 13:8, 2015), which took them from CoDel.
+What stands before an answer's first text (rights, search, the decision) is work of this process; what comes then is
+mostly waiting for a model. So the former is bounded: a burst waits in line for its turn, and where the line does not
+empty new questions are told soon (`OverloadedError`), instead of everybody waiting longer and longer. The two waits are
+those of "Fail at Scale" (Maurer, ACM Queue 13:8, 2015), which took them from CoDel.
 
-Who opens a conversation takes a place for it and stands in a line of their own, behind those who have one: otherwise a process
-that is asked far too much would spend itself on sessions and sockets of people whose question it then refuses.
+Who opens a conversation takes a place for it and stands in a line of their own, behind those who have one: otherwise a
+process that is asked far too much would spend itself on sessions and sockets of people whose question it then refuses.
 """
 
 import asyncio
@@ -94,8 +94,8 @@ class Admission:
     async def room(self, *, opens: bool = False, asks: bool = True) -> AsyncIterator[Room]:
         """A place until the end of the block, or of the preparation that it was handed to.
 
-        `opens`: for a new conversation, behind those who have one; where its question comes with it, it also `asks`. Raises
-        `OverloadedError` within `OVERLOAD_BURST_SECONDS`, or `OVERLOAD_OPENING_SECONDS` for what does not ask.
+        `opens`: for a new conversation, behind those who have one; where its question comes with it, it also `asks`.
+        Raises `OverloadedError` within `OVERLOAD_BURST_SECONDS`, or `OVERLOAD_OPENING_SECONDS` for what does not ask.
         """
         line = self._opening if opens else self._asking
         await self._enter(line, self._seconds(line, asks=asks))

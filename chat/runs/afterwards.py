@@ -1,7 +1,8 @@
 """What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a choice.
 
-Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing. Until it is kept it stands
-in the row of the turn, so that a worker keeps it where the process of the turn was killed or the database was in trouble.
+Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing. Until it is kept
+it stands in the row of the turn, so that a worker keeps it where the process of the turn was killed or the database was
+in trouble.
 """
 
 import logging
@@ -41,9 +42,7 @@ async def settle(request: TurnRequest, result: TurnResult) -> None:
         for keep in _KEPT.get(result.status, ()):
             await keep(request.turn_id, result)
     except DatabaseError as error:
-        logger.warning(
-            "turn round_id=%s: nothing is kept of it for now: %s", request.turn_id, error
-        )
+        logger.warning("turn round_id=%s: nothing is kept of it for now: %s", request.turn_id, error)
 
 
 def settle_left_behind() -> int:
@@ -103,11 +102,7 @@ def _stands(turn_id: uuid.UUID) -> bool:
 
 
 _STANDING = PreparedSelect(
-    lambda: (
-        Turn.objects.filter(pk=parameter(Turn, "id"), conversation__is_temporary=False)
-        .order_by()
-        .values_list("pk")
-    )
+    lambda: Turn.objects.filter(pk=parameter(Turn, "id"), conversation__is_temporary=False).order_by().values_list("pk")
 )
 
 
@@ -147,9 +142,7 @@ def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
     if not _stands(turn_id):
         _settled(turn_id)
         return
-    learned = remember_answer(
-        learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days
-    )
+    learned = remember_answer(learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days)
     outcome = "not_kept" if learned.outcome == "refused" else learned.outcome
     trace.came_to("learn", outcome, detail=learned.reason, entry=learned.entry_id)
     _TRACED.run(id=turn_id, trace=trace.lines)

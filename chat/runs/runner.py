@@ -93,19 +93,14 @@ class Runner:
         return self._given_logs or event_logs()
 
     async def start(
-        self,
-        conversation: Conversation,
-        asked: AskFrame,
-        *,
-        language: str,
-        room: Room | None = None,
+        self, conversation: Conversation, asked: AskFrame, *, language: str, room: Room | None = None
     ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
         the database.
 
-        `room` is left when its preparation is over. A caller that goes away meanwhile cancels nothing: a claimed turn is
-        always started. Raises `TurnRunningError` while another turn of the conversation runs,
-        `ServerStoppingError` when this process is about to end.
+        `room` is left when its preparation is over. A caller that goes away meanwhile cancels nothing: a claimed turn
+        is always started. Raises `TurnRunningError` while another turn of the conversation runs, `ServerStoppingError`
+        when this process is about to end.
         """
 
         def claim() -> Claim:
@@ -124,18 +119,14 @@ class Runner:
         claimed = await self._to_its_end(self._begin(conversation.pk, claim, language, room))
         return claimed.turn_id
 
-    async def decide(
-        self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str
-    ) -> bool:
+    async def decide(self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str) -> bool:
         """Store a person's decision on a tool; after the last one the turn goes on here, with a log of its own.
 
         Raises `ApprovalOverError` where the call does not wait.
         """
 
         def decide() -> Claim:
-            is_last = decide_call(
-                turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved
-            )
+            is_last = decide_call(turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved)
             return replace(_stored_claim(turn.pk, is_new=is_last), is_resumed=True)
 
         decided = await self._to_its_end(self._begin(turn.conversation_id, decide, language))
@@ -167,11 +158,7 @@ class Runner:
         return await asyncio.shield(task)
 
     async def _begin(
-        self,
-        conversation_id: uuid.UUID,
-        claim: Callable[[], Claim],
-        language: str,
-        room: Room | None = None,
+        self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str, room: Room | None = None
     ) -> ClaimedTurn:
         """The one way to a running turn: `claim` it in the database, and run it here where it is ours to run."""
         with still_there():
@@ -326,9 +313,7 @@ class Runner:
         finally:
             self._end(request, log)
         if result is not None:
-            settling = asyncio.create_task(
-                self._settle(request, result), name=f"settling-{request.turn_id}"
-            )
+            settling = asyncio.create_task(self._settle(request, result), name=f"settling-{request.turn_id}")
             self._settling.add(settling)
             settling.add_done_callback(self._settling.discard)
 
@@ -375,9 +360,7 @@ def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, Tur
         with still_there(), translation.override(language):
             return turn, replace(request, context=load_context(request))
     except (DatabaseError, ConversationNotFoundError) as error:
-        logger.warning(
-            "what a turn starts from could not be read round_id=%s: %s", turn.turn_id, error
-        )
+        logger.warning("what a turn starts from could not be read round_id=%s: %s", turn.turn_id, error)
         return turn, request
     except Exception:  # it is claimed: it reads again by itself, and ends by name where that fails
         logger.exception("what the turn starts from could not be read round_id=%s", turn.turn_id)

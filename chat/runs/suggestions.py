@@ -1,7 +1,8 @@
 """What to ask next, without a model: stored questions near one that was answered, each sure of its answer.
 
-They come from the indexes of the deployment's agents and from the answer's own passages. Each is put to the path itself in its
-conversation, dry and without a model: what is withdrawn, disputed, or of another desk answers nothing there, and is not offered.
+They come from the indexes of the deployment's agents and from the answer's own passages. Each is put to the path itself
+in its conversation, dry and without a model: what is withdrawn, disputed, or of another desk answers nothing there, and
+is not offered.
 """
 
 from collections.abc import Iterator
@@ -76,9 +77,7 @@ def _asked(turn: Turn) -> _Asked | None:
     if turn.answer_source == AnswerSource.CLARIFICATION or _offers_some(turn, answer.content):
         return None
     request = TurnRequest.of(turn.conversation, question.content, turn.language)
-    return _Asked(
-        without_citations(answer.content), request, list(_near(turn, question.content, answer))
-    )
+    return _Asked(without_citations(answer.content), request, list(_near(turn, question.content, answer)))
 
 
 def _offers_some(turn: Turn, text: str) -> bool:

@@ -1,9 +1,9 @@
 """What was said before, in short: written by the model after an answer, read by the next turn's prompt (a setting).
 
-A summary belongs to the turn after which it was made and covers the finished exchanges of its branch up to that turn, as
-many as `context_exchanges` says. A prompt takes it in their place while that turn is among the exchanges it would get, and
-the exchanges after it as they are: where none was made, or it is too old, or the model failed, all of them are raw. What
-it costs is counted and traced on the turn after which it was made. It goes with its turn.
+A summary belongs to the turn after which it was made and covers the finished exchanges of its branch up to that turn,
+as many as `context_exchanges` says. A prompt takes it in their place while that turn is among the exchanges it would
+get, and the exchanges after it as they are: where none was made, or it is too old, or the model failed, all of them are
+raw. What it costs is counted and traced on the turn after which it was made. It goes with its turn.
 """
 
 import re
@@ -84,9 +84,7 @@ def _length(history: Sequence[Exchange]) -> int:
 async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str) -> Reply:
     """What one call of the model gave; its text is empty where it failed, was too slow or wrote too much."""
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(
-        messages, options, seconds=settings.SUMMARY_TIMEOUT_SECONDS, characters=MAX_CHARACTERS
-    )
+    reply = await llm.write(messages, options, seconds=settings.SUMMARY_TIMEOUT_SECONDS, characters=MAX_CHARACTERS)
     if reply is None:
         return Reply("", model)
     text = "" if len(reply.text) > MAX_CHARACTERS else _CITATION.sub("", reply.text).strip()

@@ -21,11 +21,7 @@ from chat.turn.values import TurnRequest, TurnResult
 
 
 def ask(
-    deployment: Deployment,
-    question: str,
-    *,
-    conversation_id: uuid.UUID | None = None,
-    dry_run: bool = False,
+    deployment: Deployment, question: str, *, conversation_id: uuid.UUID | None = None, dry_run: bool = False
 ) -> dict[str, Any]:
     """Answer one question; raises the turn's error where it failed. A dry run stores nothing."""
     request = _request(deployment, valid_question(question), conversation_id, dry_run)
@@ -66,16 +62,12 @@ def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:
     }
 
 
-def _request(
-    deployment: Deployment, question: str, conversation_id: uuid.UUID | None, dry_run: bool
-) -> TurnRequest:
+def _request(deployment: Deployment, question: str, conversation_id: uuid.UUID | None, dry_run: bool) -> TurnRequest:
     found = None
     if conversation_id is not None:
         found = Conversation.objects.filter(pk=conversation_id, deployment=deployment).first()
         if found is None:
-            raise ConversationNotFoundError(
-                f"{deployment.slug} has no conversation {conversation_id}."
-            )
+            raise ConversationNotFoundError(f"{deployment.slug} has no conversation {conversation_id}.")
     language = settings.LANGUAGE_CODE
     if dry_run:
         unstored = TurnRequest(deployment.pk, question, language)

@@ -21,9 +21,7 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
     """A short title, or an empty string where the model gave none in time."""
     messages = [PromptMessage("system", _INSTRUCTION), PromptMessage("user", question[:2000])]
     options = GenerationOptions(model=llm_model, temperature=0.2, max_tokens=TITLE_TOKENS)
-    reply = await model.write(
-        messages, options, seconds=settings.TITLE_TIMEOUT_SECONDS, characters=MAX_CHARACTERS
-    )
+    reply = await model.write(messages, options, seconds=settings.TITLE_TIMEOUT_SECONDS, characters=MAX_CHARACTERS)
     return " ".join(reply.text.split()).strip("\"'«» .")[:MAX_CHARACTERS] if reply else ""
 
 

@@ -1,7 +1,7 @@
 """The HTTP connections of `serve`: how many a web process holds, and what the head of a request may be and take to come.
 
-uvicorn closes a connection that is silent after an answer, and no other; it keeps headers and requests sent ahead without
-end. What comes after the headers is bounded where any ASGI server is held to it (`chat.doors.bounds`).
+uvicorn closes a connection that is silent after an answer, and no other; it keeps headers and requests sent ahead
+without end. What comes after the headers is bounded where any ASGI server is held to it (`chat.doors.bounds`).
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """The folder in which the web processes of one port write what they count, kept as small as the processes that live.
 
-prometheus_client gives each process files of its own. Of one that died, the live gauges end with it, and what it counted
-(counters, histograms, summaries) is added to one file of all the dead, so that no sum falls and restarts leave nothing behind. A gauge that is not
-live stays by its process and cannot be added up; there is none here. Reading and folding keep each other out: in between a figure
-would be there twice, or not at all.
+prometheus_client gives each process files of its own. Of one that died, the live gauges end with it, and what it
+counted (counters, histograms, summaries) is added to one file of all the dead, so that no sum falls and restarts leave
+nothing behind. A gauge that is not live stays by its process and cannot be added up; there is none here. Reading and
+folding keep each other out: in between a figure would be there twice, or not at all.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """Whether the database is what this version needs, and how it is changed while the version before still answers.
 
-A migration never waits long for a table that others use: behind a waiting change every question would wait, too. It gives up
-within less than a deadlock takes to be found, so that of the two it is the migration which is tried again.
+A migration never waits long for a table that others use: behind a waiting change every question would wait, too. It
+gives up within less than a deadlock takes to be found, so that of the two it is the migration which is tried again.
 """
 
 import time

@@ -1,8 +1,8 @@
 """What is past its time is deleted once a day: everything that the site keeps and that has an end, in one place.
 
-A worker does it at night (`RETAIN_HOUR`), or as soon as one runs again; `manage.py retain` does it at once. One process on
-the site at a time, which is seen in the row (`agents.processes.upkeep`); each batch is a transaction of its own, so whoever
-kills it loses nothing.
+A worker does it at night (`RETAIN_HOUR`), or as soon as one runs again; `manage.py retain` does it at once. One process
+on the site at a time, which is seen in the row (`agents.processes.upkeep`); each batch is a transaction of its own, so
+whoever kills it loses nothing.
 """
 
 import logging
@@ -22,8 +22,8 @@ from knowledge import kept as knowledge
 
 logger = logging.getLogger(__name__)
 
-#: The end of what is kept, in the order in which it is looked at. Unanswered questions and choices end with the reaper, every few
-#: seconds; versions of an answer, where the next one is written (`ANSWER_VERSIONS_KEPT`).
+#: The end of what is kept, in the order in which it is looked at. Unanswered questions and choices end with the reaper,
+#: every few seconds; versions of an answer, where the next one is written (`ANSWER_VERSIONS_KEPT`).
 KEPT: tuple[Kept, ...] = (*retention.KEPT, *faqs.KEPT, *knowledge.KEPT, *sites.KEPT)
 
 #: Told after each batch: which kind, and how many of it have gone so far.

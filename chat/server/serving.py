@@ -1,8 +1,8 @@
 """The web server and its worker, as one command.
 
-uvicorn runs in this process, or in several children where `processes` says so; a Celery worker runs as a child. Children
-are started again when they die, are stopped with the server, and stop by themselves when the server was killed. Turns are
-drained before the sockets close, so that each keeps its partial text.
+uvicorn runs in this process, or in several children where `processes` says so; a Celery worker runs as a child.
+Children are started again when they die, are stopped with the server, and stop by themselves when the server was
+killed. Turns are drained before the sockets close, so that each keeps its partial text.
 """
 
 import asyncio
@@ -38,11 +38,12 @@ ARRIVAL_SECONDS = 2.0
 ARRIVAL_POLL_SECONDS = 0.05
 #: What a web process may take to end beyond the times that it is given for its answers and its connections.
 STOP_MARGIN_SECONDS = 5.0
-#: How long a thread may keep the interpreter from the others. With the default of 5 ms the event loop, busy relaying, makes
-#: every database step wait; benchmarks/streaming gained about 5 % at 1 ms, and nothing below.
+#: How long a thread may keep the interpreter from the others. With the default of 5 ms the event loop, busy relaying,
+#: makes every database step wait; benchmarks/streaming gained about 5 % at 1 ms, and nothing below.
 SWITCH_INTERVAL_SECONDS = 0.001
-#: Young objects that start a collection. With the default of 700 and with what was loaded at the start looked through each
-#: time, a full collection kept everybody waiting for 120 ms; benchmarks/load has the first token's p95 with and without.
+#: Young objects that start a collection. With the default of 700 and with what was loaded at the start looked through
+#: each time, a full collection kept everybody waiting for 120 ms; benchmarks/load has the first token's p95 with and
+#: without.
 COLLECTION_THRESHOLD = 20_000
 #: Connections that wait for a web process which is busy or being started again; what uvicorn takes by default.
 LISTEN_BACKLOG = 2048
@@ -122,11 +123,7 @@ class _Server(uvicorn.Server):
         arrived = loop.time() + ARRIVAL_SECONDS
         while not self._is_hurried and (now := loop.time()) < deadline:
             # Sockets are left: their answers are the runner's, and their next question goes to another process.
-            connections = [
-                each
-                for each in self.server_state.connections
-                if isinstance(each, BoundedConnection)
-            ]
+            connections = [each for each in self.server_state.connections if isinstance(each, BoundedConnection)]
             for connection in connections:
                 connection.end_after_this()
                 if now >= arrived:
@@ -172,10 +169,7 @@ def _serve_by_children(host: str, port: int, processes: int) -> None:
     """
     figures = emptied(settings.DATA_DIR / "metrics" / str(port))
     with ExitStack() as opened:
-        sockets = [
-            opened.enter_context(_listening(host, port))
-            for _ in range(processes if _SPREADS else 1)
-        ]
+        sockets = [opened.enter_context(_listening(host, port)) for _ in range(processes if _SPREADS else 1)]
         children = [
             Child(
                 f"web process {number + 1}",
@@ -252,8 +246,8 @@ def _configuration() -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        # Whose `X-Forwarded-…` are believed is said by `TRUSTED_PROXIES` and `BEHIND_TLS` alone; uvicorn would believe whatever
-        # runs on this machine.
+        # Whose `X-Forwarded-…` are believed is said by `TRUSTED_PROXIES` and `BEHIND_TLS` alone; uvicorn would believe
+        # whatever runs on this machine.
         "proxy_headers": False,
         # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
         "ws_max_size": 64 * settings.MAX_FRAME_BYTES,

@@ -47,9 +47,7 @@ class Child:
         #: Reentrant: `terminate` may be called by a signal that interrupts it.
         self._starting = threading.RLock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self._supervise, name=f"{name}-supervisor", daemon=True
-        )
+        self._thread = threading.Thread(target=self._supervise, name=f"{name}-supervisor", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -88,9 +86,7 @@ class Child:
                 # It wanted to be started anew; one that does nothing else is not to take a core.
                 self._stopping.wait(max(0.0, began + RESTART_SECONDS - time.monotonic()))
                 continue
-            logger.error(
-                "The %s ended (%s); starting it again in %s s.", self._name, trouble, pause
-            )
+            logger.error("The %s ended (%s); starting it again in %s s.", self._name, trouble, pause)
             self._stopping.wait(pause)
             pause = min(pause * 2, RESTART_CEILING_SECONDS)
 

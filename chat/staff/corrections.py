@@ -72,12 +72,7 @@ class Correction:
         return agent_that_answered(self.turn)
 
     def keep(
-        self,
-        *,
-        question: str,
-        answer: str,
-        owner: AbstractBaseUser | None,
-        taken: Mapping[str, Any] | None = None,
+        self, *, question: str, answer: str, owner: AbstractBaseUser | None, taken: Mapping[str, Any] | None = None
     ) -> LearnedResponse:
         """Keep it as a validated answer; `taken` is the passage that its text was taken from, where it was."""
         sources = cited_sources(self.given, self.sources) if taken is None else [taken]
@@ -90,9 +85,7 @@ class Correction:
             owner=owner,
         )
 
-    def give(
-        self, row: LearnedResponse, *, question: str, owner: AbstractBaseUser | None
-    ) -> LearnedResponse:
+    def give(self, row: LearnedResponse, *, question: str, owner: AbstractBaseUser | None) -> LearnedResponse:
         """Have a validated answer that exists given to this question too: it is one more way to ask it."""
         phrasings = [each.text for each in row.phrasings.all()]
         validate(row)
@@ -138,9 +131,7 @@ def prove(turn: Turn, row: LearnedResponse) -> Proof:
     conversation = turn.conversation
     own, _answered = exchange_of(turn)
     text = row.question if own is None or turn.is_follow_up else own.content
-    given = ask_again(
-        Asked(conversation.deployment_id, text, conversation.phase, conversation.project)
-    )
+    given = ask_again(Asked(conversation.deployment_id, text, conversation.phase, conversation.project))
     return Proof(text, given, given.learned_id == row.pk)
 
 

@@ -1,8 +1,8 @@
 """Why this answer: the stored trace of a turn in plain words, for staff.
 
 Pure. The trace is data that outlives the code which wrote it, so a step or an outcome that has no words here is shown
-as it is stored, and a line that is not of the known form is skipped. Scores are shown as stored: cosines,
-and for the guard rail the relevance, a cosine to which the question's words that were found add their part.
+as it is stored, and a line that is not of the known form is skipped. Scores are shown as stored: cosines, and for the
+guard rail the relevance, a cosine to which the question's words that were found add their part.
 """
 
 from collections.abc import Iterable
@@ -97,31 +97,21 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "rewritten": _(
             "Le modèle a reformulé la question pour qu’elle se comprenne seule : c’est elle qui est cherchée."
         ),
-        "rejected": _(
-            "La reformulation du modèle n’est pas fidèle : la question est cherchée avec la précédente."
-        ),
-        "failed": _(
-            "Le modèle n’a pas répondu à temps : la question est cherchée avec la précédente."
-        ),
-        "no_model": _(
-            "Aucun modèle de langage n’est configuré : la question est cherchée avec la précédente."
-        ),
+        "rejected": _("La reformulation du modèle n’est pas fidèle : la question est cherchée avec la précédente."),
+        "failed": _("Le modèle n’a pas répondu à temps : la question est cherchée avec la précédente."),
+        "no_model": _("Aucun modèle de langage n’est configuré : la question est cherchée avec la précédente."),
         "off": _("Désactivée par un réglage : la question est cherchée avec la précédente."),
     },
     "memory_guard": {
         "respond_from_memory": _(
             "Une réponse validée à la même question est en mémoire : elle est redonnée, sans modèle de langage."
         ),
-        "shadow": _(
-            "Mode d’observation : cette réponse en mémoire aurait été redonnée. La question suit son chemin."
-        ),
+        "shadow": _("Mode d’observation : cette réponse en mémoire aurait été redonnée. La question suit son chemin."),
         "yielded": _(
             "Une réponse en mémoire ne répond que par un synonyme, et les mots de la question sont eux-mêmes une "
             "question enregistrée : celle-ci passe devant."
         ),
-        "refused": _(
-            "Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."
-        ),
+        "refused": _("Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."),
         "no_candidate": _("Aucune question en mémoire n’atteint le seuil."),
         "empty": _("Rien en mémoire ne peut répondre dans ce déploiement."),
         "follow_up": _("Écartée : la question est une suite."),
@@ -137,15 +127,11 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     "search": {
         "found": _("Des passages ont été trouvés."),
         "boost": _("Des passages ont été trouvés ; ceux de la catégorie probable sont favorisés."),
-        "filter": _(
-            "Des passages ont été trouvés ; seuls ceux de la catégorie probable sont gardés."
-        ),
+        "filter": _("Des passages ont été trouvés ; seuls ceux de la catégorie probable sont gardés."),
         "nothing": _("Rien n’a été trouvé."),
     },
     "learned": {
-        "found": _(
-            "Des réponses validées sont parmi les passages ; elles passent devant à score égal."
-        ),
+        "found": _("Des réponses validées sont parmi les passages ; elles passent devant à score égal."),
         "nothing": _("Aucune réponse validée n’est proche."),
         "courtesy": _("La question est une formule de politesse qui a sa réponse."),
     },
@@ -157,9 +143,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
             "Une question enregistrée est assez proche, et le modèle confirme qu’elle demande la même chose : sa réponse "
             "est donnée telle quelle."
         ),
-        "shadow": _(
-            "Mode d’observation : cette réponse enregistrée aurait été donnée, et ne l’est pas."
-        ),
+        "shadow": _("Mode d’observation : cette réponse enregistrée aurait été donnée, et ne l’est pas."),
         "second_key_refused": _(
             "Des questions enregistrées sont assez proches, mais elles ne demandent pas la même chose."
         ),
@@ -175,32 +159,24 @@ OUTCOMES: dict[str, dict[str, Words]] = {
             "Plusieurs questions enregistrées sont proches et proches entre elles : elles sont proposées, à côté des passages."
         ),
         "shadow": _("Mode d’observation : une précision aurait été demandée."),
-        "asked_before": _(
-            "La même question est posée après la demande de précision : elle suit son chemin."
-        ),
+        "asked_before": _("La même question est posée après la demande de précision : elle suit son chemin."),
         "not_ambiguous": _("Il n’y a pas deux questions enregistrées à proposer."),
     },
     "tools": {
         "chosen": _("Des outils sont proposés au modèle."),
-        "limited": _(
-            "Plus d’outils sont permis que le modèle n’en accepte : les plus proches lui sont proposés."
-        ),
+        "limited": _("Plus d’outils sont permis que le modèle n’en accepte : les plus proches lui sont proposés."),
         "refused": _("Le modèle a refusé des outils : la question lui est reposée sans eux."),
         "none": _("Aucun outil permis ne convient."),
         "dry_run": _("Aucun outil n’est proposé dans un essai à blanc."),
     },
     "guard_rail": {
-        "passed_by_tool": _(
-            "Aucun passage n’atteint le seuil, mais un outil convient à la question."
-        ),
+        "passed_by_tool": _("Aucun passage n’atteint le seuil, mais un outil convient à la question."),
         "passed": _("La question est dans le domaine."),
         "refused": _(
             "La pertinence du meilleur passage est sous le seuil : la question est refusée comme hors domaine."
         ),
     },
-    "extractive": {
-        "quoted": _("Aucun modèle de langage n’est configuré : les meilleurs passages sont cités.")
-    },
+    "extractive": {"quoted": _("Aucun modèle de langage n’est configuré : les meilleurs passages sont cités.")},
     "prompt": {
         "built": _("Consigne, échanges précédents, passages et question réunis."),
         "summarised": _("Consigne, résumé des échanges précédents, passages et question réunis."),
@@ -215,9 +191,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "satisfactory": _("Assez longue et cohérente."),
         "too_short": _("Courte : 50 caractères au plus."),
         "cut": _("Coupée : la longueur maximale d’une réponse est atteinte."),
-        "call_as_text": _(
-            "Le modèle a écrit un appel d’outil dans son texte au lieu de le demander."
-        ),
+        "call_as_text": _("Le modèle a écrit un appel d’outil dans son texte au lieu de le demander."),
         "repeated": _("La même phrase revient plusieurs fois."),
     },
     "title": {
@@ -225,17 +199,11 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "kept": _("Le modèle n’en a pas donné : le début de la question est gardé."),
     },
     "summary": {
-        "written": _(
-            "Après la réponse, le modèle a résumé les échanges pour la question suivante."
-        ),
-        "failed": _(
-            "Le modèle n’a pas donné de résumé à temps : la question suivante aura les échanges mêmes."
-        ),
+        "written": _("Après la réponse, le modèle a résumé les échanges pour la question suivante."),
+        "failed": _("Le modèle n’a pas donné de résumé à temps : la question suivante aura les échanges mêmes."),
     },
     "learn": {
-        "planned": _(
-            "La réponse est proposée à la mémoire, qui décide une fois le tour enregistré."
-        ),
+        "planned": _("La réponse est proposée à la mémoire, qui décide une fois le tour enregistré."),
         "stored": _("La réponse est gardée en mémoire."),
         "to_review": _("La réponse est gardée en mémoire, à relire avant d’être donnée."),
         "known": _("La mémoire répond déjà à cette question."),
@@ -245,9 +213,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "done": _("La réponse est enregistrée."),
         "interrupted": _("Arrêtée avant la fin : ce qui était écrit est gardé."),
         "failed": _("La réponse a échoué."),
-        "awaiting_approval": _(
-            "Un outil attend l’accord de la personne : la réponse continue après."
-        ),
+        "awaiting_approval": _("Un outil attend l’accord de la personne : la réponse continue après."),
     },
 }
 
@@ -377,9 +343,7 @@ def _detail_text(step: str, detail: str) -> str:
             return gettext("Raison : %(rule)s.") % {"rule": known.get(detail, detail)}
         case "tool_loop" if detail.count("/") == 2:
             rounds, results, figure = map(str.strip, detail.split("/"))
-            text = gettext(
-                "Relances : %(rounds)s, résultats : %(results)s, efficacité : %(figure)s"
-            )
+            text = gettext("Relances : %(rounds)s, résultats : %(results)s, efficacité : %(figure)s")
             return text % {"rounds": rounds, "results": results, "figure": figure}
         case "quality":
             return gettext("Caractères : %(count)s") % {"count": detail}

@@ -58,9 +58,7 @@ def _latest(turns: QuerySet[Turn]) -> Iterator[tuple[Turn, str]]:
         batch = list(latest[start : min(start + _BATCH, settings.REFUSALS_MAX_TURNS)])
         refused = [turn for turn in batch if any(_is_refusal(line) for line in turn.trace)]
         asked = dict(
-            Message.objects.filter(turn__in=refused, role=Role.USER)
-            .order_by("-pk")
-            .values_list("turn_id", "content")
+            Message.objects.filter(turn__in=refused, role=Role.USER).order_by("-pk").values_list("turn_id", "content")
         )
         yield from ((turn, asked.get(turn.pk, "")) for turn in refused)
         if len(turns) < _BATCH:
@@ -83,7 +81,5 @@ def _refusals(turn: Turn, question: str) -> Iterator[Refusal]:
                 step=line["step"],
                 score=line.get("score"),
                 # An older trace has its lines as they were written for whoever asked.
-                reasons=tuple(
-                    refusal_lines(line) or filter(None, str(line.get("detail") or "").splitlines())
-                ),
+                reasons=tuple(refusal_lines(line) or filter(None, str(line.get("detail") or "").splitlines())),
             )

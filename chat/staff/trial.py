@@ -1,7 +1,7 @@
 """A question tried by staff: the path of a turn with settings changed on paper, and what it chose from; nothing is written.
 
-Beside the answer stand the neighbours that decided it: the entries of the memory, the passages, the tools, each with its score and
-the verdict of the code that serves. Tools are ranked and not run.
+Beside the answer stand the neighbours that decided it: the entries of the memory, the passages, the tools, each with
+its score and the verdict of the code that serves. Tools are ranked and not run.
 """
 
 from collections.abc import Mapping, Sequence

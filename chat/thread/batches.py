@@ -16,15 +16,7 @@ from agents.database import short_write
 from agents.processes.statements import PreparedSelect, parameter
 from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.logs import log_batch
-from chat.models import (
-    OPEN_STATUSES,
-    AppliedOperation,
-    Conversation,
-    ExecutionState,
-    Message,
-    Role,
-    ToolRound,
-)
+from chat.models import OPEN_STATUSES, AppliedOperation, Conversation, ExecutionState, Message, Role, ToolRound
 from chat.thread.blocks import ThreadMessage, calls_from_json, check_batch, repaired, unanswered
 from chat.thread.branches import branch_turns
 from chat.thread.gone import hold_conversation
@@ -61,9 +53,7 @@ class BatchResult:
     version: int
 
 
-def append_batch(
-    batch: Batch, *, max_tool_calls: int, expected_version: int | None = None
-) -> BatchResult:
+def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | None = None) -> BatchResult:
     """Store one round of tools, whole or not at all.
 
     Raises `InvalidToolMessageError`, or `ThreadConflictError` where the thread is no longer at `expected_version`
@@ -98,15 +88,12 @@ def _replay(conversation: Conversation, batch: Batch) -> BatchResult | None:
         return BatchResult(applied=False, messages=tuple(stored), version=conversation.version)
     if batch.idempotency_key and applied.filter(idempotency_key=batch.idempotency_key).exists():
         raise InvalidToolMessageError(
-            "idempotency key reused",
-            public_message=_("« Idempotency-Key » a déjà servi à une autre opération."),
+            "idempotency key reused", public_message=_("« Idempotency-Key » a déjà servi à une autre opération.")
         )
     return None
 
 
-def _require_open_calls(
-    conversation: Conversation, messages: Sequence[ThreadMessage], *, limit: int
-) -> None:
+def _require_open_calls(conversation: Conversation, messages: Sequence[ThreadMessage], *, limit: int) -> None:
     """Tool messages without their request are for the calls that the end of the thread left open."""
     turns = branch_turns(conversation.pk, conversation.leaf)
     open_calls = _open_calls(newest_messages(conversation.pk, turns, limit))
@@ -127,8 +114,7 @@ def _next_version(conversation: Conversation, expected_version: int | None) -> i
         same = same.filter(version=expected_version)
     if not same.update(version=F("version") + 1, updated_at=timezone.now()):
         raise ThreadConflictError(
-            f"{conversation.pk} is at {conversation.version}, not {expected_version}.",
-            version=conversation.version,
+            f"{conversation.pk} is at {conversation.version}, not {expected_version}.", version=conversation.version
         )
     return conversation.version + 1
 
@@ -192,9 +178,7 @@ def round_batch(planned: ToolRound) -> Batch:
     )
 
 
-def load_thread(
-    *, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | None = None
-) -> Thread:
+def load_thread(*, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | None = None) -> Thread:
     """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first.
 
     They are those of the turn's own branch, whichever is shown meanwhile; without a turn, of the current one.
@@ -220,9 +204,7 @@ def _open_calls(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
     return []
 
 
-def _close_calls(
-    conversation_id: uuid.UUID, failures: Sequence[ThreadMessage], *, after: ThreadMessage
-) -> int:
+def _close_calls(conversation_id: uuid.UUID, failures: Sequence[ThreadMessage], *, after: ThreadMessage) -> int:
     """Store failures for the calls that the end of the thread leaves open; once, whoever loads it at the same time."""
     repair = Batch(
         conversation_id,
@@ -236,11 +218,7 @@ def _close_calls(
 
 #: Of most conversations there is none.
 _ANY_ROUND = PreparedSelect(
-    lambda: (
-        ToolRound.objects.filter(conversation=parameter(ToolRound, "conversation"))
-        .order_by()
-        .values_list("pk")[:1]
-    )
+    lambda: ToolRound.objects.filter(conversation=parameter(ToolRound, "conversation")).order_by().values_list("pk")[:1]
 )
 
 

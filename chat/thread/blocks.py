@@ -1,8 +1,8 @@
 """A thread as blocks: an assistant message with its tool calls, followed by one tool message for each, in their order.
 
-Model APIs refuse a thread in which a call has no tool message, a tool message has no call, or something stands
-between them; `repaired` makes any list of messages acceptable, `pruned` shortens one without cutting a block, and
-`check_batch` lets only a whole block be written. Nothing here reads the database.
+Model APIs refuse a thread in which a call has no tool message, a tool message has no call, or something stands between
+them; `repaired` makes any list of messages acceptable, `pruned` shortens one without cutting a block, and `check_batch`
+lets only a whole block be written. Nothing here reads the database.
 """
 
 import json
@@ -70,10 +70,7 @@ class ThreadMessage:
 
 
 def calls_from_json(calls: Sequence[Any]) -> tuple[RequestedCall, ...]:
-    return tuple(
-        RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in calls
-    )
+    return tuple(RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls)
 
 
 def failure_content(code: str, message: str) -> str:
@@ -86,9 +83,7 @@ def unanswered(request: ThreadMessage, call: RequestedCall) -> ThreadMessage:
     return replace(
         request,
         role=Role.TOOL,
-        content=failure_content(
-            INTERRUPTED, "The tool was interrupted; whether it took effect is not known."
-        ),
+        content=failure_content(INTERRUPTED, "The tool was interrupted; whether it took effect is not known."),
         tool_calls=(),
         tool_call_id=call.id,
         name=call.name,
@@ -145,17 +140,13 @@ def pruned(messages: Sequence[ThreadMessage], limit: int) -> list[ThreadMessage]
     return [message for block in kept for message in block]
 
 
-def after_turn(
-    messages: tuple[ThreadMessage, ...], turn_id: uuid.UUID | None
-) -> tuple[ThreadMessage, ...]:
+def after_turn(messages: tuple[ThreadMessage, ...], turn_id: uuid.UUID | None) -> tuple[ThreadMessage, ...]:
     """What stands after a turn's last message; everything where the turn is not among these messages."""
     ends = [position for position, each in enumerate(messages, 1) if each.turn_id == turn_id]
     return messages[ends[-1] :] if ends else messages
 
 
-def fitting_history(
-    messages: Sequence[ThreadMessage], *, exchanges: int, limit: int
-) -> list[ThreadMessage]:
+def fitting_history(messages: Sequence[ThreadMessage], *, exchanges: int, limit: int) -> list[ThreadMessage]:
     """The last exchanges (a question and all that followed), as many as fit; a question without a sequel is left out."""
     groups: list[list[ThreadMessage]] = []
     for message in messages:
@@ -215,15 +206,12 @@ def _check_calls(request: ThreadMessage) -> None:
         where = f"tool_calls « {call.id[:MAX_CALL_ID]} »"
         if not 0 < len(call.id) <= MAX_CALL_ID:
             _refuse(
-                _("%(where)s : « id » doit avoir de 1 à %(limit)d caractères.")
-                % {"where": where, "limit": MAX_CALL_ID}
+                _("%(where)s : « id » doit avoir de 1 à %(limit)d caractères.") % {"where": where, "limit": MAX_CALL_ID}
             )
         if not _NAME.fullmatch(call.name):
             _refuse(_("%(where)s : « name » n’est pas un nom de fonction.") % {"where": where})
         if parsed_object(call.arguments) is None:
-            _refuse(
-                _("%(where)s : « arguments » doit être un objet JSON, en texte.") % {"where": where}
-            )
+            _refuse(_("%(where)s : « arguments » doit être un objet JSON, en texte.") % {"where": where})
     if len({call.id for call in request.tool_calls}) < len(request.tool_calls):
         _refuse(_("Deux appels de « tool_calls » ont le même « id »."))
 

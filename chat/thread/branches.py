@@ -1,9 +1,9 @@
 """The tree of a conversation's turns: an edited question, or one asked again, is a sibling of the turn it replaces.
 
-A *branch* is the line of turns from the first one to a *leaf*; the conversation's own leaf says which branch is shown and
-continued. A conversation that never branched has no leaf and no parents: all its turns are its one line, read without
-asking for a tree. The first sibling lays that line out. Turns are ordered by their questions, which are written one at
-a time, and not by clocks, which differ between processes.
+A *branch* is the line of turns from the first one to a *leaf*; the conversation's own leaf says which branch is shown
+and continued. A conversation that never branched has no leaf and no parents: all its turns are its one line, read
+without asking for a tree. The first sibling lays that line out. Turns are ordered by their questions, which are written
+one at a time, and not by clocks, which differ between processes.
 """
 
 import uuid
@@ -107,9 +107,7 @@ def earlier_versions(turn_id: uuid.UUID) -> list[uuid.UUID]:
     return [turn for turn in earlier.values_list("turn_id", flat=True) if turn is not None]
 
 
-def parent_beside(
-    conversation_id: uuid.UUID, leaf: uuid.UUID | None, replaced: uuid.UUID
-) -> uuid.UUID | None:
+def parent_beside(conversation_id: uuid.UUID, leaf: uuid.UUID | None, replaced: uuid.UUID) -> uuid.UUID | None:
     """The parent of a new version of `replaced`; lays the line out first where the conversation never branched.
 
     To be called in the transaction that stores the new turn. Raises `TurnNotFoundError` where the turn to be replaced
@@ -123,15 +121,11 @@ def parent_beside(
     return parents[replaced]
 
 
-def _lay_out(
-    conversation_id: uuid.UUID, line: Sequence[uuid.UUID]
-) -> dict[uuid.UUID, uuid.UUID | None]:
+def _lay_out(conversation_id: uuid.UUID, line: Sequence[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID | None]:
     """Give the turns of a line their parents, and the messages without a turn their place between them."""
     parents = dict(zip(line, [None, *line], strict=False))
     Turn.objects.bulk_update(
-        [Turn(pk=turn, parent_id=parent) for turn, parent in parents.items()],
-        ["parent"],
-        batch_size=_BATCH,
+        [Turn(pk=turn, parent_id=parent) for turn, parent in parents.items()], ["parent"], batch_size=_BATCH
     )
     last: uuid.UUID | None = None
     strays: list[Message] = []

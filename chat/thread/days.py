@@ -1,7 +1,7 @@
 """Days as the figures count them (`chat.staff.figures`): by `TIME_ZONE`, of the moment at which a question was asked.
 
-What changes a turn after its end, perhaps on a later day, says so here. Claims and ends of turns do not: the day that runs is
-counted again anyway, and one with a turn that runs is not done with.
+What changes a turn after its end, perhaps on a later day, says so here. Claims and ends of turns do not: the day that
+runs is counted again anyway, and one with a turn that runs is not done with.
 """
 
 import uuid

@@ -69,9 +69,7 @@ def finished_exchanges(conversation_id: uuid.UUID, *, limit: int) -> list[tuple[
     return [(pair[Role.USER], pair[Role.ASSISTANT]) for pair in by_turn.values() if len(pair) == 2]
 
 
-def newest_messages(
-    conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int
-) -> list[ThreadMessage]:
+def newest_messages(conversation_id: uuid.UUID, turns: Collection[uuid.UUID] | None, limit: int) -> list[ThreadMessage]:
     """The last messages of a branch, oldest first."""
     newest = Message.objects.for_conversation(conversation_id).on_branch(turns).order_by("-id")
     return [ThreadMessage.of(message) for message in in_turn_order(reversed(newest[:limit]))]
@@ -87,6 +85,4 @@ def check_isolation(messages: Sequence[Owned], conversation_id: uuid.UUID | None
     ]
     if foreign:
         log_isolation(conversation_id, foreign)
-        raise IsolationError(
-            f"{len(foreign)} messages of other conversations were loaded for {conversation_id}."
-        )
+        raise IsolationError(f"{len(foreign)} messages of other conversations were loaded for {conversation_id}.")

@@ -30,14 +30,7 @@ from chat.models import (
     Turn,
     TurnStatus,
 )
-from chat.thread.batches import (
-    BatchResult,
-    Thread,
-    append_batch,
-    has_rounds,
-    load_thread,
-    round_batch,
-)
+from chat.thread.batches import BatchResult, Thread, append_batch, has_rounds, load_thread, round_batch
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
 from chat.thread.gone import hold_conversation
@@ -137,20 +130,15 @@ def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> 
     thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
     if not has_rounds(conversation_id):
         return LoopState(thread, rounds=0, results=0, pending=None, is_personal=False)
-    applied = AppliedOperation.objects.filter(
-        conversation=conversation_id, operation_id=OuterRef("operation_id")
-    )
+    applied = AppliedOperation.objects.filter(conversation=conversation_id, operation_id=OuterRef("operation_id"))
     rows = list(
-        ToolRound.objects.filter(turn=turn_id)
-        .annotate(is_applied=Exists(applied))
-        .prefetch_related("executions")
+        ToolRound.objects.filter(turn=turn_id).annotate(is_applied=Exists(applied)).prefetch_related("executions")
     )
     open_rows = [row for row in rows if not row.is_applied]
     return LoopState(
         thread=thread,
         rounds=len(rows) - len(open_rows),
-        results=sum(len(row.tool_calls) for row in rows)
-        - sum(len(r.tool_calls) for r in open_rows),
+        results=sum(len(row.tool_calls) for row in rows) - sum(len(r.tool_calls) for r in open_rows),
         pending=PlannedRound.of(open_rows[0]) if open_rows else None,
         is_personal=any(e.is_personal for row in rows for e in row.executions.all()),
     )
@@ -187,9 +175,7 @@ def plan_round(
 
 
 def _execution(row: ToolRound, position: int, planned: CallToPlan) -> ToolExecution:
-    execution = ToolExecution(
-        round=row, position=position, tool_call_id=planned.call.id, name=planned.call.name
-    )
+    execution = ToolExecution(round=row, position=position, tool_call_id=planned.call.id, name=planned.call.name)
     if planned.needs_approval:
         execution.approval = Approval.PENDING
     if planned.refusal:
@@ -204,18 +190,16 @@ def _execution(row: ToolRound, position: int, planned: CallToPlan) -> ToolExecut
 
 def start_call(round_pk: int, call_id: str) -> bool:
     """Take a call to run it; false where anyone did before. A call that was taken is never taken again."""
-    due = ToolExecution.objects.filter(
-        round=round_pk, tool_call_id=call_id, state=ExecutionState.PLANNED
-    ).exclude(approval__in=[Approval.PENDING, Approval.DENIED])
+    due = ToolExecution.objects.filter(round=round_pk, tool_call_id=call_id, state=ExecutionState.PLANNED).exclude(
+        approval__in=[Approval.PENDING, Approval.DENIED]
+    )
     with short_write():
         return bool(due.update(state=ExecutionState.STARTED, started_at=timezone.now()))
 
 
 def finish_call(round_pk: int, result: ToolResult) -> None:
     """Store a result as soon as it is known."""
-    running = ToolExecution.objects.filter(
-        round=round_pk, tool_call_id=result.call_id, state=ExecutionState.STARTED
-    )
+    running = ToolExecution.objects.filter(round=round_pk, tool_call_id=result.call_id, state=ExecutionState.STARTED)
     with short_write():
         running.update(
             state=ExecutionState.FINISHED,
@@ -294,9 +278,7 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
             "finished_at": timezone.now(),
         }
     waiting = ToolExecution.objects.filter(
-        round__turn=turn_id,
-        round__turn__status=TurnStatus.AWAITING_APPROVAL,
-        approval=Approval.PENDING,
+        round__turn=turn_id, round__turn__status=TurnStatus.AWAITING_APPROVAL, approval=Approval.PENDING
     )
     with short_write():
         for turn in Turn.objects.filter(pk=turn_id):
@@ -307,6 +289,4 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
             return False
         paused = Turn.objects.filter(pk=turn_id, status=TurnStatus.AWAITING_APPROVAL)
         lease = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
-        return bool(
-            paused.update(status=TurnStatus.RUNNING, run=F("run") + 1, lease_expires_at=lease)
-        )
+        return bool(paused.update(status=TurnStatus.RUNNING, run=F("run") + 1, lease_expires_at=lease))

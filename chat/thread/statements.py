@@ -44,25 +44,16 @@ def _turn(status: TurnStatus) -> QuerySet[Turn, Any]:
     )
 
 
-_next_version = {
-    "version": F("version") + 1,
-    "updated_at": parameter(Conversation, "updated_at", name="now"),
-}
+_next_version = {"version": F("version") + 1, "updated_at": parameter(Conversation, "updated_at", name="now")}
 
 #: Held from then on.
 HEAD = PreparedSelect(
-    lambda: (
-        _conversation()
-        .select_for_update(no_key=True)
-        .order_by()
-        .values_list("title", "version", "leaf")
-    )
+    lambda: _conversation().select_for_update(no_key=True).order_by().values_list("title", "version", "leaf")
 )
 NEXT_VERSION = PreparedUpdate(_conversation, _next_version)
 #: Of a conversation that has not branched, here neither (`chat.thread.branches`).
 NAME_LINE = PreparedUpdate(
-    lambda: _conversation().filter(leaf=None),
-    {**_next_version, "title": parameter(Conversation, "title")},
+    lambda: _conversation().filter(leaf=None), {**_next_version, "title": parameter(Conversation, "title")}
 )
 _ending = {name: parameter(Turn, name) for name in ENDING}
 END_TURN = PreparedUpdate(lambda: _turn(TurnStatus.RUNNING), _ending)

@@ -19,12 +19,7 @@ from django.utils import timezone
 
 from agents.database import short_write
 from agents.exceptions import StorageUnavailableError
-from chat.exceptions import (
-    ConversationNotFoundError,
-    TurnNotLastError,
-    TurnRunningError,
-    TurnTakenOverError,
-)
+from chat.exceptions import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta
 from chat.thread import statements
@@ -135,11 +130,7 @@ def claim_turn(
 
 
 def _claim(
-    conversation_id: uuid.UUID,
-    client_message_id: str,
-    question: str,
-    lease: timedelta,
-    replaces: uuid.UUID | None,
+    conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta, replaces: uuid.UUID | None
 ) -> ClaimedTurn:
     found = statements.HEAD.rows(conversation_id=conversation_id)
     if not found:
@@ -162,9 +153,7 @@ def _claim(
         )
     if not written:
         raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
-    Message.objects.create(
-        conversation_id=conversation_id, turn=turn, role=Role.USER, content=question
-    )
+    Message.objects.create(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
     return ClaimedTurn(
         turn_id=turn.pk,
         conversation_id=conversation_id,
@@ -192,14 +181,10 @@ def default_title(question: str) -> str:
 
 def is_unnamed(conversation_id: uuid.UUID, question: str) -> bool:
     """Whether a conversation that is kept has no name yet but the start of this question."""
-    return Conversation.objects.filter(
-        pk=conversation_id, is_temporary=False, title=default_title(question)
-    ).exists()
+    return Conversation.objects.filter(pk=conversation_id, is_temporary=False, title=default_title(question)).exists()
 
 
-def rename_conversation(
-    *, conversation_id: uuid.UUID, turn_id: uuid.UUID, title: str, question: str
-) -> None:
+def rename_conversation(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, title: str, question: str) -> None:
     """Give a conversation the title that a model call wrote, unless a person has named it meanwhile."""
     named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
     named.update(title=title)
@@ -216,9 +201,7 @@ def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
 
 def running_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
     """Those of these turns that a living process runs, with the run that it is."""
-    running = Turn.objects.filter(
-        pk__in=turn_ids, status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now()
-    )
+    running = Turn.objects.filter(pk__in=turn_ids, status=TurnStatus.RUNNING, lease_expires_at__gt=timezone.now())
     return dict(running.values_list("pk", "run"))
 
 
@@ -231,9 +214,7 @@ def wanted_turns(turn_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
 def request_stop(conversation_id: uuid.UUID) -> bool:
     """Ask whichever process runs the conversation's turn to stop it; `False` where none runs."""
     running = Turn.objects.filter(
-        conversation=conversation_id,
-        status=TurnStatus.RUNNING,
-        lease_expires_at__gte=timezone.now(),
+        conversation=conversation_id, status=TurnStatus.RUNNING, lease_expires_at__gte=timezone.now()
     )
     with short_write():
         return bool(running.update(stop_requested_at=timezone.now()))
@@ -263,9 +244,7 @@ def interrupt_turns(stale: Sequence[StaleTurn]) -> int:
 def _interrupt(turn: StaleTurn) -> bool:
     """Interrupt one turn, unless its process came back meanwhile."""
     now = timezone.now()
-    stale = Turn.objects.filter(
-        pk=turn.turn_id, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now
-    )
+    stale = Turn.objects.filter(pk=turn.turn_id, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now)
     before, its_sources = answer_set_aside(turn.turn_id) if turn.run else ("", [])
     if len(before) > len(turn.text):
         turn = replace(turn, text=before, sources=its_sources)
@@ -297,8 +276,8 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
     """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
 
     Its partial answer is set aside: there is one answer to a question, and where the new run is stopped before it has
-    written as much, it is this one again. What its tools found out stays, and none runs twice.
-    Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
+    written as much, it is this one again. What its tools found out stays, and none runs twice. Raises
+    `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
     """
     turn = Turn.objects.get(pk=turn_id)
     ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
@@ -363,8 +342,8 @@ def save_exchange(ending: Ending) -> int | None:
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
     A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
-    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was run
-    again.
+    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was
+    run again.
     """
     is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
     conversation_id, turn_id = ending.conversation_id, ending.turn_id

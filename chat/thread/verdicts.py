@@ -2,9 +2,10 @@
 
 A thumb down bars the stored answer that was given, or the one that was learned from this turn, from this question
 (`report_wrong`), and keeps the question for staff (`keep_unanswered`). Of anonymous visitors, whom nothing stops from
-switching off answer after answer, a site may ask for several (`ANONYMOUS_REPORTS_TO_WITHDRAW`). Both happen once a turn, outside any
-transaction of the verdict, and a failure there costs the reader nothing: the next thumb down on the answer tries again.
-A verdict that is taken back stays for staff, marked; what was reported stays reported, for staff to decide.
+switching off answer after answer, a site may ask for several (`ANONYMOUS_REPORTS_TO_WITHDRAW`). Both happen once a
+turn, outside any transaction of the verdict, and a failure there costs the reader nothing: the next thumb down on the
+answer tries again. A verdict that is taken back stays for staff, marked; what was reported stays reported, for staff to
+decide.
 """
 
 import logging
@@ -101,12 +102,7 @@ def report_again(turn_id: uuid.UUID) -> None:
 
 
 _STANDING = PreparedSelect(
-    lambda: (
-        Feedback.objects.standing()
-        .filter(turn=parameter(Feedback, "turn"))
-        .order_by()
-        .values_list("pk")
-    )
+    lambda: Feedback.objects.standing().filter(turn=parameter(Feedback, "turn")).order_by().values_list("pk")
 )
 
 

@@ -44,9 +44,7 @@ def load_context(request: TurnRequest) -> TurnContext:
         return TurnContext(config, given.history, given.previous, mark, tools, forms=forms)
     if request.conversation_id is None or request.is_first:
         return TurnContext(config, [], "", mark, tools, forms=forms)
-    history = load_exchanges(
-        conversation_id=request.conversation_id, limit=config.context_exchanges
-    )
+    history = load_exchanges(conversation_id=request.conversation_id, limit=config.context_exchanges)
     previous = previous_question(conversation_id=request.conversation_id, turn_id=request.turn_id)
     short = summarised(history) if config.summarise_exchanges else ()
     return TurnContext(config, history, previous, mark, tools, short, forms)

@@ -1,7 +1,7 @@
 """The steps that look a question up: its vector, and what the index of the agent that answers holds for it.
 
-In a deployment with several agents each one's index is searched with the one vector of the question; what the chosen one
-found is what the turn goes on with, so that dispatch costs a search for each other agent and nothing more.
+In a deployment with several agents each one's index is searched with the one vector of the question; what the chosen
+one found is what the turn goes on with, so that dispatch costs a search for each other agent and nothing more.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,7 @@ from faqs.recall import recall_learned, scope_of
 from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
-from knowledge.search import (
-    STORY_WEIGHT,
-    SearchResult,
-    compare_late,
-    confirm_passages,
-    search_index,
-)
+from knowledge.search import STORY_WEIGHT, SearchResult, compare_late, confirm_passages, search_index
 from knowledge.vectors.base import Query, vector_store
 
 #: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.
@@ -45,11 +39,7 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     if by_forms:
         turn.trace.shows(by_forms)
-    scope = scope_of(
-        phase=request.phase,
-        project=request.project,
-        deployment_slug=turn.config.deployment_slug,
-    )
+    scope = scope_of(phase=request.phase, project=request.project, deployment_slug=turn.config.deployment_slug)
     turn.question = Question(
         asked,
         vector,
@@ -84,12 +74,7 @@ async def dispatch_and_search(turn: TurnInProgress) -> None:
     outcome = "found" if turn.found.hits else "nothing"
     if category and category.is_of_documents and turn.config.category_use != CategoryUse.INFORM:
         outcome = turn.config.category_use
-    turn.trace.step(
-        "search",
-        outcome,
-        score=turn.found.best_score,
-        detail=category.name if category else "",
-    )
+    turn.trace.step("search", outcome, score=turn.found.best_score, detail=category.name if category else "")
 
 
 async def _dispatch(turn: TurnInProgress) -> SearchResult:
@@ -112,9 +97,7 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
             default=position,
         )
     chosen = config.agents[position]
-    turn.trace.step(
-        "dispatch", choice.by, score=choice.score, detail=f"{chosen.name} {choice.lead:.3f}"
-    )
+    turn.trace.step("dispatch", choice.by, score=choice.score, detail=f"{chosen.name} {choice.lead:.3f}")
     found = results[position]
     if found is None:
         found = await _search(chosen.config, turn.question)
@@ -123,9 +106,7 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
     return _with_answers_of(others, found, turn)
 
 
-def _with_answers_of(
-    others: Iterable[SearchResult], found: SearchResult, turn: TurnInProgress
-) -> SearchResult:
+def _with_answers_of(others: Iterable[SearchResult], found: SearchResult, turn: TurnInProgress) -> SearchResult:
     """What the chosen agent found, with the validated answers of the others that may be given directly: the newest wins."""
     candidates = [
         hit

@@ -26,9 +26,7 @@ SHORT = 50
 #: The same sentence so often is a model that turns in circles.
 _REPEATED = 3
 #: A call that the model wrote into its text instead of asking for it.
-_CALL_AS_TEXT = re.compile(
-    r"</?(?:tool_call|function)\b|\"(?:tool_calls|function|arguments|parameters)\"\s*:"
-)
+_CALL_AS_TEXT = re.compile(r"</?(?:tool_call|function)\b|\"(?:tool_calls|function|arguments|parameters)\"\s*:")
 _SENTENCE_END = re.compile(r"[.!?…]+\s+|\n+")
 
 ReplyQuality = Literal["satisfactory", "too_short", "cut", "call_as_text", "repeated"]
@@ -45,9 +43,7 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
         turn.trace.step("tools", "dry_run")
         return
     ground, question = turn.context.tools, turn.question
-    toolbox = await choose_tools(
-        ground, turn.config, vector=question.vector, question=question.text
-    )
+    toolbox = await choose_tools(ground, turn.config, vector=question.vector, question=question.text)
     for text, vector in question.by_forms:
         again = await choose_tools(ground, turn.config, vector=vector, question=text)
         toolbox = toolbox.joined(again, limit=turn.config.tool_top_k)
@@ -91,20 +87,14 @@ async def _use_tools(
     if not toolbox.is_everything and not turn.request.is_resumed:
         turn.result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
 
-    async def call_model(
-        thread: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...]
-    ) -> Reply:
+    async def call_model(thread: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...]) -> Reply:
         return await _stream(turn, llm, thread, tools)
 
     sees_images = llm.sees(turn.config.llm_model)
     loop = ToolLoop(turn, toolbox, messages, call_model, sees_images=sees_images)
     reason = await loop.run()
     answer = turn.answer
-    turn.trace.step(
-        "tool_loop",
-        reason.value,
-        detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %",
-    )
+    turn.trace.step("tool_loop", reason.value, detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %")
     if reason is StopReason.ANSWERED and loop.reply is not None:
         length = len(loop.reply.text.strip())
         turn.trace.step("quality", judge_reply(loop.reply), detail=f"{length}")
@@ -125,10 +115,7 @@ async def _stream(
     answer.llm_calls += 1
     citations = CitationFilter({source["n"] for source in answer.sources})
     options = GenerationOptions(
-        model=config.llm_model,
-        temperature=config.temperature,
-        max_tokens=config.max_answer_tokens,
-        tools=tools,
+        model=config.llm_model, temperature=config.temperature, max_tokens=config.max_answer_tokens, tools=tools
     )
     pieces: list[str] = []
     reply = Reply(text="", model=answer.model)
@@ -155,8 +142,9 @@ async def _stream(
 def judge_reply(reply: Reply) -> ReplyQuality:
     """Whether a reply is an answer by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et cohérent ».
 
-    The first thing that is wrong with it, or that nothing is. It decides nothing and is told to staff: a reply that asks for no
-    tool ends the loop whatever its quality, and one that asks for some goes on (a model announces its calls in whole sentences).
+    The first thing that is wrong with it, or that nothing is. It decides nothing and is told to staff: a reply that
+    asks for no tool ends the loop whatever its quality, and one that asks for some goes on (a model announces its calls
+    in whole sentences).
     """
     text = reply.text.strip()
     if len(text) <= SHORT:
@@ -165,9 +153,7 @@ def judge_reply(reply: Reply) -> ReplyQuality:
         return "cut"
     if _CALL_AS_TEXT.search(text):
         return "call_as_text"
-    sentences = Counter(
-        part for part in _SENTENCE_END.split(f"{fold(text)} ") if len(part) > SHORT // 2
-    )
+    sentences = Counter(part for part in _SENTENCE_END.split(f"{fold(text)} ") if len(part) > SHORT // 2)
     if max(sentences.values(), default=0) >= _REPEATED:
         return "repeated"
     return "satisfactory"

@@ -1,7 +1,7 @@
 """The turn's two meetings with the memory: asked before anything is searched, taught after the answer is saved.
 
-The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trace and the turn's settings. Where there is
-nothing to look at, nothing is awaited.
+The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trace and the turn's settings. Where there
+is nothing to look at, nothing is awaited.
 """
 
 from dataclasses import replace
@@ -47,20 +47,11 @@ async def answer_from_memory(turn: TurnInProgress) -> bool:
 async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
     question, recipe, mark = turn.question, turn.question.recipe, turn.context.mark
     lookup = lookup_of(
-        turn.config,
-        question.text,
-        model=recipe.model,
-        writes=not turn.request.is_dry_run,
-        scope=question.scope,
+        turn.config, question.text, model=recipe.model, writes=not turn.request.is_dry_run, scope=question.scope
     )
     if lookup is not None:
         lookup = replace(lookup, forms=turn.context.forms)
-    if (
-        question.asked.is_follow_up
-        or lookup is None
-        or mark is None
-        or is_known_empty(mark, recipe)
-    ):
+    if question.asked.is_follow_up or lookup is None or mark is None or is_known_empty(mark, recipe):
         outcome = "off" if lookup is None else "empty"
         turn.trace.step(
             "memory_guard",
@@ -72,11 +63,7 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
     for _text, vector in question.by_forms:
         if found.answer is None:
             again = await _look_up(mark, lookup, vector, recipe)
-            found = (
-                again
-                if again.answer or (again.best_score or 0.0) > (found.best_score or 0.0)
-                else found
-            )
+            found = again if again.answer or (again.best_score or 0.0) > (found.best_score or 0.0) else found
     yields = found.answer is not None and found.answer.is_by_form and await _is_stored(turn)
     # The route of seed 000, section 2: the step is the `next_agent`, its outcome the `action`.
     outcome = "refused" if found.refused else "no_candidate"
@@ -115,9 +102,7 @@ async def _look_up(mark: MemoryMark, lookup: Lookup, vector: Vectors, recipe: Re
     if is_indexed(mark, recipe):
         least = lookup.threshold
         indexed = await in_thread(neighbours_of_large, mark, vector, recipe=recipe, least=least)
-    return await in_database(
-        recall_cached, mark, lookup, vector=vector, recipe=recipe, indexed=indexed
-    )
+    return await in_database(recall_cached, mark, lookup, vector=vector, recipe=recipe, indexed=indexed)
 
 
 def teach(turn: TurnInProgress) -> None:
@@ -153,10 +138,6 @@ def teach(turn: TurnInProgress) -> None:
 
 def _validated(turn: TurnInProgress) -> list[tuple[int | None, str]]:
     """The validated answers that were found for the question, each with the number under which the model was given it."""
-    given = {
-        source["learned_id"]: source["n"]
-        for source in turn.answer.sources
-        if source.get("learned_id")
-    }
+    given = {source["learned_id"]: source["n"] for source in turn.answer.sources if source.get("learned_id")}
     hits = (hit for hit in turn.found.hits if hit.is_faq)
     return [(given.get(hit.learned_id), hit.question) for hit in hits]

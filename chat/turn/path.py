@@ -179,9 +179,7 @@ async def _restore(turn_id: uuid.UUID, run: int, result: TurnResult) -> None:
         result.answer.text, result.answer.sources = text, sources
 
 
-async def _save(
-    turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result: TurnResult
-) -> int | None:
+async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result: TurnResult) -> int | None:
     """Save the exchange, trying again while the database is in trouble: the answer exists nowhere else."""
     ending = Ending(
         turn_id=turn_id,

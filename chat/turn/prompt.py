@@ -67,9 +67,7 @@ def build_prompt(
     messages = [PromptMessage("system", system)]
     for exchange in history:
         messages += exchange.as_prompt()
-    context = "\n\n".join(
-        format_passage(passage, number) for number, passage in enumerate(passages, start=1)
-    )
+    context = "\n\n".join(format_passage(passage, number) for number, passage in enumerate(passages, start=1))
     asked = f"{context}\n\n---\n\n{question}" if context else question
     messages.append(PromptMessage("user", asked, conversation_id=conversation_id))
     return messages

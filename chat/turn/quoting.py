@@ -1,9 +1,10 @@
 """The answer where no model writes one: of each passage the sentences that answer, with their list, table or code whole. Pure.
 
-A short passage is quoted whole, and so is the first unless it is long: what is cut out is missed more than what is too much
-disturbs. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
-its sense, even over the limit: its headings, the sentence before its list, table or code, the one that it leans on, the exception that
-follows it; what is left out is marked, and the end says where the rest is. Words are compared by their stems; where none is shared, the beginning is quoted.
+A short passage is quoted whole, and so is the first unless it is long: what is cut out is missed more than what is too
+much disturbs. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
+its sense, even over the limit: its headings, the sentence before its list, table or code, the one that it leans on, the
+exception that follows it; what is left out is marked, and the end says where the rest is. Words are compared by their
+stems; where none is shared, the beginning is quoted.
 """
 
 import re
@@ -27,9 +28,7 @@ from knowledge.search import Passage
 _LEFT_OUT = "[…]"
 #: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »).
 _LONGEST_ABBREVIATION = 4
-_NO_ABBREVIATION = "".join(
-    rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1)
-)
+_NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
 _SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
 #: A sentence that begins so, folded, says nothing without the one before it.
@@ -186,9 +185,7 @@ def _sentences(text: str, block: int) -> Iterator[_Piece]:
     else:
         others = [first, *others]
     if others:
-        yield from (
-            _Piece(each, block, is_prose=True) for each in _SENTENCE.split(" ".join(others))
-        )
+        yield from (_Piece(each, block, is_prose=True) for each in _SENTENCE.split(" ".join(others)))
 
 
 def _put_under_titles(pieces: Sequence[_Piece]) -> None:
@@ -271,8 +268,7 @@ def _weighted(pieces: Sequence[_Piece], question: str, place: str) -> list[dict[
     found = [asked & set(_stems(piece.text)) for piece in pieces]
     having = Counter(stem for each in found for stem in each)
     weights = {
-        stem: log(1 + len(pieces) / count) * (_IN_HEADING if stem in above else 1.0)
-        for stem, count in having.items()
+        stem: log(1 + len(pieces) / count) * (_IN_HEADING if stem in above else 1.0) for stem, count in having.items()
     }
     return [{stem: weights[stem] for stem in each} for each in found]
 
@@ -340,9 +336,7 @@ def _with_context(pieces: Sequence[_Piece], at: int) -> set[int]:
 def _joined(pieces: Sequence[_Piece], chosen: Iterable[int]) -> str:
     """In their order; a mark where something between them, or before them, was left out."""
     order = sorted(chosen)
-    text = (
-        (f"{_LEFT_OUT} " if pieces[order[0]].is_prose else f"{_LEFT_OUT}\n\n") if order[0] else ""
-    )
+    text = (f"{_LEFT_OUT} " if pieces[order[0]].is_prose else f"{_LEFT_OUT}\n\n") if order[0] else ""
     text += pieces[order[0]].text
     for before, at in pairwise(order):
         gap = at - before > 1

@@ -73,8 +73,7 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
             score=candidates[0].score if candidates else None,
             threshold=threshold,
             refused=[
-                stored_refusal(each.question, each.score, "second_key", why.disagreements)
-                for each, why in decisions
+                stored_refusal(each.question, each.score, "second_key", why.disagreements) for each, why in decisions
             ],
         )
         return None
@@ -84,9 +83,7 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
         outcome, detail = "contradicted", "\n".join(_place(each) for each in (passage, *rivals))
     elif turn.config.shadow_mode:
         outcome = "shadow"
-    turn.trace.step(
-        "direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail
-    )
+    turn.trace.step("direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail)
     return passage if outcome in ("verified", "served") else None
 
 
@@ -138,9 +135,7 @@ async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) 
             return
 
 
-def _decide(
-    turn: TurnInProgress, passage: Passage, threshold: float, verifier: ModelVerifier | None
-) -> Decision:
+def _decide(turn: TurnInProgress, passage: Passage, threshold: float, verifier: ModelVerifier | None) -> Decision:
     """Pure and short without a verifier; with one it may wait for the model."""
     forms = turn.context.forms
     return would_serve(

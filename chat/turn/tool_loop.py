@@ -1,9 +1,9 @@
 """The bounded loop of tools: call, run what was asked for, persist, reload, recall (seed 002).
 
 The thread in the database is the truth: every recall is built from it, and a round is in it before the next call. A
-round is planned before its tools run and each result is stored as it comes, so that a crash at any point leaves
-nothing to be run twice (`chat.thread.rounds`) and nothing that a model API would refuse (`chat.thread.blocks`). The list of tools is
-made once a turn. The loop ends with a `StopReason`, never with an exception for an expected outcome.
+round is planned before its tools run and each result is stored as it comes, so that a crash at any point leaves nothing
+to be run twice (`chat.thread.rounds`) and nothing that a model API would refuse (`chat.thread.blocks`). The list of
+tools is made once a turn. The loop ends with a `StopReason`, never with an exception for an expected outcome.
 """
 
 import asyncio
@@ -29,14 +29,7 @@ from chat.logs import log_batch, log_model_call, log_tool_calls
 from chat.models import Approval, ExecutionState, Role, StopReason
 from chat.protocol import Delta, Tool, ToolStatus
 from chat.thread.batches import Thread
-from chat.thread.blocks import (
-    MAX_CALL_ID,
-    ThreadMessage,
-    after_turn,
-    fitting_history,
-    parsed_object,
-    pruned,
-)
+from chat.thread.blocks import MAX_CALL_ID, ThreadMessage, after_turn, fitting_history, parsed_object, pruned
 from chat.thread.messages import check_isolation
 from chat.thread.rounds import (
     CallToPlan,
@@ -139,9 +132,7 @@ class ToolLoop:
             await self._persist(planned, state.thread.version)
             state = await self._load()
 
-    def _reason_to_stop(
-        self, state: LoopState, calls: Sequence[RequestedCall]
-    ) -> StopReason | None:
+    def _reason_to_stop(self, state: LoopState, calls: Sequence[RequestedCall]) -> StopReason | None:
         if not calls:
             return StopReason.ANSWERED
         if state.rounds >= self.config.max_rounds:
@@ -215,9 +206,7 @@ class ToolLoop:
     def messages(self, thread: Thread) -> list[PromptMessage]:
         """The prompt: earlier exchanges, the question once, then this turn's rounds, the last one whole."""
         check_isolation(thread.messages, self.conversation_id)
-        start = next(
-            (n for n, message in enumerate(thread.messages) if message.turn_id == self.turn_id), 0
-        )
+        start = next((n for n, message in enumerate(thread.messages) if message.turn_id == self.turn_id), 0)
         own = [
             message
             for message in thread.messages[start:]
@@ -256,15 +245,11 @@ class ToolLoop:
                 "user",
                 f"[Images in the results of the tools, in this order: {names}]",
                 conversation_id=self.conversation_id,
-                images=tuple(
-                    f"data:{image.kind};base64,{image.encoded}" for _name, image in self.images
-                ),
+                images=tuple(f"data:{image.kind};base64,{image.encoded}" for _name, image in self.images),
             )
         ]
 
-    async def _plan(
-        self, state: LoopState, content: str, calls: Sequence[RequestedCall]
-    ) -> PlannedRound:
+    async def _plan(self, state: LoopState, content: str, calls: Sequence[RequestedCall]) -> PlannedRound:
         log_tool_calls(calls, turn_id=self.turn_id, round_index=state.rounds)
         self.answer.has_open_round = True
         return await in_database(
@@ -310,9 +295,7 @@ class ToolLoop:
         status: ToolStatus = "done" if result.success else "failed"
         await self._tell(planned, call, status, duration_ms=result.duration_ms)
 
-    async def _execute(
-        self, planned: PlannedRound, call: RequestedCall, progress: "_Progress"
-    ) -> ToolResult:
+    async def _execute(self, planned: PlannedRound, call: RequestedCall, progress: "_Progress") -> ToolResult:
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
@@ -357,10 +340,7 @@ class ToolLoop:
         for attempt in range(settings.BATCH_TRIES + 1):
             try:
                 result = await in_database(
-                    apply_round,
-                    planned.pk,
-                    expected_version=version,
-                    max_tool_calls=self.config.max_tool_calls,
+                    apply_round, planned.pk, expected_version=version, max_tool_calls=self.config.max_tool_calls
                 )
             except ThreadConflictError:
                 self._log(planned, "conflict", applied=None)
@@ -442,11 +422,7 @@ def normalised_calls(calls: Sequence[RequestedCall], *, limit: int) -> list[Requ
     seen: set[str] = set()
     for number, call in enumerate(calls[:limit]):
         identifier = call.id
-        if (
-            not identifier.isprintable()
-            or not 0 < len(identifier) <= MAX_CALL_ID
-            or identifier in seen
-        ):
+        if not identifier.isprintable() or not 0 < len(identifier) <= MAX_CALL_ID or identifier in seen:
             identifier = f"call_{number}_{uuid.uuid4().hex[:12]}"
         seen.add(identifier)
         name = _UNNAMEABLE.sub("_", call.name)[:64] or "unnamed"
@@ -478,12 +454,7 @@ def _arguments(call: RequestedCall) -> str | None:
     return None if parsed_object(text) is None else text
 
 
-def is_saturated(
-    rounds: Sequence[Sequence[ThreadMessage]],
-    asked: Sequence[RequestedCall],
-    *,
-    saturation: int,
-) -> bool:
+def is_saturated(rounds: Sequence[Sequence[ThreadMessage]], asked: Sequence[RequestedCall], *, saturation: int) -> bool:
     """Whether so many recalls brought nothing new: the same calls were asked again, or the same results came."""
     last = rounds[-saturation:]
     if len(last) < saturation:
@@ -495,9 +466,7 @@ def is_saturated(
 
 
 def _calls_signature(calls: Sequence[RequestedCall]) -> list[tuple[str, str]]:
-    return sorted(
-        (call.name, json.dumps(parsed_object(call.arguments), sort_keys=True)) for call in calls
-    )
+    return sorted((call.name, json.dumps(parsed_object(call.arguments), sort_keys=True)) for call in calls)
 
 
 def efficiency(*, rounds: int, results: int, max_rounds: int) -> float:

@@ -59,8 +59,7 @@ class Toolbox:
         Without a threshold (none was measured for the embedding model) a tool is only the nearest there is.
         """
         return self.is_resumed or (
-            self.has_threshold
-            and any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
+            self.has_threshold and any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
         )
 
     def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
@@ -82,8 +81,7 @@ class Toolbox:
     def describe(self) -> str:
         """For staff, in the trace."""
         return ", ".join(
-            tool.spec.name if tool.score is None else f"{tool.spec.name} ({tool.score:.3f})"
-            for tool in self.selected
+            tool.spec.name if tool.score is None else f"{tool.spec.name} ({tool.score:.3f})" for tool in self.selected
         )
 
 
@@ -110,9 +108,7 @@ def load_tool_ground(
     return ToolGround(candidates, user_id, recent=recent)
 
 
-async def choose_tools(
-    ground: ToolGround, config: EffectiveConfig, *, vector: Vectors, question: str
-) -> Toolbox:
+async def choose_tools(ground: ToolGround, config: EffectiveConfig, *, vector: Vectors, question: str) -> Toolbox:
     """The tools that this question may use. A turn that goes on after a pause keeps those it had."""
     if ground.kept is not None:
         named = [ground.candidates.named(name) for name in ground.kept]
@@ -127,11 +123,7 @@ async def choose_tools(
 
 def _chosen(ground: ToolGround, config: EffectiveConfig, vector: Vectors, question: str) -> Toolbox:
     selected = select_tools(
-        question_vector=vector,
-        question=question,
-        candidates=ground.candidates,
-        recent=ground.recent,
-        config=config,
+        question_vector=vector, question=question, candidates=ground.candidates, recent=ground.recent, config=config
     )
     return Toolbox(
         tuple(selected),

@@ -1,7 +1,7 @@
 """What an answer has yet to leave behind, as the row of its turn keeps it until it is done: a process that is killed loses none of it.
 
-It is written with the answer itself, in the same statement, and taken away with what it says (`chat.runs.afterwards`). What the
-thread holds anyway (the answer and its sources) and what is computed (vectors) is not written twice.
+It is written with the answer itself, in the same statement, and taken away with what it says (`chat.runs.afterwards`).
+What the thread holds anyway (the answer and its sources) and what is computed (vectors) is not written twice.
 """
 
 import json
@@ -70,10 +70,7 @@ def left_behind(turn: Turn) -> TurnResult:
 
 def _embedded(question: str) -> dict[str, Any]:
     model = embedder()
-    return {
-        "vector": model.embed_one(question, purpose=Purpose.QUERY),
-        "recipe": model.recipe,
-    }
+    return {"vector": model.embed_one(question, purpose=Purpose.QUERY), "recipe": model.recipe}
 
 
 def _of(value: Any, *but: str) -> dict[str, Any]:

@@ -124,11 +124,7 @@ class TurnRequest:
 
     @classmethod
     def of(
-        cls,
-        conversation: Conversation,
-        question: str,
-        language: str,
-        claimed: ClaimedTurn | None = None,
+        cls, conversation: Conversation, question: str, language: str, claimed: ClaimedTurn | None = None
     ) -> "TurnRequest":
         """A question in a conversation; without a claimed turn it is a dry run."""
         return cls(
@@ -154,8 +150,8 @@ class TurnRequest:
 class Question:
     """The question as it is looked up: its words, their one vector, and the scope that the memory keeps to.
 
-    `others` are further readings of it with their vectors: searched beside it, and no key to a stored answer. Where it `tells`
-    a story, what is asked stands among them, and what they find comes first.
+    `others` are further readings of it with their vectors: searched beside it, and no key to a stored answer. Where it
+    `tells` a story, what is asked stands among them, and what they find comes first.
     """
 
     asked: StandaloneQuestion

@@ -36,8 +36,7 @@ class BeginForm(forms.Form):
         help_text=gettext_lazy("Celui que vos visiteurs verront : « Guide du personnel »."),
     )
     uploads = SeveralFilesField(
-        label=gettext_lazy("Documents"),
-        help_text=gettext_lazy("PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV."),
+        label=gettext_lazy("Documents"), help_text=gettext_lazy("PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV.")
     )
 
 
@@ -122,24 +121,13 @@ def _tried(request: HttpRequest, deployment: Deployment, form: QuestionForm) -> 
         return {}
     if result.error is not None:
         messages.error(request, str(result.error.public_message))
-    return {
-        "answer": prose(result.answer.text, result.answer.sources, key="try"),
-        "sources": result.answer.sources,
-    }
+    return {"answer": prose(result.answer.text, result.answer.sources, key="try"), "sources": result.answer.sources}
 
 
 def _page(request: HttpRequest, **context: Any) -> HttpResponse:
     deployment: Deployment | None = context.get("deployment")
     if deployment is not None:
-        context["public_page"] = request.build_absolute_uri(
-            reverse("chat-deployment", args=[deployment.slug])
-        )
+        context["public_page"] = request.build_absolute_uri(reverse("chat-deployment", args=[deployment.slug]))
         context["add_url"] = admin_url(Document, "add", agent=deployment.agent_id)
         context["deployment_url"] = admin_url(Deployment, "change", deployment.pk)
-    return admin_page(
-        request,
-        "admin/first_agent.html",
-        model=Agent,
-        title=_("Un agent en une page"),
-        **context,
-    )
+    return admin_page(request, "admin/first_agent.html", model=Agent, title=_("Un agent en une page"), **context)

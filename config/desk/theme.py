@@ -48,9 +48,7 @@ class Entry:
 
     @property
     def address(self) -> str:
-        return reverse(
-            f"admin:{self.model.replace('.', '_')}_{self.page}" if self.model else self.page
-        )
+        return reverse(f"admin:{self.model.replace('.', '_')}_{self.page}" if self.model else self.page)
 
     def as_item(self, request: HttpRequest) -> dict[str, Any]:
         item = {"title": self.title, "icon": self.icon, "link": self.address}
@@ -83,13 +81,7 @@ DAILY: tuple[Section, ...] = (
             Entry(_("Avis"), "thumbs_up_down", "chat.feedback", ("chat.view_turn",)),
             Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
             Entry(_("Questions posées"), "quiz", "chat.turn"),
-            Entry(
-                _("Comment va le service"),
-                "monitoring",
-                "chat.turn",
-                ("chat.view_figures",),
-                "figures",
-            ),
+            Entry(_("Comment va le service"), "monitoring", "chat.turn", ("chat.view_figures",), "figures"),
             Entry(
                 _("Essayer une question"),
                 "science",
@@ -114,10 +106,7 @@ DAILY: tuple[Section, ...] = (
     ),
     (
         _("Service"),
-        (
-            Entry(_("Agents"), "smart_toy", "agents.agent"),
-            Entry(_("Déploiements"), "storefront", "agents.deployment"),
-        ),
+        (Entry(_("Agents"), "smart_toy", "agents.agent"), Entry(_("Déploiements"), "storefront", "agents.deployment")),
     ),
 )
 ADVANCED: tuple[Section, ...] = (
@@ -149,10 +138,7 @@ ADVANCED: tuple[Section, ...] = (
             Entry(_("Questions de référence"), "fact_check", "chat.goldenset"),
             Entry(_("Questions attendues"), "checklist_rtl", "chat.goldenquestion"),
             Entry(
-                _("Passages des questions"),
-                "play_circle",
-                "chat.goldenrun",
-                ("chat.view_goldenrun", "chat.view_turn"),
+                _("Passages des questions"), "play_circle", "chat.goldenrun", ("chat.view_goldenrun", "chat.view_turn")
             ),
             Entry(
                 _("Et si… ?"),
@@ -160,9 +146,7 @@ ADVANCED: tuple[Section, ...] = (
                 "chat.goldenrun",
                 ("chat.add_goldenrun",),
                 "whatif",
-                _(
-                    "Ce qu’un réglage changé ferait des dernières questions réelles, avant de le changer."
-                ),
+                _("Ce qu’un réglage changé ferait des dernières questions réelles, avant de le changer."),
             ),
         ),
     ),
@@ -191,14 +175,9 @@ ADVANCED: tuple[Section, ...] = (
 _ADVANCED_PAGE = Entry(_("Avancé"), "more_horiz", page="admin-advanced")
 
 
-def _open_to(
-    sections: tuple[Section, ...], request: HttpRequest
-) -> list[tuple[Words, list[Entry]]]:
+def _open_to(sections: tuple[Section, ...], request: HttpRequest) -> list[tuple[Words, list[Entry]]]:
     """The sections that have something for this user, with what they have."""
-    found = [
-        (title, [entry for entry in entries if entry.is_for(request)])
-        for title, entries in sections
-    ]
+    found = [(title, [entry for entry in entries if entry.is_for(request)]) for title, entries in sections]
     return [(title, entries) for title, entries in found if entries]
 
 

@@ -1,7 +1,7 @@
 """What needs a person today, most urgent first: each line with its count, its oldest, and one click to its remedy.
 
-A line is shown to whoever may act on it, and only while something waits. Each costs one bounded query on an index, however
-much there is; a line that names its first rows costs one more.
+A line is shown to whoever may act on it, and only while something waits. Each costs one bounded query on an index,
+however much there is; a line that names its first rows costs one more.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,15 +34,7 @@ from faqs.models import (
     UnansweredReason,
 )
 from faqs.review import answers_to_review, entries_to_review
-from knowledge.models import (
-    BuildStatus,
-    Chunk,
-    Document,
-    DocumentStatus,
-    IndexBuild,
-    PageState,
-    WebSource,
-)
+from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
 
 #: How far back failures that nothing repairs are counted: answers, and jobs.
 RECENT = timedelta(days=7)
@@ -206,15 +198,11 @@ def _open_groups() -> Rows:
 
 def _most_asked(request: HttpRequest) -> list[Named]:
     """How many questions there are is bounded (`UNANSWERED_MAX_QUESTIONS`)."""
-    asked = UnansweredQuestion.objects.filter(
-        group__status=GroupStatus.OPEN, answered_by=None, reason__in=_UNASKED_FOR
-    )
+    asked = UnansweredQuestion.objects.filter(group__status=GroupStatus.OPEN, answered_by=None, reason__in=_UNASKED_FOR)
     counted = visible(request, asked).order_by().values("group", "group__question")
     most = counted.annotate(times=Count("pk"), last=Max("asked_at")).order_by("-times", "-last")
     return [
-        Named(
-            row["group__question"], admin_url(QuestionGroup, "change", row["group"]), row["times"]
-        )
+        Named(row["group__question"], admin_url(QuestionGroup, "change", row["group"]), row["times"])
         for row in most[: settings.FRONT_PAGE_NAMED]
     ]
 
@@ -282,11 +270,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Répondre"),
         "warning",
         **_of(_open_groups, "created_at", "faqs.view_questiongroup"),
-        address=_list(
-            QuestionGroup,
-            status__exact=GroupStatus.OPEN,
-            questions__reason__in=",".join(_UNASKED_FOR),
-        ),
+        address=_list(QuestionGroup, status__exact=GroupStatus.OPEN, questions__reason__in=",".join(_UNASKED_FOR)),
         named=_most_asked,
     ),
     Waiting(
@@ -294,9 +278,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Approuver"),
         "warning",
         **_of(
-            lambda: QuestionGroup.objects.filter(status=GroupStatus.DRAFTED),
-            "created_at",
-            "faqs.view_questiongroup",
+            lambda: QuestionGroup.objects.filter(status=GroupStatus.DRAFTED), "created_at", "faqs.view_questiongroup"
         ),
         address=_list(QuestionGroup, status__exact=GroupStatus.DRAFTED),
     ),
@@ -304,11 +286,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Documents illisibles ou en échec"),
         _("Voir pourquoi"),
         "bad",
-        **_of(
-            lambda: Document.objects.filter(status=DocumentStatus.FAILED),
-            "created_at",
-            "knowledge.change_document",
-        ),
+        **_of(lambda: Document.objects.filter(status=DocumentStatus.FAILED), "created_at", "knowledge.change_document"),
         address=_list(Document, status__exact=DocumentStatus.FAILED),
     ),
     Waiting(
@@ -339,9 +317,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Comparer"),
         "warning",
         **_of(
-            lambda: IndexBuild.objects.filter(status=BuildStatus.STAGED),
-            "created_at",
-            "knowledge.change_indexbuild",
+            lambda: IndexBuild.objects.filter(status=BuildStatus.STAGED), "created_at", "knowledge.change_indexbuild"
         ),
         address=_list(IndexBuild, status__in=BuildStatus.STAGED),
     ),
@@ -368,9 +344,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Décider"),
         "neutral",
         **_of(
-            lambda: OptionChoice.objects.filter(status=ChoiceStatus.OPEN),
-            "last_chosen_at",
-            "faqs.change_optionchoice",
+            lambda: OptionChoice.objects.filter(status=ChoiceStatus.OPEN), "last_chosen_at", "faqs.change_optionchoice"
         ),
         address=_list(OptionChoice, status__exact=ChoiceStatus.OPEN),
     ),
@@ -379,9 +353,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Voir pourquoi"),
         "warning",
         **_of(
-            lambda: Turn.objects.filter(
-                status=TurnStatus.FAILED, started_at__gte=timezone.now() - RECENT
-            ),
+            lambda: Turn.objects.filter(status=TurnStatus.FAILED, started_at__gte=timezone.now() - RECENT),
             "started_at",
             "chat.view_turn",
         ),

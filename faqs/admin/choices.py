@@ -43,15 +43,7 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     purpose = _("Ce que les personnes ont choisi quand plusieurs questions leur étaient proposées.")
     is_erasable = True
 
-    list_display = (
-        "asked",
-        "chosen",
-        "times_chosen",
-        "last_chosen_at",
-        "state",
-        "deployment",
-        "answered_from",
-    )
+    list_display = ("asked", "chosen", "times_chosen", "last_chosen_at", "state", "deployment", "answered_from")
     list_filter = ("status", ("deployment", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("deployment", "response", "chunk__document", "answered_by")
@@ -60,10 +52,7 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
     actions = ("accept", "dismiss")
     fieldsets = (
         (None, {"fields": ("state", "question", "option", "times_chosen", "last_chosen_at")}),
-        (
-            _("Réponse"),
-            {"fields": ("given", "answered_from", "since", "deployment", "language", "origin")},
-        ),
+        (_("Réponse"), {"fields": ("given", "answered_from", "since", "deployment", "language", "origin")}),
     )
     readonly_fields = ("state", "given", "answered_from", "since", "origin")
 
@@ -74,19 +63,14 @@ class OptionChoiceAdmin(ReadOnlyAdmin):
 
     has_dismiss_permission = open_to("faqs.change_optionchoice")
 
-    @admin.action(
-        description=_("Accepter : répondre désormais ainsi à la question posée"),
-        permissions=["accept"],
-    )
+    @admin.action(description=_("Accepter : répondre désormais ainsi à la question posée"), permissions=["accept"])
     def accept(self, request: HttpRequest, queryset: QuerySet[OptionChoice]) -> None:
         keys = list(queryset.values_list("pk", flat=True)[: settings.FAQ_MAX_PROMOTED + 1])
         if len(keys) > settings.FAQ_MAX_PROMOTED:
             text = gettext("Choisissez %(limit)d choix au plus à la fois.")
             self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
             return
-        chosen = OptionChoice.objects.filter(pk__in=keys).select_related(
-            "response", "chunk", "deployment__agent"
-        )
+        chosen = OptionChoice.objects.filter(pk__in=keys).select_related("response", "chunk", "deployment__agent")
         count = 0
         for choice in chosen.order_by("-times_chosen", "pk"):
             try:

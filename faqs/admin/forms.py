@@ -39,9 +39,7 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         help_text=_("Une par ligne : d’autres façons de poser la même question."),
     )
     save_anyway = forms.BooleanField(
-        label=_("Enregistrer malgré une réponse proche"),
-        required=False,
-        widget=UnfoldBooleanWidget,
+        label=_("Enregistrer malgré une réponse proche"), required=False, widget=UnfoldBooleanWidget
     )
 
     #: When the row was last changed, as the page was opened: two persons do not overwrite each other unseen.
@@ -49,17 +47,7 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
 
     class Meta:
         model = LearnedResponse
-        fields = (
-            "agent",
-            "kind",
-            "question",
-            "answer",
-            "category",
-            "status",
-            "status_reason",
-            "owner",
-            "review_date",
-        )
+        fields = ("agent", "kind", "question", "answer", "category", "status", "status_reason", "owner", "review_date")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -130,18 +118,14 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
                 [
                     *same,
                     *self.advice,
-                    gettext(
-                        "Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."
-                    ),
+                    gettext("Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."),
                 ]
             )
 
 
 class ImportFaqsForm(forms.Form):
     agent = forms.ModelChoiceField(
-        label=_("Agent"),
-        queryset=Agent.objects.order_by("name"),
-        widget=UnfoldAdminSelectWidget,
+        label=_("Agent"), queryset=Agent.objects.order_by("name"), widget=UnfoldAdminSelectWidget
     )
     file = forms.FileField(label=_("Fichier CSV"), widget=UnfoldAdminFileFieldWidget)
 
@@ -152,16 +136,12 @@ class ImportFaqsForm(forms.Form):
             "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
             "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "
             "question. Rien n’est écrit avant l’aperçu, où vous choisissez ce que le fichier remplace."
-        ) % {
-            "size": filesizeformat(settings.FAQ_MAX_IMPORT_BYTES),
-            "rows": settings.FAQ_MAX_IMPORT_ROWS,
-        }
+        ) % {"size": filesizeformat(settings.FAQ_MAX_IMPORT_BYTES), "rows": settings.FAQ_MAX_IMPORT_ROWS}
 
     def clean_file(self) -> "UploadedFile[bytes]":
         file: UploadedFile[bytes] = self.cleaned_data["file"]
         if (file.size or 0) > settings.FAQ_MAX_IMPORT_BYTES:
             raise forms.ValidationError(
-                gettext("Le fichier dépasse %(limit)d octets.")
-                % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
+                gettext("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
             )
         return file

@@ -25,14 +25,7 @@ from faqs.admin.forms import ImportFaqsForm
 from faqs.answers.differences import Change, compare_fields
 from faqs.files.answers_csv import Failure, FaqRow
 from faqs.files.applying import retry_import, start_import
-from faqs.files.importing import (
-    ASKED,
-    ImportPlan,
-    PlannedRow,
-    RowKind,
-    StoredAnswer,
-    plan_import,
-)
+from faqs.files.importing import ASKED, ImportPlan, PlannedRow, RowKind, StoredAnswer, plan_import
 from faqs.files.previews import choose, find_preview, keep_preview, leave_preview, plan_of
 from faqs.models import ImportPreview, ImportState, LearnedResponse, LearnedStatus
 
@@ -89,9 +82,7 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             plan = plan_import(
-                form.cleaned_data["agent"],
-                form.cleaned_data["file"].read(),
-                max_compared=settings.FAQ_MAX_COMPARED,
+                form.cleaned_data["agent"], form.cleaned_data["file"].read(), max_compared=settings.FAQ_MAX_COMPARED
             )
             preview = keep_preview(plan, by=_user(request))
         except ApplicationError as error:
@@ -116,10 +107,7 @@ def preview_import(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     preview = find_preview(key, by=_user(request))
     if preview is None:
         messages.warning(
-            request,
-            gettext(
-                "Cet aperçu n’est plus là : il a été importé, laissé ou oublié, ou n’est pas le vôtre."
-            ),
+            request, gettext("Cet aperçu n’est plus là : il a été importé, laissé ou oublié, ou n’est pas le vôtre.")
         )
         return HttpResponseRedirect(admin_url(LearnedResponse, "import"))
     plan = plan_of(preview)
@@ -170,9 +158,7 @@ def _act(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> Http
     return HttpResponseRedirect(_address(preview, kind=name, number=page.number))
 
 
-def _apply(
-    request: HttpRequest, preview: ImportPreview, plan: ImportPlan, chosen: set[int]
-) -> HttpResponse:
+def _apply(request: HttpRequest, preview: ImportPreview, plan: ImportPlan, chosen: set[int]) -> HttpResponse:
     if not start_import(preview, chosen):
         raise Http404
     preview.refresh_from_db()

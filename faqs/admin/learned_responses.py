@@ -70,21 +70,11 @@ class ReviewFilter(ConditionFilter):
 
 @admin.register(LearnedResponse)
 class LearnedResponseAdmin(StaffAdmin):
-    purpose = _(
-        "Les réponses que l’équipe a écrites ou relues : elles passent avant les documents."
-    )
+    purpose = _("Les réponses que l’équipe a écrites ou relues : elles passent avant les documents.")
     form = LearnedResponseForm
     change_list_template = "admin/faqs/learnedresponse/change_list.html"
     change_form_template = "admin/faqs/learnedresponse/change_form.html"
-    list_display = (
-        "shown_question",
-        "agent",
-        "validity",
-        "index",
-        "usage",
-        "owner",
-        "review_date",
-    )
+    list_display = ("shown_question", "agent", "validity", "index", "usage", "owner", "review_date")
     list_filter = (
         "status",
         "index_state",
@@ -100,70 +90,32 @@ class LearnedResponseAdmin(StaffAdmin):
     ordering = ("-updated_at",)
     autocomplete_fields = ("agent", "owner")
     actions = ("activate", "mark_obsolete", "index_again", "export_selected")
-    readonly_fields = (
-        "index",
-        "usage",
-        "answered",
-        "replaced",
-        "replaces",
-        "created_at",
-        "updated_at",
-        "indexed_at",
-    )
+    readonly_fields = ("index", "usage", "answered", "replaced", "replaces", "created_at", "updated_at", "indexed_at")
     fieldsets = (
         (
             None,
-            {
-                "fields": (
-                    "agent",
-                    "kind",
-                    "question",
-                    "phrasing_lines",
-                    "answer",
-                    "category",
-                    "save_anyway",
-                    "seen",
-                )
-            },
+            {"fields": ("agent", "kind", "question", "phrasing_lines", "answer", "category", "save_anyway", "seen")},
         ),
-        (
-            _("Validité"),
-            {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")},
-        ),
-        (
-            _("Index et usage"),
-            {"fields": ("index", "indexed_at", "usage", "answered", "created_at", "updated_at")},
-        ),
+        (_("Validité"), {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")}),
+        (_("Index et usage"), {"fields": ("index", "indexed_at", "usage", "answered", "created_at", "updated_at")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LearnedResponse]:
         rows: QuerySet[LearnedResponse] = super().get_queryset(request)
         counted = Phrasing.objects.filter(response=OuterRef("pk")).order_by().values("response")
-        return rows.annotate(
-            phrasing_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
-        )
+        return rows.annotate(phrasing_count=Subquery(counted.annotate(found=Count("pk")).values("found")))
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
             path("to-review/", wrap(review_answers), name="faqs_learnedresponse_review"),
             path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
-            path(
-                "import/<uuid:key>/",
-                wrap(preview_import),
-                name="faqs_learnedresponse_import_preview",
-            ),
-            path(
-                "<int:pk>/versions/<int:number>/restore/",
-                wrap(restore_answer),
-                name="faqs_learnedresponse_restore",
-            ),
+            path("import/<uuid:key>/", wrap(preview_import), name="faqs_learnedresponse_import_preview"),
+            path("<int:pk>/versions/<int:number>/restore/", wrap(restore_answer), name="faqs_learnedresponse_restore"),
             *super().get_urls(),
         ]
 
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: Model | None = None
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """An answer stays with its agent: its points are in that agent's index."""
         return (*self.readonly_fields, "agent") if obj else self.readonly_fields
 
@@ -181,9 +133,7 @@ class LearnedResponseAdmin(StaffAdmin):
 
     has_import_permission = open_to(*IMPORT_RIGHTS)
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         context = {"may_import": self.has_import_permission(request), **(extra_context or {})}
         return super().changelist_view(request, context)
 
@@ -214,17 +164,13 @@ class LearnedResponseAdmin(StaffAdmin):
             )
         elif obj.status == LearnedStatus.VALID and not obj.is_standing:
             self.message_user(
-                request,
-                gettext("La date de relecture est passée : la réponse n’est pas servie."),
-                messages.WARNING,
+                request, gettext("La date de relecture est passée : la réponse n’est pas servie."), messages.WARNING
             )
 
     def response_change(self, request: HttpRequest, obj: LearnedResponse) -> HttpResponse:
         """A draft that was approved leads to the replay of the questions that it was written for."""
         group = obj.question_groups.first() if APPROVE in request.POST else None
-        if group is None or not request.user.has_perms(
-            ["chat.view_turn", "faqs.view_questiongroup"]
-        ):
+        if group is None or not request.user.has_perms(["chat.view_turn", "faqs.view_questiongroup"]):
             response: HttpResponse = super().response_change(request, obj)
             return response
         self.message_user(request, gettext("La réponse est validée."), messages.SUCCESS)
@@ -251,9 +197,7 @@ class LearnedResponseAdmin(StaffAdmin):
         self.message_user(request, text % {"count": len(keys)})
 
     @admin.action(description=_("Exporter en CSV"), permissions=["view"])
-    def export_selected(
-        self, request: HttpRequest, queryset: QuerySet[LearnedResponse]
-    ) -> HttpResponse:
+    def export_selected(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> HttpResponse:
         rows = queryset.prefetch_related("phrasings").iterator(chunk_size=500)
         response = HttpResponse("".join(export_csv(rows)), content_type="text/csv; charset=utf-8")
         response["Content-Disposition"] = 'attachment; filename="faq.csv"'
@@ -261,18 +205,14 @@ class LearnedResponseAdmin(StaffAdmin):
         return response
 
     def _set_status(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[LearnedResponse],
-        status: LearnedStatus,
-        *,
-        reason: str = "",
+        self, request: HttpRequest, queryset: QuerySet[LearnedResponse], status: LearnedStatus, *, reason: str = ""
     ) -> None:
         rows = list(queryset)
         changed = set_status(rows, status, reason=reason, by=signed_in(request))
-        text = ngettext(
-            "%(count)d réponse : %(status)s.", "%(count)d réponses : %(status)s.", changed
-        ) % {"count": changed, "status": status.label}
+        text = ngettext("%(count)d réponse : %(status)s.", "%(count)d réponses : %(status)s.", changed) % {
+            "count": changed,
+            "status": status.label,
+        }
         self.message_user(request, text)
         if left := len(rows) - changed:
             text = ngettext(
@@ -293,19 +233,14 @@ class LearnedResponseAdmin(StaffAdmin):
             *row.superseded_answers.order_by("-updated_at")[:SHOWN_REPLACED],
             *row.superseded_entries.defer("embedding").order_by("-pk")[:SHOWN_REPLACED],
         ]
-        return (
-            format_html_join(mark_safe("<br>"), "{}", ([change_link(each)] for each in older))
-            or "–"
-        )
+        return format_html_join(mark_safe("<br>"), "{}", ([change_link(each)] for each in older)) or "–"
 
     @admin.display(description=_("question"), ordering="question")
     def shown_question(self, row: Any) -> SafeString:
         text = clipped(row.question, 120)
         if not row.phrasing_count:
             return text
-        count = ngettext(
-            "et %(count)d autre formulation", "et %(count)d autres formulations", row.phrasing_count
-        )
+        count = ngettext("et %(count)d autre formulation", "et %(count)d autres formulations", row.phrasing_count)
         return stacked(text, count % {"count": row.phrasing_count})
 
     @admin.display(description=_("validité"), ordering="status")
@@ -355,11 +290,8 @@ def _index_hint(row: LearnedResponse) -> str:
         return gettext("Elle n’est pas servie ; un worker retire ce qui en est indexé.")
     if not row.attempts:
         return gettext("Elle répond déjà à ses propres mots ; aux autres, une fois indexée.")
-    when = (
-        formats.date_format(timezone.localtime(row.next_attempt_at), "TIME_FORMAT")
-        if row.next_attempt_at
-        else "–"
-    )
-    return gettext(
-        "%(error)s Prochain essai à %(when)s, ou tout de suite par l’action « Indexer à nouveau »."
-    ) % {"error": row.index_error, "when": when}
+    when = formats.date_format(timezone.localtime(row.next_attempt_at), "TIME_FORMAT") if row.next_attempt_at else "–"
+    return gettext("%(error)s Prochain essai à %(when)s, ou tout de suite par l’action « Indexer à nouveau ».") % {
+        "error": row.index_error,
+        "when": when,
+    }

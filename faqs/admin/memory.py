@@ -50,11 +50,7 @@ from faqs.promotion import promote_entry
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
 
-_TONES: dict[str, Tone] = {
-    EntryStatus.VALID: "good",
-    EntryStatus.TO_REVIEW: "warning",
-    EntryStatus.OBSOLETE: "neutral",
-}
+_TONES: dict[str, Tone] = {EntryStatus.VALID: "good", EntryStatus.TO_REVIEW: "warning", EntryStatus.OBSOLETE: "neutral"}
 
 
 class CachedResponseForm(forms.ModelForm[CachedResponse]):
@@ -72,13 +68,9 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
             raise ValidationError(_("La question est vide."))
         entry, metadata = self.instance, self.instance.metadata
         key = key_hash(
-            phase=str(metadata.get("phase", "")),
-            project=str(metadata.get("project", "")),
-            question=question,
+            phase=str(metadata.get("phase", "")), project=str(metadata.get("project", "")), question=question
         )
-        same = CachedResponse.objects.filter(
-            deployment=entry.deployment_id, audience=entry.audience, key_hash=key
-        )
+        same = CachedResponse.objects.filter(deployment=entry.deployment_id, audience=entry.audience, key_hash=key)
         if same.exclude(pk=entry.pk).exists():
             raise ValidationError(_("Cette question est déjà en mémoire pour ce déploiement."))
         return question
@@ -99,10 +91,7 @@ class DoubtFilter(ConditionFilter):
     title = gettext_lazy("doutes de visiteurs")
     parameter_name = "doubts"
     conditions: ClassVar = {
-        "1": (
-            gettext_lazy("Mise en doute"),
-            lambda rows: rows.filter(pk__in=AnswerDoubt.objects.values("response")),
-        )
+        "1": (gettext_lazy("Mise en doute"), lambda rows: rows.filter(pk__in=AnswerDoubt.objects.values("response")))
     }
 
 
@@ -113,13 +102,7 @@ class CachedResponseAdmin(StaffAdmin):
     )
     form = CachedResponseForm
     change_list_template = "admin/faqs/cachedresponse/change_list.html"
-    list_display = (
-        "asked",
-        "state",
-        "usage_count",
-        "deployment",
-        "created_at",
-    )
+    list_display = ("asked", "state", "usage_count", "deployment", "created_at")
     list_filter = (
         "status",
         "status_reason",
@@ -153,21 +136,9 @@ class CachedResponseAdmin(StaffAdmin):
         (None, {"fields": ("state", "question", "answer", "language", "review_on", "status_note")}),
         (
             gettext_lazy("Portée et usage"),
-            {
-                "fields": (
-                    "deployment",
-                    "audience",
-                    "embedding_model",
-                    "usage_count",
-                    "created_at",
-                    "confirmed_at",
-                )
-            },
+            {"fields": ("deployment", "audience", "embedding_model", "usage_count", "created_at", "confirmed_at")},
         ),
-        (
-            gettext_lazy("Provenance"),
-            {"fields": ("origin", "replaced", "passages", "details", "reports", "doubted")},
-        ),
+        (gettext_lazy("Provenance"), {"fields": ("origin", "replaced", "passages", "details", "reports", "doubted")}),
     )
 
     replaced = linked("superseded_by", gettext_lazy("remplacée par"))
@@ -183,9 +154,7 @@ class CachedResponseAdmin(StaffAdmin):
             doubt_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
         )
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "GET" and memory_store() is None:
             for shelf, entries in large_memories():
                 text = _(
@@ -227,9 +196,7 @@ class CachedResponseAdmin(StaffAdmin):
     has_promote_permission = open_to("faqs.add_learnedresponse")
 
     @admin.action(description=gettext_lazy("Promouvoir en FAQ"), permissions=["promote"])
-    def promote(
-        self, request: HttpRequest, queryset: QuerySet[CachedResponse]
-    ) -> HttpResponse | None:
+    def promote(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> HttpResponse | None:
         """Show what would become a FAQ; once confirmed, do it and say what became of each entry."""
         chosen = queryset.select_related("deployment__agent").order_by("pk")
         entries = list(chosen[: settings.FAQ_MAX_PROMOTED + 1])
@@ -261,32 +228,20 @@ class CachedResponseAdmin(StaffAdmin):
             if promoted.similar is None:
                 count += 1
                 continue
-            known = format_html(
-                "« {} » : {}",
-                Truncator(entry.question).chars(140),
-                similar_text(promoted.similar),
-            )
+            known = format_html("« {} » : {}", Truncator(entry.question).chars(140), similar_text(promoted.similar))
             self.message_user(request, known, messages.WARNING)
         if count:
-            text = ngettext(
-                "%(count)d réponse promue en FAQ.", "%(count)d réponses promues en FAQ.", count
-            )
+            text = ngettext("%(count)d réponse promue en FAQ.", "%(count)d réponses promues en FAQ.", count)
             self.message_user(request, text % {"count": count}, messages.SUCCESS)
         if left := len(entries) - count:
-            text = ngettext(
-                "%(count)d réponse n’a pas été promue.",
-                "%(count)d réponses n’ont pas été promues.",
-                left,
-            )
+            text = ngettext("%(count)d réponse n’a pas été promue.", "%(count)d réponses n’ont pas été promues.", left)
             self.message_user(request, text % {"count": left}, messages.WARNING)
 
     @admin.action(description=gettext_lazy("Marquer obsolètes"), permissions=["change"])
     def mark_obsolete(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
         chosen = CachedResponse.objects.filter(pk__in=_keys(queryset))
         count = set_status(chosen, EntryStatus.OBSOLETE, StatusReason.STAFF)
-        text = ngettext(
-            "%(count)d réponse marquée obsolète.", "%(count)d réponses marquées obsolètes.", count
-        )
+        text = ngettext("%(count)d réponse marquée obsolète.", "%(count)d réponses marquées obsolètes.", count)
         self.message_user(request, text % {"count": count})
 
     @admin.action(description=gettext_lazy("Signaler comme fausses"), permissions=["change"])
@@ -310,9 +265,7 @@ class CachedResponseAdmin(StaffAdmin):
         shown = badge(entry.get_status_display(), tone)
         if entry.doubt_count:
             doubted = ngettext(
-                "mise en doute par %(count)d visiteur",
-                "mise en doute par %(count)d visiteurs",
-                entry.doubt_count,
+                "mise en doute par %(count)d visiteur", "mise en doute par %(count)d visiteurs", entry.doubt_count
             ) % {"count": entry.doubt_count}
             return stacked(shown, doubted)
         if not entry.status_reason:
@@ -330,18 +283,12 @@ class CachedResponseAdmin(StaffAdmin):
     def passages(self, entry: CachedResponse) -> SafeString | str:
         keys = list(entry.chunks.values_list("chunk_id", flat=True))
         standing = Chunk.objects.select_related("document").in_bulk(keys)
-        rows = [
-            (change_link(standing.get(key)) if key in standing else _("supprimé"),) for key in keys
-        ]
-        return (
-            format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", rows)) if rows else "–"
-        )
+        rows = [(change_link(standing.get(key)) if key in standing else _("supprimé"),) for key in keys]
+        return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", rows)) if rows else "–"
 
     @admin.display(description=gettext_lazy("métadonnées"))
     def details(self, entry: CachedResponse) -> SafeString | str:
-        rows = [
-            (key, value) for key, value in entry.metadata.items() if value not in (None, "", [])
-        ]
+        rows = [(key, value) for key, value in entry.metadata.items() if value not in (None, "", [])]
         if not rows:
             return "–"
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{} : {}</li>", rows))

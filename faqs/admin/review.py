@@ -32,9 +32,7 @@ def review_answers(request: HttpRequest) -> HttpResponse:
         _decide(request)
         return HttpResponseRedirect(request.get_full_path())
     page = _page_number(request)
-    shown, has_more = page_to_review(
-        page, tables=tables, stale=_KINDS.get(kind), among=partial(visible, request)
-    )
+    shown, has_more = page_to_review(page, tables=tables, stale=_KINDS.get(kind), among=partial(visible, request))
     changeable = _tables(request, "change")
     return admin_page(
         request,
@@ -54,11 +52,7 @@ def review_answers(request: HttpRequest) -> HttpResponse:
 
 
 def _tables(request: HttpRequest, right: str) -> list[str]:
-    return [
-        name
-        for name, model in _MODELS.items()
-        if request.user.has_perm(f"faqs.{right}_{model._meta.model_name}")
-    ]
+    return [name for name, model in _MODELS.items() if request.user.has_perm(f"faqs.{right}_{model._meta.model_name}")]
 
 
 def _page_number(request: HttpRequest) -> int:
@@ -71,9 +65,7 @@ def _row(waiting: ToReview, changeable: list[str]) -> dict[str, Any]:
     table = "memory" if waiting.is_learned else "faq"
     return {
         "waiting": waiting,
-        "owner": waiting.row.deployment
-        if isinstance(waiting.row, CachedResponse)
-        else waiting.row.agent,
+        "owner": waiting.row.deployment if isinstance(waiting.row, CachedResponse) else waiting.row.agent,
         "url": admin_url(_MODELS[table], "change", waiting.row.pk),
         "may_decide": table in changeable,
     }
@@ -88,20 +80,14 @@ def _decide(request: HttpRequest) -> None:
         return
     is_valid = request.POST.get("decision") != "withdraw"
     try:
-        decided = decide(
-            keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request)
-        )
+        decided = decide(keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request))
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return
     if is_valid:
-        text = ngettext(
-            "%(count)d réponse validée.", "%(count)d réponses validées.", decided.changed
-        )
+        text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", decided.changed)
     else:
-        text = ngettext(
-            "%(count)d réponse retirée.", "%(count)d réponses retirées.", decided.changed
-        )
+        text = ngettext("%(count)d réponse retirée.", "%(count)d réponses retirées.", decided.changed)
     messages.success(request, text % {"count": decided.changed})
     if decided.left:
         text = ngettext(

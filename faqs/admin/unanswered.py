@@ -15,16 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import (
-    ReadOnlyAdmin,
-    Tone,
-    admin_url,
-    badge,
-    clipped,
-    linked,
-    open_to,
-    signed_in,
-)
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, signed_in
 from agents.exceptions import ApplicationError
 from agents.staff.scope import visible
 from faqs.loops import answered_text
@@ -56,9 +47,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     list_select_related = ("agent", "response")
     search_fields = ("question", "questions__question")
     actions = ("dismiss_groups",)
-    fieldsets = (
-        (None, {"fields": ("state", "agent", "answer_link", "answered_at", "created_at")}),
-    )
+    fieldsets = ((None, {"fields": ("state", "agent", "answer_link", "answered_at", "created_at")}),)
     readonly_fields = ("state", "answer_link")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[QuestionGroup]:
@@ -72,17 +61,13 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
         wrap = self.admin_site.admin_view
         return [
             path("<int:group_id>/draft/", wrap(draft_answer), name="faqs_questiongroup_draft"),
-            path(
-                "<int:group_id>/approve/", wrap(approve_answer), name="faqs_questiongroup_approve"
-            ),
+            path("<int:group_id>/approve/", wrap(approve_answer), name="faqs_questiongroup_approve"),
             *super().get_urls(),
         ]
 
     has_dismiss_permission = open_to("faqs.change_questiongroup")
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> Any:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         # Grouping is derived and bounded: without a worker the list is up to date all the same.
         group_questions()
         return super().changelist_view(request, extra_context)
@@ -100,9 +85,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
             context["answered_text"] = answered_text(group.response.pk) if group.response else ""
             context["may_draft"] = may_draft(request)
             context["may_see_turns"] = may_see_turns
-            context["replay_url"] = (
-                admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""
-            )
+            context["replay_url"] = admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.action(description=_("Écarter"), permissions=["dismiss"])
@@ -167,9 +150,7 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     group = _group(request, group_id)
     back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
     if not approve_draft(group, by=signed_in(request)):
-        messages.error(
-            request, gettext("Le brouillon n’a pas encore de réponse : complétez-le d’abord.")
-        )
+        messages.error(request, gettext("Le brouillon n’a pas encore de réponse : complétez-le d’abord."))
         return back
     messages.success(request, gettext("La réponse est validée."))
     if request.user.has_perm("chat.view_turn"):

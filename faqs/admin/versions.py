@@ -49,18 +49,14 @@ def restore_answer(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """Show what putting a version back would change; once confirmed, do it."""
     require(request, "faqs.change_learnedresponse")
     version = get_object_or_404(
-        visible(request, AnswerVersion.objects.select_related("response", "made_by")),
-        response=pk,
-        number=number,
+        visible(request, AnswerVersion.objects.select_related("response", "made_by")), response=pk, number=number
     )
     response = version.response
     if request.method == "POST":
         if request.POST.get("revision") == str(response.revision):
             _restore(request, version)
             return HttpResponseRedirect(admin_url(LearnedResponse, "change", pk))
-        messages.warning(
-            request, gettext("La réponse a changé entre-temps : relisez avant de confirmer.")
-        )
+        messages.warning(request, gettext("La réponse a changé entre-temps : relisez avant de confirmer."))
     return admin_page(
         request,
         "admin/faqs/learnedresponse/restore.html",

@@ -50,9 +50,7 @@ def compare_words(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Pie
 
 def mark_words(pieces: Sequence[Piece], opening: str, closing: str) -> str:
     """A side for a terminal, its changed words between marks."""
-    return "".join(
-        f"{opening}{piece.text}{closing}" if piece.is_changed else piece.text for piece in pieces
-    )
+    return "".join(f"{opening}{piece.text}{closing}" if piece.is_changed else piece.text for piece in pieces)
 
 
 def _key(token: str) -> str:

@@ -1,8 +1,8 @@
 """Is there already a validated answer to this question? Looked up when staff save one.
 
 A neighbour by vector that the second key takes for the same question, or the very same text, is a duplicate when it
-gives the same answer and a contradiction when it gives another. A neighbour that only could be asked in the same situation is
-a contradiction where the two answers clash (`faqs.contradiction`). Staff decide; nothing here refuses.
+gives the same answer and a contradiction when it gives another. A neighbour that only could be asked in the same
+situation is a contradiction where the two answers clash (`faqs.contradiction`). Staff decide; nothing here refuses.
 """
 
 from collections.abc import Sequence
@@ -95,10 +95,7 @@ def find_same(
 
 def similar_text(similar: SimilarAnswer) -> SafeString:
     """« Doublon : … », with a link to the answer that exists and what clashes."""
-    from agents.admin_base import (
-        admin_url,
-        rounded,
-    )  # the admin's library, in staff's processes only
+    from agents.admin_base import admin_url, rounded  # the admin's library, in staff's processes only
 
     row = similar.response
     if similar.kind == "duplicate":
@@ -169,7 +166,4 @@ def _near(agent: Agent, asked: Sequence[str], vectors: Sequence[Vector] | None) 
         *near_phrasings(agent, asked, vectors, situation),
         *near_phrasings(agent, forms.other_readings(asked), None, situation),
     ]
-    return [
-        _Near(*near, near.score >= least and ask_the_same(near.stored, near.asked, forms))
-        for near in found
-    ]
+    return [_Near(*near, near.score >= least and ask_the_same(near.stored, near.asked, forms)) for near in found]

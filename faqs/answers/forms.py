@@ -45,9 +45,7 @@ def find_conflicts(agent_id: int, short: str, long: str) -> Iterator[tuple[str, 
 
 def settle_again(agent_id: int, forms: Forms) -> None:
     """Validated answers that hold one of the forms also answer what stands in the other form now: older words go."""
-    for batch in batches(
-        sorted({each.learned_id for each in _asked_in(forms, agent_id)}), _KEY_BATCH
-    ):
+    for batch in batches(sorted({each.learned_id for each in _asked_in(forms, agent_id)}), _KEY_BATCH):
         unsettle(LearnedResponse.objects.filter(pk__in=batch))
 
 

@@ -1,8 +1,8 @@
 """A learned response's points follow its row: into the shared collection and into every index of its agent.
 
-The row is committed first, and counts from then on (`faqs.answers.standing`); then all of its points are written, what it
-supersedes is withdrawn, and only then the row is settled. A failure leaves it waiting with its reason and the time of the next
-try. Every step is idempotent: point ids belong to the rows, so a retry overwrites.
+The row is committed first, and counts from then on (`faqs.answers.standing`); then all of its points are written, what
+it supersedes is withdrawn, and only then the row is settled. A failure leaves it waiting with its reason and the time
+of the next try. Every step is idempotent: point ids belong to the rows, so a retry overwrites.
 """
 
 import logging
@@ -27,14 +27,7 @@ from faqs.answers.precedence import supersede_older
 from faqs.answers.versions import begin_history, record_versions
 from faqs.memory.entries import review_stale
 from faqs.memory.keys import recipe_key
-from faqs.models import (
-    IndexState,
-    LearnedResponse,
-    LearnedResponseQuerySet,
-    LearnedStatus,
-    Phrasing,
-    WrittenHow,
-)
+from faqs.models import IndexState, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Phrasing, WrittenHow
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.exceptions import CollectionMissingError, KnowledgeError
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
@@ -138,8 +131,7 @@ def expire_reviews() -> int:
         begin_history(keys)
         for key, day in overdue:
             LearnedResponse.objects.filter(pk=key).update(
-                status=LearnedStatus.TO_REVIEW,
-                status_reason=_("Date de relecture dépassée (%(day)s).") % {"day": day},
+                status=LearnedStatus.TO_REVIEW, status_reason=_("Date de relecture dépassée (%(day)s).") % {"day": day}
             )
         record_versions(keys, how=WrittenHow.SYSTEM, by=None)
         schedule_indexing(keys)
@@ -149,9 +141,7 @@ def expire_reviews() -> int:
 # --- Doing it --------------------------------------------------------------------------------------------------------
 
 
-def sync_learned(
-    keys: Sequence[int] | None = None, *, on_progress: OnProgress = no_progress
-) -> SyncReport:
+def sync_learned(keys: Sequence[int] | None = None, *, on_progress: OnProgress = no_progress) -> SyncReport:
     """Bring the points of these rows (all of them for `None`) in line; failures are kept on the rows and reported."""
     report = SyncReport()
     todo = LearnedResponse.objects.all() if keys is None else _among(keys)
@@ -244,9 +234,9 @@ def remove_stray_points() -> int:
 def _owned_among(ids: Sequence[str]) -> set[str]:
     standing = LearnedResponse.objects.standing()
     owned = standing.filter(point_id__in=ids).values_list("point_id", flat=True)
-    phrased = Phrasing.objects.filter(
-        point_id__in=ids, response__in=standing.order_by().values("pk")
-    ).values_list("point_id", flat=True)
+    phrased = Phrasing.objects.filter(point_id__in=ids, response__in=standing.order_by().values("pk")).values_list(
+        "point_id", flat=True
+    )
     return {str(point) for point in (*owned, *phrased)}
 
 
@@ -307,12 +297,7 @@ def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
 
 
 def _write_into(
-    store: VectorStore,
-    collection: str,
-    model: Embedder,
-    planned: list[PlannedPoint],
-    *,
-    donors: Sequence[str],
+    store: VectorStore, collection: str, model: Embedder, planned: list[PlannedPoint], *, donors: Sequence[str]
 ) -> None:
     writer = PointWriter(store=store, collection=collection, embedder=model, donors=donors)
     writer.write(planned)
@@ -330,9 +315,7 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
         store.ensure(name, recipe)
         store.point_alias(LEARNED_COLLECTION, name)
         if before is not None:
-            LearnedResponse.objects.standing().update(
-                index_state=IndexState.PENDING, next_attempt_at=None
-            )
+            LearnedResponse.objects.standing().update(index_state=IndexState.PENDING, next_attempt_at=None)
             store.drop(before)
     return name
 
@@ -371,9 +354,7 @@ def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: 
     state = IndexState.PENDING if _heals(error) else IndexState.FAILED
     reason = str(error.public_message)
     for row in rows:
-        wait = min(
-            settings.JOB_REAP_SECONDS * 2 ** min(row.attempts, 16), settings.FAQ_RETRY_MAX_SECONDS
-        )
+        wait = min(settings.JOB_REAP_SECONDS * 2 ** min(row.attempts, 16), settings.FAQ_RETRY_MAX_SECONDS)
         LearnedResponse.objects.filter(pk=row.pk).update(
             index_state=state,
             index_error=reason,

@@ -43,10 +43,7 @@ class NearPhrasing(NamedTuple):
 
 
 def near_answers(
-    *,
-    agent: Agent,
-    questions: Sequence[str],
-    vectors: Sequence[Vector] | None = None,
+    *, agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None
 ) -> list[NearAnswer]:
     """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
 
@@ -94,10 +91,7 @@ def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:
 
 
 def near_phrasings(
-    agent: Agent,
-    questions: Sequence[str],
-    vectors: Sequence[Vector] | None = None,
-    least: float | None = None,
+    agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None, least: float | None = None
 ) -> list[NearPhrasing]:
     """Indexed phrasings near each of the questions, best first; `vectors` as in `near_answers`, `least` is a cosine."""
     store, model = vector_store(), embedder()
@@ -123,8 +117,5 @@ def _owners(ids: list[str]) -> dict[str, tuple[int, str]]:
     """The answer and the text of each point."""
     mains = LearnedResponse.objects.filter(point_id__in=ids)
     others = Phrasing.objects.filter(point_id__in=ids)
-    rows = [
-        *mains.values_list("point_id", "pk", "question"),
-        *others.values_list("point_id", "response_id", "text"),
-    ]
+    rows = [*mains.values_list("point_id", "pk", "question"), *others.values_list("point_id", "response_id", "text")]
     return {str(point): (learned, text) for point, learned, text in rows}

@@ -1,12 +1,12 @@
 """The newest human word wins (SPEC section 1): what a validated answer takes out of service, and what it forbids.
 
 What a person wrote or vouched for stands over what was learned, and the newer of two persons' words over the older.
-From the commit of its row until it is *settled* (`faqs.answers.indexing`), a validated answer is compared with whatever the memory
-would give or keep (`is_answered_since`), by text and the second key, without vectors. Settling withdraws what asks the
-same, each with a link to what took its place, and nothing withdrawn comes back by itself.
+From the commit of its row until it is *settled* (`faqs.answers.indexing`), a validated answer is compared with whatever
+the memory would give or keep (`is_answered_since`), by text and the second key, without vectors. Settling withdraws
+what asks the same, each with a link to what took its place, and nothing withdrawn comes back by itself.
 
-Here the second key decides among all that is about as near as what is given: what is withdrawn for nothing costs a search, what
-is kept a wrong answer.
+Here the second key decides among all that is about as near as what is given: what is withdrawn for nothing costs a
+search, what is kept a wrong answer.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -85,11 +85,7 @@ _RECENT = PreparedSelect(
 
 
 def is_answered_since(
-    agent_ids: Collection[int],
-    questions: Sequence[str],
-    *,
-    than: datetime | None = None,
-    since: datetime | None = None,
+    agent_ids: Collection[int], questions: Sequence[str], *, than: datetime | None = None, since: datetime | None = None
 ) -> bool:
     """Whether a validated answer that is not settled yet, or was written after `since`, asks one of these.
 
@@ -197,9 +193,7 @@ def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]
     if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
         return
     near = near_answers(
-        agent=row.agent,
-        questions=[text for text, _vector in asked],
-        vectors=[vector for _text, vector in asked],
+        agent=row.agent, questions=[text for text, _vector in asked], vectors=[vector for _text, vector in asked]
     )
     if not (keys := {each.learned_id for each in near} - {row.pk}):
         return
@@ -213,9 +207,7 @@ def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]
     _review_answers(older, answer=row.answer, reason=reason, superseded_by=row)
 
 
-def _near_entries(
-    deployment: Deployment, vector: Vector, recipe: Recipe
-) -> Iterator[tuple[int, str]]:
+def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Iterator[tuple[int, str]]:
     """The valid entries that may be given to this question, or to one about as near."""
     mark = stored_mark(deployment.pk)
     if mark is None:
@@ -224,9 +216,7 @@ def _near_entries(
     indexed = None
     if is_indexed(mark, recipe):
         indexed = required_neighbours(mark, vector, recipe=recipe, least=least, limit=limit)
-    nearest = nearest_entries(
-        mark, vector, recipe=recipe, limit=limit, least=least, indexed=indexed
-    )
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=least, indexed=indexed)
     yield from ((held.pk, held.question) for held, _score in nearest.found)
 
 
@@ -238,9 +228,7 @@ def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
     return min(known, default=settings.SUPERSEDED_SIMILARITY) - settings.SUPERSEDED_SLACK
 
 
-def _waiting_entries(
-    deployment: Deployment, asked: Sequence[Vector], recipe: Recipe
-) -> Iterator[tuple[int, int, str]]:
+def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Recipe) -> Iterator[tuple[int, int, str]]:
     """Entries that wait for staff, which no array holds, near each vector: (its position, key, question)."""
     vectors = np.stack(asked)
     least = _least_similarity(deployment, recipe)
@@ -298,20 +286,15 @@ class Withdrawn:
     def keys(self) -> frozenset[str]:
         """Name the rows of both tables, in forms."""
         return frozenset(
-            [
-                *(f"memory-{entry.pk}" for entry in self.entries),
-                *(f"faq-{row.pk}" for row in self.answers),
-            ]
+            [*(f"memory-{entry.pk}" for entry in self.entries), *(f"faq-{row.pk}" for row in self.answers)]
         )
 
 
-def foresee(
-    agent: Agent, question: str, answer: str = "", *, exclude: int | None = None
-) -> Withdrawn:
+def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | None = None) -> Withdrawn:
     """What an answer to this question would withdraw if it were validated now; nothing is written.
 
-    Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder and
-    the vector store, and raises their errors.
+    Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder
+    and the vector store, and raises their errors.
     """
     model = embedder()
     vector = model.embed_one(question, purpose=Purpose.QUERY)
@@ -325,16 +308,9 @@ def foresee(
             found += _near_entries(deployment, each, model.recipe)
         near |= {pk for pk, text in found if ask_the_same(text, question, forms)}
     # What staff vouched for in a phase or a project stays (`_withdraw`).
-    entries = CachedResponse.objects.filter(pk__in=near).filter(
-        Q(validated_at=None) | Q(is_scoped=False)
-    )
-    same = {
-        each.learned_id
-        for each in near_answers(agent=agent, questions=[question], vectors=[vector])
-    }
-    older = LearnedResponse.objects.standing().filter(
-        pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ
-    )
+    entries = CachedResponse.objects.filter(pk__in=near).filter(Q(validated_at=None) | Q(is_scoped=False))
+    same = {each.learned_id for each in near_answers(agent=agent, questions=[question], vectors=[vector])}
+    older = LearnedResponse.objects.standing().filter(pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ)
     return Withdrawn(
         list(entries.defer("embedding").select_related("deployment").order_by("pk")),
         [row for row in older if not (answer and same_writing(row.answer, answer))],
@@ -443,11 +419,7 @@ def agents_of(deployment: Deployment) -> list[int]:
 
 
 def _review_answers(
-    older: QuerySet[LearnedResponse],
-    *,
-    answer: str,
-    reason: str,
-    **links: LearnedResponse | CachedResponse,
+    older: QuerySet[LearnedResponse], *, answer: str, reason: str, **links: LearnedResponse | CachedResponse
 ) -> None:
     with transaction.atomic():
         # Locked with the condition: who has the newest word may have changed meanwhile.

@@ -51,12 +51,7 @@ class _Row(NamedTuple):
 
     def as_hit(self, agent_id: int) -> Passage:
         """Its point as it will be found."""
-        return faq_passage(
-            agent_id=agent_id,
-            point_id=self.point,
-            question=self.text,
-            answer=self.answer,
-        )
+        return faq_passage(agent_id=agent_id, point_id=self.point, question=self.text, answer=self.answer)
 
     def complete(self, hit: Passage) -> Passage:
         return replace(

@@ -48,9 +48,7 @@ def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
     return kept
 
 
-def check_texts(
-    question: str, answer: str, phrasings: Sequence[str] = (), *, needs_answer: bool = True
-) -> None:
+def check_texts(question: str, answer: str, phrasings: Sequence[str] = (), *, needs_answer: bool = True) -> None:
     """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
     longest, most = settings.QA_MAX_QUESTION_CHARACTERS, settings.FAQ_MAX_PHRASINGS
     if not any(c.isalnum() for c in question):
@@ -58,13 +56,10 @@ def check_texts(
     if needs_answer and not answer:
         raise AnswerRejectedError(_("La réponse est vide."))
     if any(len(text) > longest for text in (question, *phrasings)):
-        raise AnswerRejectedError(
-            _("Une question dépasse %(limit)d caractères.") % {"limit": longest},
-        )
+        raise AnswerRejectedError(_("Une question dépasse %(limit)d caractères.") % {"limit": longest})
     if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
         raise AnswerRejectedError(
-            _("La réponse dépasse %(limit)d caractères.")
-            % {"limit": settings.QA_MAX_ANSWER_CHARACTERS},
+            _("La réponse dépasse %(limit)d caractères.") % {"limit": settings.QA_MAX_ANSWER_CHARACTERS}
         )
     if len(phrasings) > most:
         raise AnswerRejectedError(_("Il y a plus de %(limit)d formulations.") % {"limit": most})

@@ -32,9 +32,7 @@ def record_versions(keys: Sequence[int], *, how: WrittenHow, by: AbstractBaseUse
     _record(keys, how=how, by=by, is_before=False)
 
 
-def _record(
-    keys: Sequence[int], *, how: WrittenHow, by: AbstractBaseUser | None, is_before: bool
-) -> None:
+def _record(keys: Sequence[int], *, how: WrittenHow, by: AbstractBaseUser | None, is_before: bool) -> None:
     for batch in batches(keys, _BATCH):
         rows = LearnedResponse.objects.filter(pk__in=batch).prefetch_related("phrasings")
         # Locked before the numbers are read: two writes of a row take turns.
@@ -54,16 +52,12 @@ def _record(
 
 
 def _latest(keys: Sequence[int]) -> dict[int, AnswerVersion]:
-    newer = AnswerVersion.objects.filter(
-        response=OuterRef("response"), number__gt=OuterRef("number")
-    )
+    newer = AnswerVersion.objects.filter(response=OuterRef("response"), number__gt=OuterRef("number"))
     found = AnswerVersion.objects.filter(~Exists(newer), response__in=keys)
     return {version.response_id: version for version in found}
 
 
-def _version(
-    row: LearnedResponse, number: int, *, how: WrittenHow, by: AbstractBaseUser | None
-) -> AnswerVersion:
+def _version(row: LearnedResponse, number: int, *, how: WrittenHow, by: AbstractBaseUser | None) -> AnswerVersion:
     return AnswerVersion(
         response=row,
         number=number,

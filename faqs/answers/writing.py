@@ -1,7 +1,7 @@
 """What persons validate is kept: typed, corrected from an answer that was given, drafted, put in and out of service.
 
-Every write leaves a version. A row is committed first and counts from then on; its points, and what it supersedes, follow
-(`faqs.answers.indexing`): it is kept whatever the state of the vector store.
+Every write leaves a version. A row is committed first and counts from then on; its points, and what it supersedes,
+follow (`faqs.answers.indexing`): it is kept whatever the state of the vector store.
 """
 
 import uuid
@@ -21,14 +21,7 @@ from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasi
 from faqs.answers.versions import begin_history, record_versions
 from faqs.memory.keys import normalised_question
 from faqs.memory.origins import Origin, accept_passages, keep_passages, origins_of, stale_answers
-from faqs.models import (
-    GroupStatus,
-    LearnedResponse,
-    LearnedStatus,
-    Phrasing,
-    QuestionGroup,
-    WrittenHow,
-)
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, Phrasing, QuestionGroup, WrittenHow
 
 DEFAULT_CATEGORY = "FAQ"
 
@@ -43,9 +36,7 @@ def add_manual_faq(
     in_worker: bool = True,
 ) -> LearnedResponse:
     """Keep a validated answer and have it indexed, as `save_learned` does a row that has more than these."""
-    response = LearnedResponse(
-        agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None
-    )
+    response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
     save_learned(response, phrasings=phrasings, by=owner, in_worker=in_worker)
     return response
 
@@ -110,20 +101,15 @@ def save_learned(
 
     Who wrote it, and by which door, stands in its new version.
 
-    A valid row is a person's word of now, and takes its passages as they stand. Raises `AnswerRejectedError` with what is
-    wrong. With `in_worker` off the caller calls `sync_learned` after the commit.
+    A valid row is a person's word of now, and takes its passages as they stand. Raises `AnswerRejectedError` with what
+    is wrong. With `in_worker` off the caller calls `sync_learned` after the commit.
     """
     response.question = one_line(response.question)
     response.question_key = normalised_question(response.question)
     response.answer = clean_answer(response.answer)
     response.category = one_line(response.category)[:200] or DEFAULT_CATEGORY
     others = None if phrasings is None else other_phrasings(response.question, phrasings)
-    check_texts(
-        response.question,
-        response.answer,
-        others or (),
-        needs_answer=response.status == LearnedStatus.VALID,
-    )
+    check_texts(response.question, response.answer, others or (), needs_answer=response.status == LearnedStatus.VALID)
     response.is_given_in_review = False
     if response.status == LearnedStatus.VALID:
         _vouch_for(response)
@@ -165,18 +151,10 @@ def validate(response: LearnedResponse) -> None:
 
 
 def set_status(
-    rows: Iterable[LearnedResponse],
-    status: LearnedStatus,
-    *,
-    reason: str = "",
-    by: AbstractBaseUser | None = None,
+    rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason: str = "", by: AbstractBaseUser | None = None
 ) -> int:
     """Put rows in service or take them out; their points follow. Rows without an answer are never made valid."""
-    keys = [
-        row.pk
-        for row in rows
-        if status is not LearnedStatus.VALID or (row.answer and not _is_overdue(row))
-    ]
+    keys = [row.pk for row in rows if status is not LearnedStatus.VALID or (row.answer and not _is_overdue(row))]
     now = timezone.now()
     vouched_for: dict[str, Any] = {"superseded_by": None, "superseded_by_entry": None}
     if status is LearnedStatus.VALID:
@@ -184,11 +162,7 @@ def set_status(
     with transaction.atomic():
         begin_history(keys)
         LearnedResponse.objects.filter(pk__in=keys).update(
-            status=status,
-            status_reason=reason[:500],
-            is_given_in_review=False,
-            updated_at=now,
-            **vouched_for,
+            status=status, status_reason=reason[:500], is_given_in_review=False, updated_at=now, **vouched_for
         )
         if status is LearnedStatus.VALID:
             accept_passages(keys)
@@ -214,9 +188,7 @@ def review_stale_answers(chunk_ids: Iterable[int] | None = None) -> int:
             begin_history(keys)
             count += LearnedResponse.objects.filter(pk__in=keys).update(
                 status=LearnedStatus.TO_REVIEW,
-                status_reason=_(
-                    "Un passage dont elle est tirée a changé, a été désactivé ou supprimé."
-                ),
+                status_reason=_("Un passage dont elle est tirée a changé, a été désactivé ou supprimé."),
                 is_given_in_review=not agent_setting(agent, "withhold_stale_answers"),
                 updated_at=timezone.now(),
             )
@@ -247,6 +219,4 @@ def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
     stored = {phrasing.text: phrasing for phrasing in response.phrasings.all()}
     gone = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
     Phrasing.objects.filter(pk__in=gone).delete()
-    Phrasing.objects.bulk_create(
-        Phrasing(response=response, text=text) for text in texts if text not in stored
-    )
+    Phrasing.objects.bulk_create(Phrasing(response=response, text=text) for text in texts if text not in stored)

@@ -102,9 +102,7 @@ def word_clashes(one: Exchange, two: Exchange) -> list[Clash]:
     in_both = one.in_question.keys() & two.in_question.keys()
     nearly = min(_shared_part(one, two), _shared_part(two, one)) >= _NEARLY_THE_SAME
     # A long answer denies much that nobody asked.
-    asked = (
-        frozenset[str]() if one.is_long or two.is_long else (one.subject | two.subject) - in_both
-    )
+    asked = frozenset[str]() if one.is_long or two.is_long else (one.subject | two.subject) - in_both
     telling = asked | in_both if nearly else asked
     found = []
     for concept, other in _shared_concepts(one, two):

@@ -1,7 +1,7 @@
 """What a text states that can be compared: quantities, times, dates, addresses, ways to reach somebody. Pure.
 
-A fact has a kind, and facts of two kinds never clash. Numbers, dates and times are read alike in French and in English, by the
-quantities of the second key.
+A fact has a kind, and facts of two kinds never clash. Numbers, dates and times are read alike in French and in English,
+by the quantities of the second key.
 """
 
 import re
@@ -21,17 +21,13 @@ _PHONE = re.compile(
 )
 _LIST_MARK = re.compile(r"(?m)^\s*(?:\d{1,2}[.)]|[-*•])\s+")
 _SHORT_DATE = re.compile(r"\b(0?[1-9]|[12]\d|3[01])/(0[1-9]|1[0-2])\b(?!/)")
-_MONTHS = (
-    "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre".split()
-)
+_MONTHS = "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre".split()
 _ELISION = re.compile(r"\b([ldjmtscn]|qu)'")
 _THOUSANDS = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?=,\d{1,2}\b)")
 _EUROS_CENTS = re.compile(r"(\d) ?€ ?(\d\d)\b")
 _CENTS = re.compile(r"(\d) cents\b")
 _CLOCK = re.compile(r"\b(\w+)(?:[.:h](\d\d))? ?([ap])\.? ?m\b\.?")
-_CLOCK_RANGE = re.compile(
-    r"\b(\d{1,2})(?:[.:](\d\d))? ?(?:-|–|to|until|till) ?(?=\d{1,2}(?:[.:]\d\d)? ?([ap])\.?m)"
-)
+_CLOCK_RANGE = re.compile(r"\b(\d{1,2})(?:[.:](\d\d))? ?(?:-|–|to|until|till) ?(?=\d{1,2}(?:[.:]\d\d)? ?([ap])\.?m)")
 _DASH = re.compile(r"(?<=[\dh€]) ?[-–—] ?(?=[\d€$£])")
 _STREET = r"(?:(?:de|du|des|de la|d'|l'|de l')? ?[\w'-]+(?: (?!rue|au|numero|a |derriere|en |dans|pour|et |entree)[\w'-]+){0,4})"
 _ADDRESSES = tuple(
@@ -141,9 +137,7 @@ def _quantities(words: list[str]) -> Iterator[Fact]:
             if _FLOOR.intersection((*words[max(start - 1, 0) : start], *words[end : end + 1])):
                 yield Fact("floor", quantity.value, " ".join(words[start : end + 1]))
         elif quantity.unit != "month-name":
-            yield _fact(
-                words, start, end, _with_unit(quantity, following, words[end : end + 1], end)
-            )
+            yield _fact(words, start, end, _with_unit(quantity, following, words[end : end + 1], end))
 
 
 def _is_rate(words: list[str], start: int, end_before: int) -> bool:

@@ -206,11 +206,7 @@ class Exchange:
         return any(pattern.search(self.asked) for pattern in WORDS.axes[axis].values())
 
     def _is_asked_by_its_verb(self, axis: str) -> bool:
-        return (
-            bool(self.verdict)
-            and axis in _MODALITIES
-            and self.reading.modality is _MODALITIES[axis]
-        )
+        return bool(self.verdict) and axis in _MODALITIES and self.reading.modality is _MODALITIES[axis]
 
     def sides_of(self, axis: str) -> set[int]:
         """On which sides of an axis the answer is, in its own words or as a yes or a no to those of the question."""
@@ -218,16 +214,10 @@ class Exchange:
         if self._is_asked_by_its_verb(axis):
             signs = {each.sign for each in self.clauses if each.concepts}
             return signs if len(signs) > 1 else {self.verdict}
-        return self._told(group) or {side * self.verdict for side in _sides(self.asked, group)} - {
-            0
-        }
+        return self._told(group) or {side * self.verdict for side in _sides(self.asked, group)} - {0}
 
     def _told(self, group: Group) -> set[int]:
-        return {
-            -side if clause.is_negated else side
-            for clause in self.clauses
-            for side in _sides(clause.text, group)
-        }
+        return {-side if clause.is_negated else side for clause in self.clauses for side in _sides(clause.text, group)}
 
     @cached_property
     def days(self) -> dict[int, frozenset[int]]:

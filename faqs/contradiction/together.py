@@ -1,8 +1,9 @@
 """Could two questions be asked in the same situation, though the second key tells them apart? Pure.
 
-Looser than the second key: « Combien coûte l'entrée de la piscine pour un adulte ? » beside « Combien coûte la piscine ? ». What tells
-questions of one field apart is looked for instead: another year, another branch, children for adults, one word in the place of another in
-the same sentence, or nothing in common. Two languages are compared by the dictionary, and by the words that they share.
+Looser than the second key: « Combien coûte l'entrée de la piscine pour un adulte ? » beside « Combien coûte la piscine
+? ». What tells questions of one field apart is looked for instead: another year, another branch, children for adults,
+one word in the place of another in the same sentence, or nothing in common. Two languages are compared by the
+dictionary, and by the words that they share.
 """
 
 from collections.abc import Collection
@@ -84,9 +85,7 @@ def _other_words(one: Exchange, two: Exchange, least: float) -> str:
     alone = one.subject - common[0], two.subject - common[1]
     if one.language != two.language:
         # Words that the dictionary does not have say nothing.
-        known = (
-            each & synonyms(e.language).keys() for each, e in zip(alone, (one, two), strict=True)
-        )
+        known = (each & synonyms(e.language).keys() for each, e in zip(alone, (one, two), strict=True))
         return "words" if all(known) else "" if any(common) else "nothing_common"
     is_long = one.is_long or two.is_long
     if all(alone) and (is_long or _same_sentence(one, two)):
@@ -107,10 +106,6 @@ def _common(one: Exchange, two: Exchange) -> set[str]:
     return {
         concept
         for concept in one.subject
-        if (
-            concept in two.spoken_of
-            if same_language
-            else any(are_alike(concept, c) for c in two.spoken_of)
-        )
+        if (concept in two.spoken_of if same_language else any(are_alike(concept, c) for c in two.spoken_of))
         or known.get(concept, frozenset()) & two.groups
     }

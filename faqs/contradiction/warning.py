@@ -36,8 +36,8 @@ class Warning:
 def warning_about(stored: Entry, new: Entry, *, asks_the_same: bool) -> Warning | None:
     """What staff are told of a stored answer beside a new one; `asks_the_same`: by the second key.
 
-    Answers to the same question contradict each other unless they are the same, or have the same figures and no clash; answers to
-    two questions only where something clashes.
+    Answers to the same question contradict each other unless they are the same, or have the same figures and no clash;
+    answers to two questions only where something clashes.
     """
     one, two = read_exchange(*stored), read_exchange(*new)
     figures = figure_clashes(one, two)

@@ -37,22 +37,15 @@ class Words:
         self.weekend, self.working_days = _one_of(words["weekend"]), _one_of(words["working_days"])
         self.all_days, self.closed = _one_of(words["all_days"]), _one_of(words["closed"])
         self.yes, self.no = _one_of(words["yes"]), _one_of(words["no"])
-        self.negation, self.not_negation = (
-            _one_of(words["negation"]),
-            _one_of(words["not_negation"]),
-        )
+        self.negation, self.not_negation = (_one_of(words["negation"]), _one_of(words["not_negation"]))
         self.refusal, self.lacking = _one_of(words["refusal"]), _one_of(words["lacking"])
         self.limiting, self.exclusive = _one_of(words["limiting"]), _one_of(words["exclusive"])
         self.numbered = frozenset(alternatives(words["numbered"]))
         self.hours = {word: hour for row in _HOURS for hour, word in enumerate(row.split(), 1)}
-        self.groups: dict[str, Group] = {
-            name: _group(rows) for name, rows in data["groups"].items()
-        }
+        self.groups: dict[str, Group] = {name: _group(rows) for name, rows in data["groups"].items()}
         #: Group and value that make a question about a part.
         self.narrow = [
-            (name, value)
-            for name, group in data["groups"].items()
-            for value in group.get("narrow", "").split()
+            (name, value) for name, group in data["groups"].items() for value in group.get("narrow", "").split()
         ]
         self.limits, self.channels = _group(data["limits"]), _group(data["channels"])
         self.axes: dict[str, Group] = {name: _group(rows) for name, rows in data["axes"].items()}

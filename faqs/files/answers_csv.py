@@ -69,9 +69,7 @@ def csv_lines(rows: Iterable[FaqRow]) -> Iterator[str]:
 def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
     """The rows of a file and what was refused; raises `AnswerRejectedError` where nothing can be read."""
     if len(data) > settings.FAQ_MAX_IMPORT_BYTES:
-        raise AnswerRejectedError(
-            _("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
-        )
+        raise AnswerRejectedError(_("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES})
     text = _decoded(data)
     if (found := csv_dialect(text)) is None:
         raise AnswerRejectedError(
@@ -139,10 +137,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
-    values = {
-        name: _unguarded(cells[index]) if index < len(cells) else ""
-        for name, index in columns.items()
-    }
+    values = {name: _unguarded(cells[index]) if index < len(cells) else "" for name, index in columns.items()}
     question, *phrasings = values["question"].strip().splitlines() or [""]
     return FaqRow(
         question=question,

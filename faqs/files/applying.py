@@ -1,8 +1,8 @@
 """An import that was chosen from is carried out: a few rows at once, many by a worker, each row exactly once.
 
-The row of the preview is the truth, as an indexing job's is: who holds it by a lease, how many rows are behind. A batch and
-its count are one transaction, so whoever is killed begins at the first row that was not written; whoever has lost the lease
-writes nothing more.
+The row of the preview is the truth, as an indexing job's is: who holds it by a lease, how many rows are behind. A batch
+and its count are one transaction, so whoever is killed begins at the first row that was not written; whoever has lost
+the lease writes nothing more.
 """
 
 import logging
@@ -23,13 +23,7 @@ from agents.processes.heartbeat import lease_owner
 from agents.staff.audit import acting
 from faqs.answers.indexing import settle_now
 from faqs.exceptions import FaqError
-from faqs.files.importing import (
-    ImportReport,
-    PlannedRow,
-    changed_answers,
-    wanted_rows,
-    write_rows,
-)
+from faqs.files.importing import ImportReport, PlannedRow, changed_answers, wanted_rows, write_rows
 from faqs.files.previews import plan_of, standing_previews
 from faqs.models import ImportPreview, ImportState, LearnedResponse
 from knowledge.vectors.base import batches
@@ -68,9 +62,7 @@ def start_import(preview: ImportPreview, chosen: Collection[int]) -> bool:
 def retry_import(preview: ImportPreview) -> bool:
     """Go on with an import that failed, after the rows that are behind."""
     failed = ImportPreview.objects.filter(pk=preview.pk, state=ImportState.FAILED)
-    begun = failed.update(
-        state=ImportState.APPLYING, attempts=0, error="", lease_expires_at=None, finished_at=None
-    )
+    begun = failed.update(state=ImportState.APPLYING, attempts=0, error="", lease_expires_at=None, finished_at=None)
     if begun:
         _carry_on(preview.pk, preview.total - preview.done)
     return bool(begun)
@@ -86,11 +78,7 @@ def _carry_on(key: uuid.UUID, rows: int) -> None:
 def run_import(key: uuid.UUID) -> None:
     """Write what is not behind yet; nothing where another process is at it, or it is over."""
     owner = lease_owner()
-    if (
-        not _free()
-        .filter(pk=key)
-        .update(lease_owner=owner, lease_expires_at=_lease_end(), attempts=F("attempts") + 1)
-    ):
+    if not _free().filter(pk=key).update(lease_owner=owner, lease_expires_at=_lease_end(), attempts=F("attempts") + 1):
         return
     preview = ImportPreview.objects.select_related("uploaded_by").get(pk=key)
     try:
@@ -165,9 +153,7 @@ def _free() -> QuerySet[ImportPreview]:
 
 
 def _mine(preview: ImportPreview) -> QuerySet[ImportPreview]:
-    return ImportPreview.objects.filter(
-        pk=preview.pk, state=ImportState.APPLYING, lease_owner=preview.lease_owner
-    )
+    return ImportPreview.objects.filter(pk=preview.pk, state=ImportState.APPLYING, lease_owner=preview.lease_owner)
 
 
 def _lease_end() -> datetime:

@@ -23,12 +23,7 @@ from faqs.answers.writing import save_learned, validate
 from faqs.exceptions import AnswerRejectedError
 from faqs.files.answers_csv import Failure, FaqRow, parse_csv
 from faqs.memory.keys import normalised_question
-from faqs.models import (
-    LearnedKind,
-    LearnedResponse,
-    LearnedStatus,
-    WrittenHow,
-)
+from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.vectors.base import batches
@@ -116,11 +111,7 @@ def texts_of(state: StoredAnswer | FaqRow) -> tuple[str, str, str, tuple[str, ..
 
 
 def plan_import(
-    agent: Agent,
-    data: bytes,
-    *,
-    max_compared: int | None = None,
-    on_progress: OnProgress = no_progress,
+    agent: Agent, data: bytes, *, max_compared: int | None = None, on_progress: OnProgress = no_progress
 ) -> ImportPlan:
     """What an import of this file would do; at most `max_compared` questions are compared by meaning.
 
@@ -173,9 +164,9 @@ def _planned(row: FaqRow, first: FaqRow, known: LearnedResponse | None) -> Plann
 def _answers_to(agent: Agent, questions: Sequence[str]) -> dict[str, LearnedResponse]:
     """The agent's answer to each question, by its key: of several a valid one, the one changed last."""
     keys = [normalised_question(question) for question in questions]
-    rows = LearnedResponse.objects.filter(
-        agent=agent, question_key__in=keys, kind=LearnedKind.FAQ
-    ).prefetch_related("phrasings")
+    rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys, kind=LearnedKind.FAQ).prefetch_related(
+        "phrasings"
+    )
     ranked = sorted(rows, key=lambda row: (row.status == LearnedStatus.VALID, row.updated_at))
     return {row.question_key: row for row in ranked}
 
@@ -208,23 +199,19 @@ def _with_contradictions(
     except ApplicationError as error:
         compared, reason = [], str(error.public_message)
     if not reason and len(compared) < len(todo):
-        reason = _(
-            "Au plus %(limit)d questions sont comparées ici ; la commande import_faqs les compare toutes."
-        ) % {"limit": max_compared}
+        reason = _("Au plus %(limit)d questions sont comparées ici ; la commande import_faqs les compare toutes.") % {
+            "limit": max_compared
+        }
     answers = _standing_answers({each.response.pk for found in similar.values() for each in found})
     return replace(
         plan,
-        rows=tuple(
-            _beside(planned, similar.get(planned.row.line, ()), answers) for planned in plan.rows
-        ),
+        rows=tuple(_beside(planned, similar.get(planned.row.line, ()), answers) for planned in plan.rows),
         not_compared=len(todo) - len(compared),
         not_compared_reason=reason,
     )
 
 
-def _beside(
-    planned: PlannedRow, similar: Iterable[SimilarAnswer], answers: Mapping[int, StoredAnswer]
-) -> PlannedRow:
+def _beside(planned: PlannedRow, similar: Iterable[SimilarAnswer], answers: Mapping[int, StoredAnswer]) -> PlannedRow:
     own = planned.replaces.id if planned.replaces else None
     others = [
         replace(answers[each.response.pk], clashes=tuple(map(str, each.clashes)))
@@ -249,9 +236,7 @@ def _within(rows: Sequence[FaqRow], limit: int | None) -> Sequence[FaqRow]:
     return rows[: sum(count <= limit for count in counts)]
 
 
-def _similar(
-    agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress
-) -> dict[int, list[SimilarAnswer]]:
+def _similar(agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress) -> dict[int, list[SimilarAnswer]]:
     """Answers of the agent that contradict a row, by the row's line.
 
     Raises the errors of the embedder and of the vector store.
@@ -266,10 +251,7 @@ def _similar(
         for row in batch:
             asked = _asked(row)
             similar = find_similar(
-                agent=agent,
-                questions=asked,
-                answer=row.answer,
-                vectors=list(islice(vectors, len(asked))),
+                agent=agent, questions=asked, answer=row.answer, vectors=list(islice(vectors, len(asked)))
             )
             found[row.line] = [each for each in similar if each.kind == "contradiction"]
         on_progress(len(found), len(rows))
@@ -288,11 +270,7 @@ def _standing_answers(keys: Collection[int]) -> dict[int, StoredAnswer]:
 
 
 def apply_import(
-    plan: ImportPlan,
-    *,
-    chosen: Collection[int] = (),
-    by: AbstractBaseUser | None = None,
-    in_worker: bool = True,
+    plan: ImportPlan, *, chosen: Collection[int] = (), by: AbstractBaseUser | None = None, in_worker: bool = True
 ) -> ImportReport:
     """Write the new rows and, of those that a person is asked about, the `chosen` lines.
 
@@ -374,9 +352,7 @@ def _as_planned(
             raise _changed(answer)
     if planned.replaces is None:
         if normalised_question(planned.row.question) in known:
-            raise AnswerRejectedError(
-                _("Cette question a reçu une réponse depuis l’aperçu ; importez à nouveau.")
-            )
+            raise AnswerRejectedError(_("Cette question a reçu une réponse depuis l’aperçu ; importez à nouveau."))
         return None
     response = now.get(planned.replaces.id)
     if response is None or response.revision != planned.replaces.revision:

@@ -1,9 +1,9 @@
 """The memory as a SQLite file with exactly the table of seed 000, section 3.
 
-What the seed's table has no column for travels in `metadata`: status, embedding model, language, sources. On the way
-in nothing of it is believed that is not checked: a vector is taken over only when the file names the model in use,
-and an entry whose passages are not here as they were waits for staff. An entry of another program whose metadata name
-a phase or a project answers inside it only.
+What the seed's table has no column for travels in `metadata`: status, embedding model, language, sources. On the way in
+nothing of it is believed that is not checked: a vector is taken over only when the file names the model in use, and an
+entry whose passages are not here as they were waits for staff. An entry of another program whose metadata name a phase
+or a project answers inside it only.
 """
 
 import json
@@ -110,8 +110,7 @@ def export_memory(entries: "QuerySet[CachedResponse]", path: Path) -> int:
         partial.replace(path)
     except (OSError, sqlite3.Error) as error:
         raise MemoryFileError(
-            f"{path}: {error}",
-            public_message=_("Le fichier %(path)s ne peut pas être écrit.") % {"path": path},
+            f"{path}: {error}", public_message=_("Le fichier %(path)s ne peut pas être écrit.") % {"path": path}
         ) from error
     return max(count, 0)
 
@@ -159,8 +158,7 @@ def import_memory(deployment: Deployment, path: Path, *, to_review: bool) -> Imp
 def _rows(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
     if not path.is_file():
         raise MemoryFileError(
-            f"{path} is not a file",
-            public_message=_("Le fichier %(path)s n’existe pas.") % {"path": path},
+            f"{path} is not a file", public_message=_("Le fichier %(path)s n’existe pas.") % {"path": path}
         )
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file:
@@ -169,8 +167,7 @@ def _rows(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
     except sqlite3.Error as error:
         raise MemoryFileError(
             f"{path}: {error}",
-            public_message=_("%(path)s n’est pas un fichier SQLite avec une table « responses ».")
-            % {"path": path},
+            public_message=_("%(path)s n’est pas un fichier SQLite avec une table « responses ».") % {"path": path},
         ) from error
 
 
@@ -278,9 +275,7 @@ def _sources(row: _Row) -> tuple[list[dict[str, Any]], list[Origin] | None]:
     return sources, origins_of(sources)
 
 
-def _standing(
-    row: _Row, *, waits: bool, answer: LearnedResponse | None
-) -> tuple[EntryStatus, StatusReason | str]:
+def _standing(row: _Row, *, waits: bool, answer: LearnedResponse | None) -> tuple[EntryStatus, StatusReason | str]:
     """Whether a row answers, and why not."""
     if answer is not None:
         return EntryStatus.OBSOLETE, StatusReason.SUPERSEDED

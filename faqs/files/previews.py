@@ -1,8 +1,8 @@
 """Imports that wait for a choice: planned in one request, looked at and chosen from in others, applied once.
 
 A row of the database, because the page may come from another process than the upload, and a session would carry the
-whole plan through each of its requests. Only the uploader finds it. An uploader has one at a time, beside those that are
-being applied (`faqs.files.applying`), and what is not being applied is forgotten after `FAQ_PREVIEW_SECONDS`.
+whole plan through each of its requests. Only the uploader finds it. An uploader has one at a time, beside those that
+are being applied (`faqs.files.applying`), and what is not being applied is forgotten after `FAQ_PREVIEW_SECONDS`.
 """
 
 import uuid
@@ -35,9 +35,7 @@ def keep_preview(plan: ImportPlan, *, by: AbstractBaseUser) -> ImportPreview:
         )
     with transaction.atomic():
         _idle().filter(uploaded_by=by.pk).delete()
-        return ImportPreview.objects.create(
-            agent_id=plan.agent_id, uploaded_by_id=by.pk, plan=zlib.compress(data)
-        )
+        return ImportPreview.objects.create(agent_id=plan.agent_id, uploaded_by_id=by.pk, plan=zlib.compress(data))
 
 
 def find_preview(key: uuid.UUID, *, by: AbstractBaseUser) -> ImportPreview | None:

@@ -1,7 +1,7 @@
 """The entries that may answer, as one array a deployment in this process, which follows the database.
 
-A shelf's version is all that has to be read to know whether the array is up to date (`knowledge.vectors.cached_matrix`).
-A transaction that has written to a shelf reads it whole and leaves no trace here.
+A shelf's version is all that has to be read to know whether the array is up to date
+(`knowledge.vectors.cached_matrix`). A transaction that has written to a shelf reads it whole and leaves no trace here.
 
 An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
 """
@@ -48,15 +48,8 @@ _COLUMNS = (
 _EMBEDDING = _COLUMNS.index("embedding")
 
 _MARK = PreparedSelect(
-    lambda: MemoryShelf.objects.filter(
-        deployment=parameter(MemoryShelf, "deployment"), version__gt=0
-    ).values_list(
-        "uuid",
-        "version",
-        "purged_version",
-        "indexed_version",
-        "indexed_recipe",
-        "deployment__audience",
+    lambda: MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"), version__gt=0).values_list(
+        "uuid", "version", "purged_version", "indexed_version", "indexed_recipe", "deployment__audience"
     )
 )
 #: What changed since a version was seen; each turn that teaches has the next one ask.
@@ -73,8 +66,7 @@ _WRITTEN = PreparedSelect(
 _DELETED = PreparedSelect(
     lambda: (
         DeletedResponse.objects.filter(
-            shelf=parameter(DeletedResponse, "shelf"),
-            version__gt=parameter(DeletedResponse, "version", name="seen"),
+            shelf=parameter(DeletedResponse, "shelf"), version__gt=parameter(DeletedResponse, "version", name="seen")
         )
         .order_by()
         .values_list("response_id")
@@ -234,9 +226,7 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
         vectors = np.frombuffer(b"".join(row[_EMBEDDING] for row in good), dtype=_FLOAT32)
         before = [held.key for pk in rows.gone if (held := self.held.pop(pk, None)) is not None]
         self.matrix.apply(
-            keys=[held.key for held in fresh],
-            rows=vectors.reshape(len(good), dimensions),
-            removed=before,
+            keys=[held.key for held in fresh], rows=vectors.reshape(len(good), dimensions), removed=before
         )
         self.held.update({held.pk: held for held in fresh})
         self._oldest = None
@@ -257,9 +247,7 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
 
     def _servable(self, mark: MemoryMark) -> QuerySet[CachedResponse]:
         return CachedResponse.objects.filter(
-            deployment_id=mark.deployment_id,
-            recipe_key=self.recipe_key,
-            status=EntryStatus.VALID,
+            deployment_id=mark.deployment_id, recipe_key=self.recipe_key, status=EntryStatus.VALID
         )
 
 
@@ -278,9 +266,7 @@ def _wrong_questions(**entries: Any) -> dict[int, frozenset[str]]:
     """The questions that entries were reported for, unless the reported answer has been replaced since."""
     still = Q(answer_digest="") | Q(answer_digest=MD5("response__answer"))
     found: dict[int, set[str]] = {}
-    for pk, asked in WrongPair.objects.filter(still, **entries).values_list(
-        "response_id", "question_hash"
-    ):
+    for pk, asked in WrongPair.objects.filter(still, **entries).values_list("response_id", "question_hash"):
         found.setdefault(pk, set()).add(asked)
     return {pk: frozenset(asked) for pk, asked in found.items()}
 
@@ -303,9 +289,7 @@ def _array(mark: MemoryMark, recipe: Recipe, *, after: int | None = None) -> _Ar
 def is_known_empty(mark: MemoryMark, recipe: Recipe) -> bool:
     """Whether this process has seen, at this mark, that no entry may answer. Touches no database."""
     array = _arrays.held((mark.uuid, recipe_key(recipe)))
-    return (
-        array is not None and array.after is None and array.seen >= mark.version and not array.held
-    )
+    return array is not None and array.after is None and array.seen >= mark.version and not array.held
 
 
 def nearest_entries(
@@ -347,12 +331,7 @@ def _warn_when_large(mark: MemoryMark, entries: int) -> None:
 
 
 def _nearest_of_large(
-    mark: MemoryMark,
-    vector: Vector,
-    recipe: Recipe,
-    limit: int,
-    least: float | None,
-    indexed: Sequence[int],
+    mark: MemoryMark, vector: Vector, recipe: Recipe, limit: int, least: float | None, indexed: Sequence[int]
 ) -> Nearest:
     tail = _array(mark, recipe, after=mark.indexed_version)
     with tail.lock:

@@ -22,13 +22,7 @@ from agents.effective import EffectiveConfig
 from agents.models import Deployment
 from agents.processes.statements import PreparedObject, PreparedUpdate, parameter
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
-from faqs.memory.origins import (
-    Origin,
-    accept_origins,
-    forget_origins,
-    keep_origins,
-    stale_entries,
-)
+from faqs.memory.origins import Origin, accept_origins, forget_origins, keep_origins, stale_entries
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,
@@ -101,9 +95,7 @@ def _shelf() -> "models.QuerySet[MemoryShelf]":
 
 
 _HELD = PreparedObject(lambda: _shelf().select_for_update())
-_NEXT = PreparedUpdate(
-    _shelf, {name: parameter(MemoryShelf, name) for name in ("version", "purged_version")}
-)
+_NEXT = PreparedUpdate(_shelf, {name: parameter(MemoryShelf, name) for name in ("version", "purged_version")})
 _ENTRY = PreparedObject(
     lambda: CachedResponse.objects.filter(
         **{name: parameter(CachedResponse, name) for name in ("deployment", "audience", "key_hash")}
@@ -270,9 +262,7 @@ def set_status(
     return count
 
 
-def review_stale(
-    chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None
-) -> int:
+def review_stale(chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None) -> int:
     """Move the valid entries that lost an origin, or of which one changed, to *to review*."""
     stale = stale_entries(chunk_ids, learned_ids).filter(status=EntryStatus.VALID)
     return set_status(stale, EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
@@ -281,24 +271,17 @@ def review_stale(
 def review_other_agents(deployment: Deployment) -> int:
     """Move the valid entries from passages of an agent that this deployment no longer offers to *to review*."""
     offered = [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
-    foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(
-        chunk__document__agent__in=offered
-    )
-    answers = ResponseAnswer.objects.filter(response__deployment=deployment).exclude(
-        learned__agent__in=offered
-    )
+    foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(chunk__document__agent__in=offered)
+    answers = ResponseAnswer.objects.filter(response__deployment=deployment).exclude(learned__agent__in=offered)
     entries = CachedResponse.objects.filter(
-        Q(pk__in=foreign.values("response_id")) | Q(pk__in=answers.values("response_id")),
-        status=EntryStatus.VALID,
+        Q(pk__in=foreign.values("response_id")) | Q(pk__in=answers.values("response_id")), status=EntryStatus.VALID
     )
     return set_status(entries, EntryStatus.TO_REVIEW, StatusReason.AGENT_CHANGED)
 
 
 def review_overdue() -> int:
     """Move the valid entries whose review date has passed to *to review*."""
-    due = CachedResponse.objects.filter(
-        status=EntryStatus.VALID, review_on__lt=timezone.localdate()
-    )
+    due = CachedResponse.objects.filter(status=EntryStatus.VALID, review_on__lt=timezone.localdate())
     return set_status(due, EntryStatus.TO_REVIEW, StatusReason.REVIEW_DUE)
 
 
@@ -310,9 +293,7 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
             record_deletions(shelf, keys)
             ResponseChunk.objects.filter(response_id__in=keys).delete()
             ResponseAnswer.objects.filter(response_id__in=keys).delete()
-            LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(
-                superseded_by_entry=None
-            )
+            LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(superseded_by_entry=None)
             WrongPair.objects.filter(response_id__in=keys).delete()
             AnswerDoubt.objects.filter(response_id__in=keys).delete()
             # Not `delete()`: its signal would record each row a second time, under a version of its own.
@@ -322,10 +303,7 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
 
 def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
     DeletedResponse.objects.bulk_create(
-        [
-            DeletedResponse(shelf=shelf, response_id=pk, version=shelf.version)
-            for pk in response_ids
-        ],
+        [DeletedResponse(shelf=shelf, response_id=pk, version=shelf.version) for pk in response_ids],
         batch_size=_ID_BATCH,
     )
 
@@ -367,9 +345,7 @@ def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
     return delete_entries(expired_entries(deployment_id, max_age_days))
 
 
-def report_pair(
-    *, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None
-) -> bool:
+def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
     """Never give this entry to this question again, and have staff review it; `False` if it is gone."""
     entry = CachedResponse.objects.filter(pk=entry_id).first()
     if entry is None:
@@ -384,22 +360,12 @@ def report_pair(
         )
         # An entry that staff have set aside stays so.
         CachedResponse.objects.filter(pk=entry_id, status=EntryStatus.VALID).update(
-            status=EntryStatus.TO_REVIEW,
-            status_reason=StatusReason.REPORTED,
-            status_note=reason,
-            version=shelf.version,
+            status=EntryStatus.TO_REVIEW, status_reason=StatusReason.REPORTED, status_note=reason, version=shelf.version
         )
     return True
 
 
-def doubt_entry(
-    *,
-    entry_id: int,
-    visitor: uuid.UUID,
-    question: str,
-    reason: str = "",
-    source_turn: uuid.UUID,
-) -> bool:
+def doubt_entry(*, entry_id: int, visitor: uuid.UUID, question: str, reason: str = "", source_turn: uuid.UUID) -> bool:
     """Keep an anonymous visitor's report; `True` where enough different ones now say so, and it was withdrawn for it."""
     if not CachedResponse.objects.filter(pk=entry_id).exists():
         return False
@@ -413,12 +379,7 @@ def doubt_entry(
     if len(doubts) < settings.ANONYMOUS_REPORTS_TO_WITHDRAW:
         return False
     for doubt in doubts:
-        report_pair(
-            entry_id=entry_id,
-            question=doubt.question,
-            reason=doubt.reason,
-            source_turn=doubt.source_turn,
-        )
+        report_pair(entry_id=entry_id, question=doubt.question, reason=doubt.reason, source_turn=doubt.source_turn)
     AnswerDoubt.objects.filter(pk__in=[doubt.pk for doubt in doubts]).delete()
     return True
 

@@ -77,9 +77,7 @@ def may_answer(entry_audience: str, current_audience: str) -> bool:
         return False
     if entry_audience == Audience.SIGNED_IN:
         return True
-    return entry_audience.startswith(_GROUPS) and _groups(current_audience) <= _groups(
-        entry_audience
-    )
+    return entry_audience.startswith(_GROUPS) and _groups(current_audience) <= _groups(entry_audience)
 
 
 def _groups(audience: str) -> set[str]:

@@ -88,16 +88,13 @@ def required_neighbours(
     return [int(str(hit.payload["entry"])) for hit in hits]
 
 
-def indexed_neighbours(
-    mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None
-) -> list[int]:
+def indexed_neighbours(mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None) -> list[int]:
     """The same for a turn: none, said in the log, where the collection cannot be asked."""
     try:
         return required_neighbours(mark, vector, recipe=recipe, least=least)
     except ApplicationError as error:
         logger.warning(
-            "The collection of the memory of deployment %d cannot be asked (%s): "
-            "only its latest entries may answer.",
+            "The collection of the memory of deployment %d cannot be asked (%s): only its latest entries may answer.",
             mark.deployment_id,
             error.code,
         )
@@ -126,9 +123,9 @@ def follow_index(shelf: MemoryShelf) -> IndexReport:
         removed += len(keys)
         store.delete(collection, [_point_id(shelf, key) for key in keys])
     # Whoever followed meanwhile may have written over newer points: then the next call goes from where that one began.
-    MemoryShelf.objects.filter(
-        pk=shelf.pk, indexed_version=reached, indexed_recipe=recipe_key(recipe)
-    ).update(indexed_version=target)
+    MemoryShelf.objects.filter(pk=shelf.pk, indexed_version=reached, indexed_recipe=recipe_key(recipe)).update(
+        indexed_version=target
+    )
     return IndexReport(shelf.pk, written, removed)
 
 
@@ -150,9 +147,7 @@ def rebuild_index(shelf: MemoryShelf) -> IndexReport:
     except ApplicationError:
         _drop_quietly(store, collection)
         raise
-    MemoryShelf.objects.filter(pk=shelf.pk).update(
-        indexed_version=target, indexed_recipe=recipe_key(recipe)
-    )
+    MemoryShelf.objects.filter(pk=shelf.pk).update(indexed_version=target, indexed_recipe=recipe_key(recipe))
     if before is not None:
         store.drop(before)
     return IndexReport(shelf.pk, written, rebuilt=True)
@@ -204,9 +199,7 @@ def follow_indexes(*, count: bool) -> None:
                 follow_index(shelf)
             except ApplicationError as error:
                 logger.warning(
-                    "The memory of deployment %d could not be indexed (%s); tried again.",
-                    shelf.pk,
-                    error.code,
+                    "The memory of deployment %d could not be indexed (%s); tried again.", shelf.pk, error.code
                 )
     finally:
         cache.delete(_LOCK)
@@ -260,9 +253,7 @@ def _required_store() -> VectorStore:
     return store
 
 
-def _write(
-    store: VectorStore, collection: str, shelf: MemoryShelf, recipe: Recipe, entries: Any
-) -> tuple[int, int]:
+def _write(store: VectorStore, collection: str, shelf: MemoryShelf, recipe: Recipe, entries: Any) -> tuple[int, int]:
     """Points of the entries that may answer, and no point of the others; how many of both."""
     key, size = recipe_key(recipe), recipe.dimensions * _FLOAT32.itemsize
     written = removed = 0

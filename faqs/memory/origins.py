@@ -1,9 +1,9 @@
 """What an answer was made from, and whether that is still what it was: passages, and validated answers.
 
 A passage used for its text is compared by its text; one used for an answer in it, by its text and all of its answers
-(`with_units`); a validated answer by its question and answer. The comparison is one indexed condition in SQL, so a change counts
-from the moment it is committed, whoever made it. Entries of the memory have both kinds of origins; validated answers
-that were made from an answer given have passages.
+(`with_units`); a validated answer by its question and answer. The comparison is one indexed condition in SQL, so a
+change counts from the moment it is committed, whoever made it. Entries of the memory have both kinds of origins;
+validated answers that were made from an answer given have passages.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,14 +15,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
 from agents.processes.statements import PreparedSelectIn, parameter
-from faqs.models import (
-    AnswerChunk,
-    CachedResponse,
-    LearnedResponse,
-    LearnedStatus,
-    ResponseAnswer,
-    ResponseChunk,
-)
+from faqs.models import AnswerChunk, CachedResponse, LearnedResponse, LearnedStatus, ResponseAnswer, ResponseChunk
 from knowledge.models import Chunk
 
 _Link = TypeVar("_Link", ResponseChunk, AnswerChunk)
@@ -37,9 +30,7 @@ EXISTS (SELECT 1 FROM responses_answers origin LEFT JOIN faqs_learnedresponse le
 WHERE origin.response_id = responses.id AND (learned.id IS NULL OR learned.status <> 'valid'
 OR origin.fingerprint <> MD5(learned.question || learned.answer)))"""
 #: True for a row of `responses` that has lost an origin, or of which one was switched off, is reviewed or has changed.
-STALE = (
-    f"({_LOST_PASSAGE.format(origins='responses_chunks', answers='responses')} OR {_LOST_ANSWER})"
-)
+STALE = f"({_LOST_PASSAGE.format(origins='responses_chunks', answers='responses')} OR {_LOST_ANSWER})"
 #: The same for a validated answer.
 STALE_ANSWER = _LOST_PASSAGE.format(origins="faqs_answerchunk", answers="faqs_learnedresponse")
 
@@ -89,9 +80,7 @@ def stale_answers(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[Le
 def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":
     """The keys of the entries that were made from this validated answer as it is now."""
     answer = LearnedResponse.objects.filter(pk=learned_id, status=LearnedStatus.VALID)
-    marks = answer.annotate(
-        mark=MD5(Concat("question", "answer", output_field=models.TextField()))
-    ).values("mark")
+    marks = answer.annotate(mark=MD5(Concat("question", "answer", output_field=models.TextField()))).values("mark")
     cited = ResponseAnswer.objects.filter(learned_id=learned_id, fingerprint__in=marks)
     return cited.values("response_id")
 
@@ -99,8 +88,8 @@ def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":
 def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
     """Where an answer's sources stand now; `None` when one of them cannot be followed.
 
-    A source that names no passage cannot, nor one whose text is no longer in its passage: it changed while the
-    answer was being written.
+    A source that names no passage cannot, nor one whose text is no longer in its passage: it changed while the answer
+    was being written.
     """
     by_id = _passages(_ids("chunk_id", sources))
     answers = _answers(_ids("learned_id", sources))
@@ -136,9 +125,7 @@ def keep_origins(response_id: int, origins: Sequence[Origin]) -> None:
     """Give an entry without origins these, in the caller's transaction."""
     _keep_chunks(ResponseChunk, response_id, origins)
     ResponseAnswer.objects.bulk_create(
-        ResponseAnswer(
-            response_id=response_id, learned_id=origin.learned_id, fingerprint=origin.fingerprint
-        )
+        ResponseAnswer(response_id=response_id, learned_id=origin.learned_id, fingerprint=origin.fingerprint)
         for origin in origins
         if origin.learned_id is not None
     )
@@ -239,8 +226,7 @@ _PASSAGES = PreparedSelectIn(
         .filter(pk__in=keys)
         .order_by()
         .annotate(
-            marks_text=MD5("content"),
-            marks_units=MD5(Concat("content", Cast("knowledge_units", models.TextField()))),
+            marks_text=MD5("content"), marks_units=MD5(Concat("content", Cast("knowledge_units", models.TextField())))
         )
         .values_list("pk", "content", "knowledge_units", "marks_text", "marks_units")
     ),

@@ -1,8 +1,8 @@
 """Is there personal data in a text? Rules only, French and English, pure.
 
-They look for what names or reaches a person: addresses, numbers, names given as one's own. Each pattern is bounded,
-so that a text made to be slow is not. They lean towards "yes": the price of that error is an answer not kept. What
-the documents themselves say (`public_texts`: the telephone of a town hall) is not personal.
+They look for what names or reaches a person: addresses, numbers, names given as one's own. Each pattern is bounded, so
+that a text made to be slow is not. They lean towards "yes": the price of that error is an answer not kept. What the
+documents themselves say (`public_texts`: the telephone of a town hall) is not personal.
 """
 
 import re
@@ -55,8 +55,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "address",
         re.compile(
-            r"\b(?:j'habite|je r[ée]side|i live|mon adresse|my address)\b[^\n?!]{0,30}?\d{1,4}[ ,]",
-            re.IGNORECASE,
+            r"\b(?:j'habite|je r[ée]side|i live|mon adresse|my address)\b[^\n?!]{0,30}?\d{1,4}[ ,]", re.IGNORECASE
         ),
     ),
 )

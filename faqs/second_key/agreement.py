@@ -1,9 +1,9 @@
 """The second key: do a stored question and an asked one ask for the same thing?
 
-A cosine finds questions about the same subject; it does not tell « activer » from « désactiver » or 2023 from 2024.
-The vetoes compare numbers, dates, units, negations, opposites, names, the kind of the question, its scope, who does what
-to whom, and finally every word that carries content. What they cannot explain counts as a disagreement, because a
-refused answer costs a model call and a wrong one costs trust.
+A cosine finds questions about the same subject; it does not tell « activer » from « désactiver » or 2023 from 2024. The
+vetoes compare numbers, dates, units, negations, opposites, names, the kind of the question, its scope, who does what to
+whom, and finally every word that carries content. What they cannot explain counts as a disagreement, because a refused
+answer costs a model call and a wrong one costs trust.
 
 Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
 """
@@ -33,9 +33,7 @@ class Agreement:
     @property
     def is_open_to_verification(self) -> bool:
         """Nothing but plain words that the rules cannot explain: no typed clash, no name."""
-        return bool(self.disagreements) and all(
-            each.kind == "content" for each in self.disagreements
-        )
+        return bool(self.disagreements) and all(each.kind == "content" for each in self.disagreements)
 
     def reasons(self) -> tuple[str, ...]:
         return tuple(map(in_words, self.disagreements))
@@ -72,10 +70,7 @@ def are_opposites(first: str, second: str) -> bool:
     """Whether two words or phrases are known as opposites, in any language that has a lexicon."""
     pair = words(fold(first)), words(fold(second))
     lexicons = [lexicon_of(language) for language in LANGUAGES]
-    return any(
-        frozenset(lexicon.concept(tuple(form)) for form in pair) in lexicon.opposites
-        for lexicon in lexicons
-    )
+    return any(frozenset(lexicon.concept(tuple(form)) for form in pair) in lexicon.opposites for lexicon in lexicons)
 
 
 def _compare_lengths(stored: str, asked: str) -> Agreement:

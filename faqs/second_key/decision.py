@@ -1,9 +1,8 @@
 """Would a stored answer be given to this question? The one place where both keys turn.
 
-The first key is the cosine of the two questions, the second `agreement`; behind it a model may be asked
-(`verifier`). Everything that lets a stored answer out calls `would_serve`, and so do `check_pairs` and
-`calibrate_thresholds`: what is measured is what serves. Pure without a verifier; with one, it waits for the network and
-belongs in a thread.
+The first key is the cosine of the two questions, the second `agreement`; behind it a model may be asked (`verifier`).
+Everything that lets a stored answer out calls `would_serve`, and so do `check_pairs` and `calibrate_thresholds`: what
+is measured is what serves. Pure without a verifier; with one, it waits for the network and belongs in a thread.
 """
 
 from dataclasses import dataclass

@@ -11,9 +11,7 @@ _PUNCTUATION = frozenset(",:;.?!")
 _COUNTED = frozenset("de d du des l la le les un une of the a an than".split())
 #: « jusqu'à », « près de »: the weaker word behind only completes it.
 _COMPLETING = frozenset(("of", "at", "in"))
-_WEAK_RELATIONS = frozenset(
-    ("none", "of", "in", "for", "by", "and", "but", "if", "when", "because")
-)
+_WEAK_RELATIONS = frozenset(("none", "of", "in", "for", "by", "and", "but", "if", "when", "because"))
 _ACRONYMS = frozenset("it us who un an am ds dc ac pr qd ou".split())
 
 
@@ -81,9 +79,7 @@ class _Before:
             return self.relation
         return relation
 
-    def item(
-        self, concept: str, text: str, *, is_name: bool = False, quantity: Quantity | None = None
-    ) -> Item:
+    def item(self, concept: str, text: str, *, is_name: bool = False, quantity: Quantity | None = None) -> Item:
         return Item(
             concept=concept,
             text=text,
@@ -106,9 +102,7 @@ _NOTHING, _GOVERNED = _Before(), _Before(governed=True)
 class Items:
     """Walks over the words once; `found` holds each item with the position of its first word."""
 
-    def __init__(
-        self, words: list[str], names: frozenset[str], kind: Kind, lexicon: Lexicon
-    ) -> None:
+    def __init__(self, words: list[str], names: frozenset[str], kind: Kind, lexicon: Lexicon) -> None:
         self.words, self.names, self.lexicon = words, names, lexicon
         self._spans = {start: (end, quantity) for start, end, quantity in quantities(words)}
         self._consumed = lexicon.consumed.get(kind, frozenset())
@@ -163,10 +157,7 @@ class Items:
             return False
         classes = self.lexicon.words
         before, after = words[max(position - 1, 0) : position], words[position + 1 : position + 2]
-        return not (
-            classes.before_auxiliary.isdisjoint(before)
-            and classes.after_auxiliary.isdisjoint(after)
-        )
+        return not (classes.before_auxiliary.isdisjoint(before) and classes.after_auxiliary.isdisjoint(after))
 
     def _bound_before(self, start: int) -> tuple[int, str] | None:
         """A comparator with a quantity right behind it: where the quantity starts, and the comparator's class."""
@@ -186,10 +177,7 @@ class Items:
         if position < len(words):
             for entry, name in self.lexicon.bounds_after.get(words[position], ()):
                 end = position + len(entry)
-                if tuple(words[position:end]) == entry and words[end : end + 1] not in (
-                    ["de"],
-                    ["d"],
-                ):
+                if tuple(words[position:end]) == entry and words[end : end + 1] not in (["de"], ["d"]):
                     self._before = replace(self._before, bound=name)
                     return end
         return position

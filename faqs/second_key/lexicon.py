@@ -148,9 +148,7 @@ class Lexicon:
         self.signature = word_class("signature", language)
         self.words = Words(**{name: frozenset(row.split()) for name, row in data["words"].items()})
         fragments = Fragments(data["fragments"])
-        self.expressions = Expressions(
-            **{name: fragments.expression(row) for name, row in data["expressions"].items()}
-        )
+        self.expressions = Expressions(**{name: fragments.expression(row) for name, row in data["expressions"].items()})
         self.accents = fragments.rules(data["accents"])
         self.contractions = fragments.rules(data["contractions"])
         self.rewrites = fragments.rules(data["rewrites"])
@@ -168,8 +166,8 @@ class Lexicon:
             for word, kinds in data["question_words"].items()
         ]
         self.markers = {word: Marker(name) for word, name in _by_word(data["markers"])}
-        #: Prepositions by what they say, finer than `markers`, and those that paraphrases exchange (`none`: no preposition).
-        #: All others contradict each other.
+        #: Prepositions by what they say, finer than `markers`, and those that paraphrases exchange (`none`: no
+        #: preposition). All others contradict each other.
         self.relations = dict(_by_word(data["relations"]))
         self.alike = _pairs_within(data["alike"])
         self.alike_before_numbers = _pairs_within(data["alike_before_numbers"])
@@ -253,10 +251,7 @@ class Lexicon:
 
     @cached_property
     def opposites(self) -> frozenset[frozenset[str]]:
-        return frozenset(
-            frozenset(self.concept(entry) for entry in group)
-            for group in _groups(self.data["antonyms"])
-        )
+        return frozenset(frozenset(self.concept(entry) for entry in group) for group in _groups(self.data["antonyms"]))
 
     @cached_property
     def consumed(self) -> dict[Kind, frozenset[str]]:
@@ -295,11 +290,7 @@ def lexicon_of(language: str) -> Lexicon:
 
 def _groups(text: str) -> list[list[tuple[str, ...]]]:
     """Groups between semicolons, the entries of one between bars; the first entry names the concept."""
-    return [
-        [tuple(entry.split()) for entry in alternatives(group)]
-        for group in text.split(";")
-        if group.strip()
-    ]
+    return [[tuple(entry.split()) for entry in alternatives(group)] for group in text.split(";") if group.strip()]
 
 
 def _patterns(
@@ -333,7 +324,4 @@ def _bounds(table: Mapping[str, str]) -> dict[str, tuple[Bound, ...]]:
         for entry in alternatives(row):
             words = tuple(entry.split())
             found.setdefault(words[0], []).append((words, name))
-    return {
-        first: tuple(sorted(rows, key=lambda row: len(row[0]), reverse=True))
-        for first, rows in found.items()
-    }
+    return {first: tuple(sorted(rows, key=lambda row: len(row[0]), reverse=True)) for first, rows in found.items()}

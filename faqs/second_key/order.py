@@ -24,9 +24,7 @@ _ASIDES = frozenset((Marker.PLACE, Marker.WITH, Marker.CLAUSE))
 def another_order(c: Comparison) -> Disagreement | None:
     if _is_same_order(c):
         return None
-    first, second = (
-        " ".join(item.text for item in reading.items) for reading in (c.first, c.second)
-    )
+    first, second = (" ".join(item.text for item in reading.items) for reading in (c.first, c.second))
     return Disagreement("role", first, second)
 
 
@@ -76,11 +74,7 @@ def _sides(c: Comparison) -> tuple[_Side, _Side]:
     left = [c.first.items[i] for i in sorted(c.pairs)]
     return (
         _Side(c.first, left, [item.concept for item in left]),
-        _Side(
-            c.second,
-            [c.second.items[j] for j in sorted(renamed)],
-            [renamed[j] for j in sorted(renamed)],
-        ),
+        _Side(c.second, [c.second.items[j] for j in sorted(renamed)], [renamed[j] for j in sorted(renamed)]),
     )
 
 
@@ -131,9 +125,7 @@ def _is_topic_first(first: _Side, second: _Side) -> bool:
 
 
 def _lost_its_place(first: _Side, second: _Side) -> bool:
-    marked = {
-        concept: item.marker for item, concept in zip(second.items, second.concepts, strict=True)
-    }
+    marked = {concept: item.marker for item, concept in zip(second.items, second.concepts, strict=True)}
     return any(
         (item.marker in _TIED) != (marked[item.concept] in _TIED)
         for item in first.items

@@ -1,8 +1,8 @@
 """Numbers, amounts, durations, times of day and dates in a folded French or English question.
 
 « 12 mois », « un an » and "1 year" become the same value; a code such as "covid-19" is a name, not a number. Pure text
-in, values and the remaining text out; every quantity is replaced in the text by a placeholder so that its place in
-the sentence is kept.
+in, values and the remaining text out; every quantity is replaced in the text by a placeholder so that its place in the
+sentence is kept.
 """
 
 import re
@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_DATA = tomllib.loads(
-    (Path(__file__).parent / "lexicon" / "numbers.toml").read_text(encoding="utf-8")
-)
+_DATA = tomllib.loads((Path(__file__).parent / "lexicon" / "numbers.toml").read_text(encoding="utf-8"))
 
 
 def _values(name: str) -> dict[str, float]:
@@ -26,9 +24,7 @@ _ORDINALS, _MONEY_SCALES = map(_values, ("ordinals", "money_scales"))
 _UNITS: dict[str, tuple[str, float]] = {
     word: (unit, factor) for words, unit, factor in _DATA["units"] for word in words.split()
 }
-_MONTHS = {
-    name: month for names in _DATA["months"] for month, name in enumerate(names.split(), start=1)
-}
+_MONTHS = {name: month for names in _DATA["months"] for month, name in enumerate(names.split(), start=1)}
 _OMITTED = frozenset(("", *_DATA["omitted"].split()))
 _CURRENCIES = frozenset(_DATA["currencies"].split())
 _BEFORE_MAY = frozenset(_DATA["before_may"].split())
@@ -59,9 +55,7 @@ _CODE = re.compile(
 _GLUED = re.compile(
     r"(\d)(?=(?:euros?|eur|ans|mois|jours|heures|km|kg|cm|mm|mg|ml|go|gb|mo|mb|h|min|k|m|g|l|years?|days?|weeks?|months?|hours?)\b)|(\d)(?=[€$£%°])|([€$£])(?=\d)"
 )
-_TOKEN = re.compile(
-    r"\d+(?:[.,]\d+)?(?:st|nd|rd|th|er|ere|e|eme)?(?!\w)|[^\W\d][\w·]*|[€$£%]|°c?|[,:;.?!]|\w+"
-)
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)?(?:st|nd|rd|th|er|ere|e|eme)?(?!\w)|[^\W\d][\w·]*|[€$£%]|°c?|[,:;.?!]|\w+")
 _NUMBER = re.compile(r"(\d+(?:[.,]\d+)?)(st|nd|rd|th|er|ere|e|eme)?$")
 
 
@@ -119,9 +113,7 @@ def tokens(text: str) -> list[str]:
 
 
 #: What a quantity can begin with beside a digit: most words are passed over without a closer look.
-_BEGINNINGS = frozenset(
-    (*_ORDINALS, *_MONTHS, *_NUMBER_WORDS, *_SCALES, *_AMBIGUOUS, "€", "$", "£")
-)
+_BEGINNINGS = frozenset((*_ORDINALS, *_MONTHS, *_NUMBER_WORDS, *_SCALES, *_AMBIGUOUS, "€", "$", "£"))
 
 
 def quantities(items: list[str]) -> Iterator[tuple[int, int, Quantity]]:
@@ -154,19 +146,14 @@ def _month(items: list[str], start: int) -> tuple[int, Quantity] | None:
     month = _MONTHS.get(items[start])
     # "may" is a verb unless a number or a preposition stands beside it.
     if month is None or (
-        items[start] == "may"
-        and not _beside_number(items, start)
-        and not (start and items[start - 1] in _BEFORE_MAY)
+        items[start] == "may" and not _beside_number(items, start) and not (start and items[start - 1] in _BEFORE_MAY)
     ):
         return None
     return start + 1, Quantity("date", month, "month-name", month, items[start])
 
 
 def _beside_number(items: list[str], position: int) -> bool:
-    return any(
-        0 <= near < len(items) and _NUMBER.match(items[near])
-        for near in (position - 1, position + 1)
-    )
+    return any(0 <= near < len(items) and _NUMBER.match(items[near]) for near in (position - 1, position + 1))
 
 
 def _quantity(items: list[str], start: int) -> tuple[int, Quantity] | None:
@@ -211,9 +198,7 @@ def _number(items: list[str], start: int) -> tuple[int, float | None]:
             group = max(group, 1.0) * value
             if value >= 1000:
                 total, group = total + group, 0.0
-        elif seen and (
-            word[0].isdigit() or (word in _AMBIGUOUS and items[position - 1][0].isdigit())
-        ):
+        elif seen and (word[0].isdigit() or (word in _AMBIGUOUS and items[position - 1][0].isdigit())):
             break  # « 5 $ an hour » is no 6
         elif word in ("vingt", "vingts") and group % 100 == 4:
             group += 76
@@ -223,8 +208,7 @@ def _number(items: list[str], start: int) -> tuple[int, float | None]:
         if (
             position < len(items)
             and items[position] in ("et", "and")
-            and word
-            in ("vingt", "trente", "quarante", "cinquante", "soixante", "hundred", "thousand")
+            and word in ("vingt", "trente", "quarante", "cinquante", "soixante", "hundred", "thousand")
             and _word_value(items, position + 1, inside=True) is not None
         ):
             position += 1
@@ -243,16 +227,12 @@ def _word_value(items: list[str], position: int, *, inside: bool) -> float | Non
     following = items[position + 1] if position + 1 < len(items) else ""
     if word == "k" and inside:
         return None
-    if word in _SCALES and (
-        inside or following in _UNITS or word in ("mille", "cent", "thousand", "hundred")
-    ):
+    if word in _SCALES and (inside or following in _UNITS or word in ("mille", "cent", "thousand", "hundred")):
         return _SCALES[word]
     if word in _AMBIGUOUS:
         scaled = following in _SCALES and word not in ("an", "demi", "half")
         if inside and word in ("un", "une", "one", "neuf"):
             return _AMBIGUOUS[word]
-        if scaled or (
-            following in _UNITS and following not in ("l", "m", "j", "g", "h", "go", "second_unit")
-        ):
+        if scaled or (following in _UNITS and following not in ("l", "m", "j", "g", "h", "go", "second_unit")):
             return _AMBIGUOUS[word]
     return None

@@ -31,8 +31,8 @@ class Reading:
     kind: Kind
     #: What it asks for besides, by another question word; empty for one question.
     further: frozenset[Kind]
-    #: `deadline` for the time that somebody has, `duration` for the time that something takes, `waiting` until one has it, and
-    #: `lasting` from then on; `cost` and `received` for amounts; empty for none.
+    #: `deadline` for the time that somebody has, `duration` for the time that something takes, `waiting` until one has
+    #: it, and `lasting` from then on; `cost` and `received` for amounts; empty for none.
     span: str
     #: « Combien coûte », and not « combien de ».
     asks_price: bool
@@ -132,9 +132,7 @@ def _further(written: str, words: list[str], kind: Kind, lexicon: Lexicon) -> fr
 
 
 def _kind_at(written: str, position: int, lexicon: Lexicon) -> Kind:
-    return next(
-        (kind for pattern, kind in lexicon.kinds if pattern.match(written, position)), Kind.NONE
-    )
+    return next((kind for pattern, kind in lexicon.kinds if pattern.match(written, position)), Kind.NONE)
 
 
 def _span(text: str, lexicon: Lexicon) -> str:
@@ -180,9 +178,7 @@ def _person(words: list[str], written: str, lexicon: Lexicon) -> str:
     return "other" if lexicon.expressions.third_person.search(written) else ""
 
 
-def _negations(
-    words: list[str], items: list[tuple[int, Item]], lexicon: Lexicon
-) -> tuple[tuple[str, ...], str]:
+def _negations(words: list[str], items: list[tuple[int, Item]], lexicon: Lexicon) -> tuple[tuple[str, ...], str]:
     """The words that negate, and the concept that the first of them bears on."""
     found = _negating(words, lexicon)
     if not found:

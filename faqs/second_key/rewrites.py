@@ -1,8 +1,8 @@
 """Rewrite rules: different ways to say one thing, brought to one form before a question is read.
 
 The rules are data (`lexicon/*.toml`), applied in the order in which they stand there. Each has an id, a `why`, what it
-matches and what it puts `to` in its place, and examples: `same` holds pairs that agree, `different` pairs that must not.
-The examples run as tests, which also take each rule away to see that one of them needs it.
+matches and what it puts `to` in its place, and examples: `same` holds pairs that agree, `different` pairs that must
+not. The examples run as tests, which also take each rule away to see that one of them needs it.
 
 What a rule matches is written over folded text as `match`, a regular expression or a list of them of which one has to
 match, or as `phrases`, whole words and phrases between bars. `{name}` stands for a fragment: an expression with a name.

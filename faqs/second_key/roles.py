@@ -71,8 +71,7 @@ def is_the_same_act(c: Comparison) -> bool:
         return False
     order = [pairs[position] for position in range(size)]
     return any(
-        order == _passive_order(by, verb, place, size)
-        and _says_the_same_actively(active, passive, order, (by, place))
+        order == _passive_order(by, verb, place, size) and _says_the_same_actively(active, passive, order, (by, place))
         for verb in range(1, min(by, 3))
         for place in range(1, size - by + 1)
     )
@@ -84,8 +83,7 @@ def agent(reading: Reading) -> int | None:
     places = [
         i
         for i, item in enumerate(items)
-        if item.marker is Marker.BY
-        or (item.relation in _INSIDE and i and items[i - 1].concept in INCLUDING)
+        if item.marker is Marker.BY or (item.relation in _INSIDE and i and items[i - 1].concept in INCLUDING)
     ]
     return places[0] if reading.is_passive and len(places) == 1 and places[0] > 1 else None
 
@@ -96,9 +94,7 @@ def _passive_order(by: int, verb: int, acting: int, size: int) -> list[int]:
     return [*done_to, *range(acting, acting + verb), *range(acting), *range(acting + by, size)]
 
 
-def _says_the_same_actively(
-    active: Reading, passive: Reading, order: list[int], places: tuple[int, int]
-) -> bool:
+def _says_the_same_actively(active: Reading, passive: Reading, order: list[int], places: tuple[int, int]) -> bool:
     by, acting = places
     if active.items[0].marker not in (None, Marker.CLAUSE) or active.items[acting].is_noun:
         return False
@@ -174,9 +170,7 @@ def another_bound(c: Comparison) -> Disagreement | None:
     """« Au-dessus de 10 kg » is another quantity than « au-dessous de 10 kg »."""
     for one, two in c.partners():
         if one.bound != two.bound:
-            return Disagreement(
-                "number", f"{one.bound} {one.text}".strip(), f"{two.bound} {two.text}".strip()
-            )
+            return Disagreement("number", f"{one.bound} {one.text}".strip(), f"{two.bound} {two.text}".strip())
     return None
 
 
@@ -246,8 +240,6 @@ def another_direction(c: Comparison) -> Disagreement | None:
         agent = by_one and not markers & _BESIDE_AGENTS
         if (opposed and strong) or (agent and ((one.is_noun and two.is_noun) or passive)):
             return Disagreement(
-                "role",
-                f"{one.marker or ''} {one.text}".strip(),
-                f"{two.marker or ''} {two.text}".strip(),
+                "role", f"{one.marker or ''} {one.text}".strip(), f"{two.marker or ''} {two.text}".strip()
             )
     return None

@@ -88,9 +88,7 @@ def names(text: str) -> frozenset[str]:
 
 def _without_gloss(text: str) -> str:
     """« DMP (dossier médical personnel) » names one thing twice."""
-    return _GLOSS.sub(
-        lambda m: m[1] if m[2][0].casefold() == m[1][0].casefold() and " " in m[2] else m[0], text
-    )
+    return _GLOSS.sub(lambda m: m[1] if m[2][0].casefold() == m[1][0].casefold() and " " in m[2] else m[0], text)
 
 
 def _signs(text: str) -> str:

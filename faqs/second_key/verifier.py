@@ -46,13 +46,8 @@ class ModelVerifier:
     def confirms(self, stored: str, asked: str) -> bool:
         """One bounded call. Blocks: call it in a thread."""
         questions = json.dumps({"first": stored, "second": asked}, ensure_ascii=False)
-        messages = [
-            PromptMessage(role="system", content=SYSTEM_PROMPT),
-            PromptMessage(role="user", content=questions),
-        ]
-        options = GenerationOptions(
-            model=self.llm_model, temperature=0.0, max_tokens=20, json_object=True
-        )
+        messages = [PromptMessage(role="system", content=SYSTEM_PROMPT), PromptMessage(role="user", content=questions)]
+        options = GenerationOptions(model=self.llm_model, temperature=0.0, max_tokens=20, json_object=True)
         try:
             reply = _calls.submit(copy_context().run, self.llm.complete, messages, options).result(
                 timeout=settings.VERIFIER_TIMEOUT_SECONDS

@@ -1,8 +1,8 @@
 """Every reason to refuse, in two tables, in the order in which they are tried. Pure.
 
-`VETOES` compare two readings as a whole, by stages. `WORD_VETOES` judge the words that found no partner: two of them against each
-other, and then each that is still alone. Each is one small function and one reason; `kind` is the code that is stored
-and explained (`disagreement.label`).
+`VETOES` compare two readings as a whole, by stages. `WORD_VETOES` judge the words that found no partner: two of them
+against each other, and then each that is still alone. Each is one small function and one reason; `kind` is the code
+that is stored and explained (`disagreement.label`).
 """
 
 from collections.abc import Callable, Iterator
@@ -112,18 +112,12 @@ def _negation(c: Comparison) -> Disagreement | None:
     if len(first.negations) != len(second.negations):
         return Disagreement("negation", *words)
     if len(first.negations) == 1 and first.negated != second.negated:
-        return Disagreement(
-            "negation", f"{words[0]} {first.negated}", f"{words[1]} {second.negated}"
-        )
+        return Disagreement("negation", f"{words[0]} {first.negated}", f"{words[1]} {second.negated}")
     return None
 
 
 _COUNTS = {Kind.HOW_MUCH, Kind.HOW_MANY}
-_ALIKE = (
-    {Kind.NONE, Kind.HOW},
-    {Kind.NONE, Kind.WHAT},
-    _COUNTS,
-)
+_ALIKE = ({Kind.NONE, Kind.HOW}, {Kind.NONE, Kind.WHAT}, _COUNTS)
 
 
 def _question_kind(c: Comparison) -> Disagreement | None:
@@ -169,12 +163,7 @@ def _modality(c: Comparison) -> Disagreement | None:
 
 
 #: Times, and amounts, that no one answer gives both of: « le délai pour obtenir la carte », « la carte dure trois ans ».
-_APART = (
-    {"deadline", "duration"},
-    {"deadline", "lasting"},
-    {"waiting", "lasting"},
-    {"received", "cost"},
-)
+_APART = ({"deadline", "duration"}, {"deadline", "lasting"}, {"waiting", "lasting"}, {"received", "cost"})
 
 
 def _span(c: Comparison) -> Disagreement | None:
@@ -227,14 +216,8 @@ WORD_VETOES = (
         between=_other_quantity,
         alone=lambda item, lexicon: item.quantity.kind if item.quantity else "",
     ),
-    WordVeto(
-        "opposite",
-        "« activer » is not « désactiver », « légal » not « illégal »",
-        between=_opposite,
-    ),
-    WordVeto(
-        "other_name", "« Lyon » is not « Paris », « lundi » not « mardi »", between=_other_name
-    ),
+    WordVeto("opposite", "« activer » is not « désactiver », « légal » not « illégal »", between=_opposite),
+    WordVeto("other_name", "« Lyon » is not « Paris », « lundi » not « mardi »", between=_other_name),
     WordVeto(
         "time",
         "« ouvert le dimanche » is not « ouvert »",
@@ -246,9 +229,7 @@ WORD_VETOES = (
         alone=lambda item, lexicon: "scope" if item.concept in lexicon.scope else "",
     ),
     WordVeto(
-        "name",
-        "« la carte Navigo » is not « la carte »",
-        alone=lambda item, lexicon: "name" if item.is_name else "",
+        "name", "« la carte Navigo » is not « la carte »", alone=lambda item, lexicon: "name" if item.is_name else ""
     ),
     WordVeto(
         "content",

@@ -1,9 +1,10 @@
 """The acronyms that a text spells out: « reconnaissance de la qualité de travailleur handicapé (RQTH) », and the other way round.
 
-After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003): one of the two
-stands in brackets behind the other; the letters of the short form are looked for in the long one, in order, and its
-first letter begins the long form. Stricter than theirs, because what is found here makes two questions the same: every letter
-begins a word and every word but the small ones has a letter ("initials"), or at least half of the letters begin a word. Pure.
+After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003): one
+of the two stands in brackets behind the other; the letters of the short form are looked for in the long one, in order,
+and its first letter begins the long form. Stricter than theirs, because what is found here makes two questions the
+same: every letter begins a word and every word but the small ones has a letter ("initials"), or at least half of the
+letters begin a word. Pure.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Why two forms that staff wrote are no synonyms: a small word of the grammar is one of them, or they are opposites. Pure.
 
-Opposites are told by the second key, and answers that the pair would set against each other by their rows; both are lent by
-the app that owns them (`register_opposition_check`, `register_conflict_check`).
+Opposites are told by the second key, and answers that the pair would set against each other by their rows; both are
+lent by the app that owns them (`register_opposition_check`, `register_conflict_check`).
 """
 
 from collections.abc import Callable, Iterator
@@ -52,10 +52,7 @@ def objection_to(short: str, long: str) -> str:
     if len(small) == 2 or any(not form.isupper() for form in small):
         return _("« %(form)s » est un mot outil : il n’a pas de synonyme.") % {"form": small[0]}
     if any(are_opposites(short, long) for are_opposites in _opposition_checks):
-        return _("« %(short)s » et « %(long)s » sont des contraires.") % {
-            "short": short,
-            "long": long,
-        }
+        return _("« %(short)s » et « %(long)s » sont des contraires.") % {"short": short, "long": long}
     return ""
 
 

@@ -1,8 +1,8 @@
 """What a table of forms makes of a text: its other reading, and one writing for both forms. Pure.
 
-An acronym with two long forms in one agent proves nothing: neither form is read as the other, unless staff confirmed one of
-them alone. Forms are found as whole words, whatever their case, accents and plurals; an acronym that is also a small word
-(« PAS », "US"), or has two letters, only in capitals inside a text that is not all capitals.
+An acronym with two long forms in one agent proves nothing: neither form is read as the other, unless staff confirmed
+one of them alone. Forms are found as whole words, whatever their case, accents and plurals; an acronym that is also a
+small word (« PAS », "US"), or has two letters, only in capitals inside a text that is not all capitals.
 """
 
 import re
@@ -128,14 +128,7 @@ def _swapped(text: str, by_first: Mapping[str, list[_Swap]]) -> str:
     while at < len(words):
         here = by_first.get(keys[at], ())
         written = words[at][0]
-        swap = next(
-            (
-                s
-                for s in here
-                if s.fits(keys[at : at + len(s.words)], written, in_capitals=in_capitals)
-            ),
-            None,
-        )
+        swap = next((s for s in here if s.fits(keys[at : at + len(s.words)], written, in_capitals=in_capitals)), None)
         if swap is None:
             at += 1
             continue

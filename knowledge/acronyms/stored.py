@@ -1,7 +1,8 @@
 """The forms of an agent, as rows: what its documents teach, what its staff decided, and the table that questions are read by.
 
-A document teaches when its points are written (`learn_from`), from the chunks that are served; what it no longer says goes,
-unless another document says it or staff confirmed it. The table is remembered by each process for `CONFIG_CACHE_SECONDS`.
+A document teaches when its points are written (`learn_from`), from the chunks that are served; what it no longer says
+goes, unless another document says it or staff confirmed it. The table is remembered by each process for
+`CONFIG_CACHE_SECONDS`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,9 +43,7 @@ def tell_new_forms(agent_id: int, forms: Sequence[Form]) -> None:
 
 def keys_of(short: str, long: str) -> tuple[str, str]:
     """The keys by which a pair is one row: « R.Q.T.H. » is « RQTH », and words are folded."""
-    return (letters_of(short) or fold(short))[:_SHORT_CHARACTERS], " ".join(fold(long).split())[
-        :_LONG_CHARACTERS
-    ]
+    return (letters_of(short) or fold(short))[:_SHORT_CHARACTERS], " ".join(fold(long).split())[:_LONG_CHARACTERS]
 
 
 def forms_of(agent_ids: Sequence[int]) -> Forms:
@@ -59,9 +58,7 @@ def read_forms(agent_ids: Sequence[int]) -> Forms:
     """The same as the rows say now, for whoever writes by it; one query."""
     rows = Synonym.objects.filter(agent__in=agent_ids).exclude(state=SynonymState.REFUSED)
     pairs = rows.order_by("pk").values_list("short", "long", "state")
-    return Forms(
-        tuple(Form(short, long, state == SynonymState.CONFIRMED) for short, long, state in pairs)
-    )
+    return Forms(tuple(Form(short, long, state == SynonymState.CONFIRMED) for short, long, state in pairs))
 
 
 def learn_from(documents: Iterable[Document]) -> None:
@@ -83,18 +80,12 @@ def _learn(document: Document) -> None:
             )
             for (short_key, long_key), pair in taught.items()
         ]
-        known = Synonym.objects.filter(
-            agent=document.agent_id, short_key__in={k for k, _ in taught}
-        )
+        known = Synonym.objects.filter(agent=document.agent_id, short_key__in={k for k, _ in taught})
         before = set(known.values_list("short_key", "long_key"))
         Synonym.objects.bulk_create(rows, ignore_conflicts=True)
         new = [row for row in rows if (row.short_key, row.long_key) not in before]
         tell_new_forms(document.agent_id, [Form(row.short, row.long) for row in new])
-        said = [
-            pk
-            for pk, *keys in known.values_list("pk", "short_key", "long_key")
-            if tuple(keys) in taught
-        ]
+        said = [pk for pk, *keys in known.values_list("pk", "short_key", "long_key") if tuple(keys) in taught]
         document.synonyms.set(said)
         forget_untaught(document.agent_id)
     refresh_tables()

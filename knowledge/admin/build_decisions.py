@@ -75,9 +75,7 @@ def roll_indexes_back(request: HttpRequest) -> HttpResponse:
 
 
 def _confirmed(
-    request: HttpRequest,
-    carry_out: Callable[[HttpRequest, Sequence[AgentIndex]], HttpResponse],
-    **texts: str,
+    request: HttpRequest, carry_out: Callable[[HttpRequest, Sequence[AgentIndex]], HttpResponse], **texts: str
 ) -> HttpResponse:
     require(request, "knowledge.add_indexbuild")
     indexes = _chosen_indexes(request)
@@ -112,8 +110,7 @@ def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
     if count:
         messages.success(
             request,
-            ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count)
-            % {"count": count},
+            ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count) % {"count": count},
         )
 
 
@@ -139,14 +136,10 @@ DECISIONS = {
         gettext_lazy("Cette indexation ne peut pas être mise en pause."),
     ),
     "resume": Decision(
-        resume_build,
-        gettext_lazy("L’écriture reprend."),
-        gettext_lazy("Cette indexation n’est pas en pause."),
+        resume_build, gettext_lazy("L’écriture reprend."), gettext_lazy("Cette indexation n’est pas en pause.")
     ),
     "approve": Decision(approve_build, gettext_lazy("Le nouvel index est mis en service.")),
-    "discard": Decision(
-        discard_build, gettext_lazy("Le nouvel index est abandonné ; l’actuel reste en service.")
-    ),
+    "discard": Decision(discard_build, gettext_lazy("Le nouvel index est abandonné ; l’actuel reste en service.")),
     "drop": Decision(
         drop_leftover,
         gettext_lazy("Le reste de cette reconstruction est supprimé."),
@@ -199,19 +192,12 @@ def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpRespons
     if builds:
         messages.success(
             request,
-            ngettext(
-                "%(count)d reconstruction demandée.",
-                "%(count)d reconstructions demandées.",
-                len(builds),
-            )
+            ngettext("%(count)d reconstruction demandée.", "%(count)d reconstructions demandées.", len(builds))
             % {"count": len(builds)},
         )
     if not staged and any(build.needs_approval for build in builds):
         messages.info(
-            request,
-            _(
-                "Un contrôle garde cet index : une fois préparé, il attend que vous le mettiez en service."
-            ),
+            request, _("Un contrôle garde cet index : une fois préparé, il attend que vous le mettiez en service.")
         )
     return _to_builds(request, builds)
 

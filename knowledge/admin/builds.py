@@ -115,16 +115,9 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             path("rebuild/", wrap(rebuild_indexes), name="knowledge_indexbuild_rebuild"),
             path("rollback/", wrap(roll_indexes_back), name="knowledge_indexbuild_rollback"),
             path("questions/", wrap(begin_questions), name="knowledge_indexbuild_questions"),
-            path(
-                "<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"
-            ),
+            path("<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"),
             *(
-                path(
-                    f"<int:build_id>/{verb}/",
-                    wrap(decide),
-                    {"verb": verb},
-                    name=f"knowledge_indexbuild_{verb}",
-                )
+                path(f"<int:build_id>/{verb}/", wrap(decide), {"verb": verb}, name=f"knowledge_indexbuild_{verb}")
                 for verb in DECISIONS
             ),
             *super().get_urls(),
@@ -155,9 +148,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             is_written = build.kind == BuildKind.QUESTIONS
             context["may_pause"] = allowed and is_written and build.status in UNDER_WAY
             waits = build.status == BuildStatus.QUEUED and build.not_before is not None
-            context["may_resume"] = (
-                allowed and is_written and (waits or build.status == BuildStatus.PAUSED)
-            )
+            context["may_resume"] = allowed and is_written and (waits or build.status == BuildStatus.PAUSED)
             context["is_paused"] = build.status == BuildStatus.PAUSED
             context["may_decide"] = allowed and build.status == BuildStatus.STAGED
             context["leftover_points"] = _leftover(build)
@@ -187,10 +178,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         rows = format_html_join(
             "",
             "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
-            (
-                (each["question"], retrieved_text(each["before"]), retrieved_text(each["after"]))
-                for each in changed
-            ),
+            ((each["question"], retrieved_text(each["before"]), retrieved_text(each["after"])) for each in changed),
         )
         return format_html(
             '<p>{}</p><div class="rp-table-wrap"><table class="rp-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
@@ -250,15 +238,12 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     @admin.display(description=_("bilan"))
     def figures(self, build: IndexBuild) -> str:
         rows = [
-            (label, formats.localize(build.report[key]))
-            for key, label in REPORT_LABELS.items()
-            if key in build.report
+            (label, formats.localize(build.report[key])) for key, label in REPORT_LABELS.items() if key in build.report
         ]
         if not rows:
             return "–"
         return format_html(
-            '<dl class="rp-figures">{}</dl>',
-            format_html_join("", "<div><dt>{}</dt><dd>{}</dd></div>", rows),
+            '<dl class="rp-figures">{}</dl>', format_html_join("", "<div><dt>{}</dt><dd>{}</dd></div>", rows)
         )
 
     @admin.display(description=_("fichiers en échec ou incomplets"))
@@ -302,12 +287,8 @@ def _leftover(build: IndexBuild) -> int | None:
 def retrieved_text(rows: list[dict[str, Any]] | None) -> SafeString | str:
     if rows is None:
         return gettext("L’index actuel ne peut pas être interrogé.")
-    items = (
-        (rounded(row["score"], 3), row["title"], row["question"] or row["excerpt"]) for row in rows
-    )
-    return format_html(
-        '<ol class="rp-text">{}</ol>', format_html_join("", "<li>{} · {} · {}</li>", items)
-    )
+    items = ((rounded(row["score"], 3), row["title"], row["question"] or row["excerpt"]) for row in rows)
+    return format_html('<ol class="rp-text">{}</ol>', format_html_join("", "<li>{} · {} · {}</li>", items))
 
 
 def _done_per_second(build: IndexBuild) -> float:
@@ -325,10 +306,7 @@ def pace_text(build: IndexBuild) -> str:
     if not rate:
         return ""
     left = duration_text((build.total - build.done) / rate)
-    return gettext("%(rate)s par seconde, encore %(left)s") % {
-        "rate": rounded(rate, 1),
-        "left": left,
-    }
+    return gettext("%(rate)s par seconde, encore %(left)s") % {"rate": rounded(rate, 1), "left": left}
 
 
 def _waiting_text(waited: timedelta) -> str:
@@ -338,9 +316,7 @@ def _waiting_text(waited: timedelta) -> str:
     since = duration_text(waited.total_seconds())
     workers = _workers.get(worker_state)
     if not workers.is_missing:
-        return gettext("En attente depuis %(since)s ; un worker est là, occupé ailleurs.") % {
-            "since": since
-        }
+        return gettext("En attente depuis %(since)s ; un worker est là, occupé ailleurs.") % {"since": since}
     waits = gettext("En attente depuis %(since)s.") % {"since": since}
     return f"{waits} {missing_text(workers)}"
 

@@ -22,9 +22,7 @@ class UnitsWidget(forms.Widget):
 
     empty_rows = 2
 
-    def render(
-        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
-    ) -> SafeString:
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
         rows = [*(value or []), *([{"question": "", "answer": ""}] * self.empty_rows)]
         return format_html(
             '<div class="rp-unit-rows">{}</div>',
@@ -114,8 +112,7 @@ class ChunkForm(forms.ModelForm[Chunk]):
         content: str = self.cleaned_data["content"]
         if len(content) > settings.MAX_PASSAGE_CHARACTERS:
             raise forms.ValidationError(
-                _("Ce texte est trop long : %(limit)d caractères au plus.")
-                % {"limit": settings.MAX_PASSAGE_CHARACTERS}
+                _("Ce texte est trop long : %(limit)d caractères au plus.") % {"limit": settings.MAX_PASSAGE_CHARACTERS}
             )
         return content
 

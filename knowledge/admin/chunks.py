@@ -17,17 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import (
-    ConditionFilter,
-    StaffAdmin,
-    Tone,
-    admin_url,
-    badge,
-    bullets,
-    linked,
-    long_text,
-    require,
-)
+from agents.admin_base import ConditionFilter, StaffAdmin, Tone, admin_url, badge, bullets, linked, long_text, require
 from agents.models import Agent
 from agents.staff.scope import visible
 from knowledge.admin.chunk_form import ChunkForm
@@ -59,20 +49,12 @@ class EditedFilter(ConditionFilter):
 
 @admin.register(Chunk)
 class ChunkAdmin(StaffAdmin):
-    purpose = _(
-        "Les morceaux dans lesquels les documents sont découpés : ce qui est cherché et cité."
-    )
+    purpose = _("Les morceaux dans lesquels les documents sont découpés : ce qui est cherché et cité.")
     form = ChunkForm
     change_list_template = "admin/knowledge/chunk/change_list.html"
     change_form_template = "admin/knowledge/chunk/change_form.html"
     list_display = ("excerpt", "document_link", "rank", "category", "origin", "questions", "work")
-    list_filter = (
-        EditedFilter,
-        "units_origin",
-        "document__agent",
-        ("document", AutocompleteSelectFilter),
-        "category",
-    )
+    list_filter = (EditedFilter, "units_origin", "document__agent", ("document", AutocompleteSelectFilter), "category")
     list_filter_submit = True
     list_select_related = ("document", "category")
     search_fields = ("content", "parent_context", "document__name", "document__title")
@@ -210,9 +192,7 @@ class ChunkAdmin(StaffAdmin):
 
     @admin.display(description=_("questions du modèle qui n’ont pas été gardées"))
     def rejected(self, chunk: Chunk) -> str:
-        rows = [
-            (each.get("question") or "…", each.get("reason", "")) for each in chunk.rejected_units
-        ]
+        rows = [(each.get("question") or "…", each.get("reason", "")) for each in chunk.rejected_units]
         return bullets("{} <strong>({})</strong>", rows)
 
     @admin.display(description=_("texte"), ordering="content")

@@ -34,26 +34,9 @@ from knowledge.admin.builds import with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file
-from knowledge.models import (
-    Category,
-    Chunk,
-    Document,
-    DocumentStatus,
-    PageState,
-    UnitsOrigin,
-    WebPage,
-)
+from knowledge.models import Category, Chunk, Document, DocumentStatus, PageState, UnitsOrigin, WebPage
 
-_DESCRIPTION = (
-    "state",
-    "name",
-    "title",
-    "agent",
-    "source_type",
-    "language_name",
-    "passages",
-    "remarks",
-)
+_DESCRIPTION = ("state", "name", "title", "agent", "source_type", "language_name", "passages", "remarks")
 _PAGE = ("page_link", "page_source", "page_checked")
 _FILE = ("file_link", "created_at", "indexed_at")
 _DOCUMENT_TONES: dict[str, Tone] = {
@@ -78,10 +61,7 @@ class CategoryAdmin(StaffAdmin):
 
     @admin.display(description=_("documents"), ordering="document_count")
     def documents(self, category: Any) -> str:
-        return count_link(
-            category.document_count,
-            admin_url(Document, "changelist", category__id__exact=category.pk),
-        )
+        return count_link(category.document_count, admin_url(Document, "changelist", category__id__exact=category.pk))
 
 
 class DocumentForm(forms.ModelForm[Document]):
@@ -117,14 +97,7 @@ class DocumentAdmin(StaffAdmin):
     form = DocumentForm
     change_list_template = "admin/knowledge/document/change_list.html"
     show_add_link = False  # the page has a button with a text instead
-    list_display = (
-        "shown_title",
-        "state",
-        "agent_and_category",
-        "format_and_language",
-        "passages",
-        "indexed_at",
-    )
+    list_display = ("shown_title", "state", "agent_and_category", "format_and_language", "passages", "indexed_at")
     list_filter = (
         "status",
         "enabled",
@@ -166,9 +139,7 @@ class DocumentAdmin(StaffAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         download = path(
-            "<int:document_id>/file/",
-            self.admin_site.admin_view(download_file),
-            name="knowledge_document_file",
+            "<int:document_id>/file/", self.admin_site.admin_view(download_file), name="knowledge_document_file"
         )
         return [download, *super().get_urls()]
 
@@ -184,13 +155,7 @@ class DocumentAdmin(StaffAdmin):
         if "enabled" in form.changed_data:
             self.message_user(request, _("L’index suit dans quelques instants."))
         if file is not None:
-            receive_file(
-                agent=obj.agent,
-                name=obj.name,
-                size=file.size,
-                read=file.read,
-                category=obj.category,
-            )
+            receive_file(agent=obj.agent, name=obj.name, size=file.size, read=file.read, category=obj.category)
         if file is not None or "category" in form.changed_data:
             build = enqueue_documents(agent=obj.agent, document_ids=[obj.pk])
             text = _("Le document va être indexé à nouveau.")
@@ -219,9 +184,7 @@ class DocumentAdmin(StaffAdmin):
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, document: Document) -> SafeString:
-        label = badge(
-            document.get_status_display(), _DOCUMENT_TONES.get(document.status, "neutral")
-        )
+        label = badge(document.get_status_display(), _DOCUMENT_TONES.get(document.status, "neutral"))
         page = _page_of(document)
         if page is not None and page.state not in (PageState.WAITING, PageState.PRESENT):
             tone: Tone = "warning" if document.enabled else "bad"
@@ -258,9 +221,7 @@ class DocumentAdmin(StaffAdmin):
 
     @admin.display(description=_("agent"), ordering="agent")
     def agent_and_category(self, document: Document) -> SafeString | str:
-        return (
-            stacked(document.agent, document.category) if document.category else str(document.agent)
-        )
+        return stacked(document.agent, document.category) if document.category else str(document.agent)
 
     @admin.display(description=_("format"), ordering="source_type")
     def format_and_language(self, document: Document) -> SafeString:
@@ -273,9 +234,7 @@ class DocumentAdmin(StaffAdmin):
         if not document.waiting_count or language_model() is None:
             return counted
         waiting = ngettext(
-            "dont %(count)d en attente de questions",
-            "dont %(count)d en attente de questions",
-            document.waiting_count,
+            "dont %(count)d en attente de questions", "dont %(count)d en attente de questions", document.waiting_count
         ) % {"count": document.waiting_count}
         return stacked(counted, link(f"{address}&units_origin__exact=waiting", waiting))
 

@@ -32,9 +32,7 @@ class QuestionOverlapAdmin(ReadOnlyAdmin):
     def reopen(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap]) -> None:
         self._decide(request, queryset, dismissed=False)
 
-    def _decide(
-        self, request: HttpRequest, queryset: QuerySet[QuestionOverlap], *, dismissed: bool
-    ) -> None:
+    def _decide(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap], *, dismissed: bool) -> None:
         count = queryset.update(dismissed=dismissed)
         text = ngettext("%(count)d paire modifiée.", "%(count)d paires modifiées.", count)
         self.message_user(request, text % {"count": count})

@@ -17,11 +17,7 @@ from knowledge.acronyms.readings import Form
 from knowledge.acronyms.stored import keys_of, refresh_tables, tell_new_forms
 from knowledge.models import Synonym, SynonymState
 
-_TONES: dict[str, Tone] = {
-    SynonymState.FOUND: "neutral",
-    SynonymState.CONFIRMED: "good",
-    SynonymState.REFUSED: "bad",
-}
+_TONES: dict[str, Tone] = {SynonymState.FOUND: "neutral", SynonymState.CONFIRMED: "good", SynonymState.REFUSED: "bad"}
 #: Of the documents that teach a pair, so many are named in the list.
 _NAMED_DOCUMENTS = 2
 
@@ -40,9 +36,7 @@ class SynonymForm(forms.ModelForm[Synonym]):
             raise forms.ValidationError(_("Les deux formes sont les mêmes."))
         if objection := objection_to(cleaned["short"], cleaned["long"]):
             raise forms.ValidationError(objection)
-        others = Synonym.objects.filter(
-            agent=cleaned["agent"], short_key=short_key, long_key=long_key
-        )
+        others = Synonym.objects.filter(agent=cleaned["agent"], short_key=short_key, long_key=long_key)
         if others.exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError(_("Cette paire existe déjà pour cet agent."))
         agent_id = cleaned["agent"].pk
@@ -55,10 +49,7 @@ class OriginFilter(ConditionFilter):
     title = _("origine")
     parameter_name = "origin"
     conditions: ClassVar = {
-        "documents": (
-            _("Documents"),
-            lambda rows: rows.filter(documents__isnull=False).distinct(),
-        ),
+        "documents": (_("Documents"), lambda rows: rows.filter(documents__isnull=False).distinct()),
         "staff": (_("Équipe"), lambda rows: rows.filter(documents__isnull=True).distinct()),
     }
 
@@ -97,10 +88,7 @@ class SynonymAdmin(StaffAdmin):
         obj.short_key, obj.long_key = keys_of(obj.short, obj.long)
         obj.state = SynonymState.CONFIRMED
         super().save_model(request, obj, form, change)
-        corrected = before is not None and (before.short_key, before.long_key) != (
-            obj.short_key,
-            obj.long_key,
-        )
+        corrected = before is not None and (before.short_key, before.long_key) != (obj.short_key, obj.long_key)
         if before is not None and corrected and obj.documents.exists():
             before.pk, before.state = None, SynonymState.REFUSED
             before.save(force_insert=True)
@@ -116,9 +104,7 @@ class SynonymAdmin(StaffAdmin):
     def refuse(self, request: HttpRequest, queryset: QuerySet[Synonym]) -> None:
         self._decide(request, queryset, SynonymState.REFUSED)
 
-    def _decide(
-        self, request: HttpRequest, queryset: QuerySet[Synonym], state: SynonymState
-    ) -> None:
+    def _decide(self, request: HttpRequest, queryset: QuerySet[Synonym], state: SynonymState) -> None:
         chosen = Synonym.objects.filter(pk__in=list(queryset.values_list("pk", flat=True)))
         count = chosen.update(state=state)
         refresh_tables()
@@ -137,8 +123,6 @@ class SynonymAdmin(StaffAdmin):
         documents = list(synonym.documents.all())
         if not documents:
             return gettext("Équipe")
-        named = format_html_join(
-            ", ", "{}", ((change_link(each),) for each in documents[:_NAMED_DOCUMENTS])
-        )
+        named = format_html_join(", ", "{}", ((change_link(each),) for each in documents[:_NAMED_DOCUMENTS]))
         more = len(documents) - _NAMED_DOCUMENTS
         return named if more <= 0 else format_html_join("", "{}", ((named,), (f" +{more}",)))

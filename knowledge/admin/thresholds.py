@@ -42,9 +42,7 @@ class ThresholdCalibrationAdmin(StaffAdmin):
     list_display = ("model", "index", "direct_answer", "memory", "hit", "false_hit", "created_at")
     list_filter = ("model",)
     search_fields = ("model", "index", "source")
-    readonly_fields = tuple(
-        field.name for field in ThresholdCalibration._meta.fields if not field.primary_key
-    )
+    readonly_fields = tuple(field.name for field in ThresholdCalibration._meta.fields if not field.primary_key)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -36,9 +36,7 @@ class SeveralFilesInput(forms.FileInput):
 class SeveralFilesField(forms.FileField):
     """Any number of files. Each is judged on its own when it is stored, so one bad file refuses no other."""
 
-    widget = SeveralFilesInput(
-        attrs={"class": " ".join(INPUT_CLASSES), "accept": ",".join(sorted(SUPPORTED_SUFFIXES))}
-    )
+    widget = SeveralFilesInput(attrs={"class": " ".join(INPUT_CLASSES), "accept": ",".join(sorted(SUPPORTED_SUFFIXES))})
 
     def clean(self, data: Any, initial: Any = None) -> "list[UploadedFile[bytes]]":
         files = [file for file in data or [] if file]
@@ -70,10 +68,7 @@ class AddDocumentsForm(forms.Form):
         self.fields["uploads"].help_text = gettext(
             "PDF, DOCX, PPTX, XLSX, HTML, Markdown, texte ou CSV ; %(size)s au plus chacun, %(count)d fichiers au plus à la fois. "
             "Un fichier du même nom qu’un document de l’agent remplace son contenu."
-        ) % {
-            "size": filesizeformat(settings.MAX_DOCUMENT_BYTES),
-            "count": settings.DATA_UPLOAD_MAX_NUMBER_FILES,
-        }
+        ) % {"size": filesizeformat(settings.MAX_DOCUMENT_BYTES), "count": settings.DATA_UPLOAD_MAX_NUMBER_FILES}
 
 
 #: What tells a format from its content.
@@ -104,14 +99,10 @@ def add_documents(request: HttpRequest) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         agent = form.cleaned_data["agent"]
-        outcome = store_uploads(
-            agent=agent, files=form.cleaned_data["uploads"], category=form.cleaned_data["category"]
-        )
+        outcome = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=form.cleaned_data["category"])
         _report_upload(request, outcome)
         if not outcome.to_index:
-            return HttpResponseRedirect(
-                admin_url(Document, "changelist", agent__id__exact=agent.pk)
-            )
+            return HttpResponseRedirect(admin_url(Document, "changelist", agent__id__exact=agent.pk))
         build = enqueue_documents(agent=agent, document_ids=outcome.to_index)
         return HttpResponseRedirect(_build_or_documents_url(request, build))
     return admin_page(
@@ -125,18 +116,14 @@ def add_documents(request: HttpRequest) -> HttpResponse:
     )
 
 
-def store_uploads(
-    *, agent: Agent, files: "Iterable[UploadedFile[bytes]]", category: Category | None
-) -> UploadOutcome:
+def store_uploads(*, agent: Agent, files: "Iterable[UploadedFile[bytes]]", category: Category | None) -> UploadOutcome:
     """Store each file on its own; one that is refused, or that the disk refuses, stops no other."""
     outcome = UploadOutcome()
     seen: set[str] = set()
     for file in files:
         name = file.name or gettext("sans nom")
         if name in seen:
-            outcome.refused.append(
-                (name, gettext("un fichier du même nom est déjà dans cet envoi"))
-            )
+            outcome.refused.append((name, gettext("un fichier du même nom est déjà dans cet envoi")))
         elif reason := refusal_of(file):
             outcome.refused.append((name, reason))
         else:
@@ -146,17 +133,11 @@ def store_uploads(
 
 
 def _store_upload(
-    agent: Agent,
-    name: str,
-    file: "UploadedFile[bytes]",
-    category: Category | None,
-    outcome: UploadOutcome,
+    agent: Agent, name: str, file: "UploadedFile[bytes]", category: Category | None, outcome: UploadOutcome
 ) -> None:
     existed = Document.objects.filter(agent=agent, name=name).exists()
     try:
-        stored = receive_file(
-            agent=agent, name=name, size=file.size or 0, read=file.read, category=category
-        )
+        stored = receive_file(agent=agent, name=name, size=file.size or 0, read=file.read, category=category)
     except ApplicationError as error:
         outcome.refused.append((name, str(error.public_message)))
     except OSError as error:
@@ -180,15 +161,10 @@ def _report_upload(request: HttpRequest, outcome: UploadOutcome) -> None:
             messages.success(request, label % {"names": ", ".join(names)})
     if outcome.unchanged:
         messages.info(
-            request,
-            gettext("Déjà indexés à l’identique : %(names)s")
-            % {"names": ", ".join(outcome.unchanged)},
+            request, gettext("Déjà indexés à l’identique : %(names)s") % {"names": ", ".join(outcome.unchanged)}
         )
     for name, reason in outcome.refused:
-        messages.error(
-            request,
-            gettext("%(name)s n’a pas été ajouté : %(reason)s.") % {"name": name, "reason": reason},
-        )
+        messages.error(request, gettext("%(name)s n’a pas été ajouté : %(reason)s.") % {"name": name, "reason": reason})
 
 
 def _build_or_documents_url(request: HttpRequest, build: IndexBuild) -> str:
@@ -208,10 +184,7 @@ def download_file(request: HttpRequest, document_id: int) -> HttpResponse | File
     except (OSError, ValueError) as error:
         raise Http404(gettext("Le fichier de ce document n’est plus sur le disque.")) from error
     response = FileResponse(
-        file,
-        as_attachment=True,
-        filename=document.name.rsplit("/", 1)[-1],
-        content_type="application/octet-stream",
+        file, as_attachment=True, filename=document.name.rsplit("/", 1)[-1], content_type="application/octet-stream"
     )
     response["X-Content-Type-Options"] = "nosniff"
     response["Cache-Control"] = "private, no-store"

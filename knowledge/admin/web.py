@@ -12,16 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from agents.admin_base import (
-    StaffAdmin,
-    admin_url,
-    badge,
-    bullets,
-    change_link,
-    count_link,
-    link,
-    stacked,
-)
+from agents.admin_base import StaffAdmin, admin_url, badge, bullets, change_link, count_link, link, stacked
 from agents.processes.telling import moment_text
 from knowledge.admin.builds import with_progress
 from knowledge.exceptions import PageRefusedError
@@ -135,8 +126,5 @@ class WebSourceAdmin(StaffAdmin):
     @admin.display(description=_("dernières lectures"))
     def readings(self, source: WebSource) -> str:
         builds = source.builds.order_by("-pk")[:5]
-        rows = [
-            (change_link(build, moment_text(build.created_at)), build.get_status_display())
-            for build in builds
-        ]
+        rows = [(change_link(build, moment_text(build.created_at)), build.get_status_display()) for build in builds]
         return bullets("{} : {}", rows)

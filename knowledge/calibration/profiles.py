@@ -42,9 +42,7 @@ class Rate:
         spread = _Z95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
         low = (centre - spread) / (1 + z2 / n)
         high = (centre + spread) / (1 + z2 / n)
-        return (0.0 if self.hits == 0 else max(0.0, low)), (
-            1.0 if self.hits == self.total else min(1.0, high)
-        )
+        return (0.0 if self.hits == 0 else max(0.0, low)), (1.0 if self.hits == self.total else min(1.0, high))
 
     def __str__(self) -> str:
         return f"{self.rate:.1%} [{self.low:.1%}; {self.high:.1%}] ({self.hits}/{self.total})"
@@ -58,8 +56,8 @@ class ThresholdProfile:
     closer to questions than to passages.
 
     `lexical_weight` is what having all words of the question adds to a cosine (`knowledge.search`); the guard rails are
-    compared with the sum, those of questions with the middle between it and the cosine of the nearest question, the other
-    thresholds with the cosine. None: not measured, search is by the vector alone.
+    compared with the sum, those of questions with the middle between it and the cosine of the nearest question, the
+    other thresholds with the cosine. None: not measured, search is by the vector alone.
     """
 
     model: str
@@ -78,9 +76,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
     profile.model: profile
     for profile in (
         # Not measured: seed 001 §3.2, seed 000 §4, seed 004 §3.
-        ThresholdProfile(
-            model="text-embedding-3-small", direct_answer=0.95, memory=0.85, guard_rail=0.5
-        ),
+        ThresholdProfile(model="text-embedding-3-small", direct_answer=0.95, memory=0.85, guard_rail=0.5),
         ThresholdProfile(
             model="universal-sentence-encoder-multilingual-3",
             direct_answer=0.60,

@@ -1,7 +1,7 @@
 """The protocol of an embedder, the recipe that identifies its vectors, and the loader.
 
-Vectors are float32 rows of unit length, so a dot product is a cosine. The base class prepares texts, cuts batches and checks
-what comes back; a subclass owns the vendor call only. Embedders are thread-safe and never touch the ORM.
+Vectors are float32 rows of unit length, so a dot product is a cosine. The base class prepares texts, cuts batches and
+checks what comes back; a subclass owns the vendor call only. Embedders are thread-safe and never touch the ORM.
 """
 
 import threading
@@ -71,11 +71,7 @@ class Embedder(ABC):
         """Embed prepared, prefixed texts, at most `batch_size` of them, as (n, dimensions)."""
 
     def embed(
-        self,
-        texts: Sequence[str],
-        *,
-        purpose: Purpose,
-        on_progress: Callable[[int], None] | None = None,
+        self, texts: Sequence[str], *, purpose: Purpose, on_progress: Callable[[int], None] | None = None
     ) -> Vectors:
         """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch.
 
@@ -107,9 +103,7 @@ class Embedder(ABC):
     def remember(self, texts: Iterable[str], *, purpose: Purpose) -> None:
         """Embed texts in batches, so that `embed_one` and `known_vector` have them; as many as are kept."""
         fresh = [
-            text
-            for text in dict.fromkeys(texts)
-            if text.strip() and self.known_vector(text, purpose=purpose) is None
+            text for text in dict.fromkeys(texts) if text.strip() and self.known_vector(text, purpose=purpose) is None
         ][: self.remembered]
         for text, row in zip(fresh, self.embed(fresh, purpose=purpose), strict=True):
             self._keep(text, purpose, row)

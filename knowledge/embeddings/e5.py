@@ -1,12 +1,14 @@
 """multilingual-e5-small in numpy: reads a packed 4-bit weight file, tokenises, and runs the encoder.
 
-The file ("E5S1": XLM-R unigram vocabulary, character map, Q4_0 blocks of 32 weights, float32 biases) is mapped into memory; word
-embeddings stay packed there, the layers (85 MB) are unpacked once. Nothing is written after `E5Model.load`: any number of
-threads share it. A text longer than 512 tokens is read in windows whose means are averaged by their number of tokens. Texts of
-equal length run together and none is padded, so a text's row is the same alone or in a batch, up to rounding.
+The file ("E5S1": XLM-R unigram vocabulary, character map, Q4_0 blocks of 32 weights, float32 biases) is mapped into
+memory; word embeddings stay packed there, the layers (85 MB) are unpacked once. Nothing is written after
+`E5Model.load`: any number of threads share it. A text longer than 512 tokens is read in windows whose means are
+averaged by their number of tokens. Texts of equal length run together and none is padded, so a text's row is the same
+alone or in a batch, up to rounding.
 
-Checked against the C engine that ships with the weights: cosine at least 0.9998 on each of 360 French and English texts, and
-equal token counts (`benchmarks/retrieval/README.md`). Callers pass prefixed, NFKC-normalised text (`Embedder.embed`).
+Checked against the C engine that ships with the weights: cosine at least 0.9998 on each of 360 French and English
+texts, and equal token counts (`benchmarks/retrieval/README.md`). Callers pass prefixed, NFKC-normalised text
+(`Embedder.embed`).
 """
 
 import mmap
@@ -97,9 +99,7 @@ class E5Tokenizer:
         # Control pieces carry no score of their own; text that spells one is ordinary text.
         controls = {self.begin, self.end, pad, self.unknown, count - 1}
         self._pieces = {
-            blob[offsets[index] : offsets[index + 1]].decode(): index
-            for index in range(count)
-            if index not in controls
+            blob[offsets[index] : offsets[index + 1]].decode(): index for index in range(count) if index not in controls
         }
         self._longest: dict[str, int] = {}
         for piece in self._pieces:
@@ -232,9 +232,7 @@ class E5Model:
             _gelu(wide)
             x += wide @ layer.narrow + layer.narrow_bias
             _normalise(x, layer.output_norm, self._shape.epsilon)
-        return np.concatenate(
-            [part.reshape(count, size, -1).mean(axis=1) for part, size, count in _parts(x, runs)]
-        )
+        return np.concatenate([part.reshape(count, size, -1).mean(axis=1) for part, size, count in _parts(x, runs)])
 
     def _attend(self, qkv: Floats, runs: Sequence[tuple[int, int]]) -> Floats:
         heads = self._shape.heads
@@ -269,12 +267,8 @@ class E5Model:
         scale = np.float32((hidden // self._shape.heads) ** -0.5)
         factors = {"q": scale, "k": np.float32(1), "v": np.float32(1)}
         return _Layer(
-            qkv=np.concatenate(
-                [self._weights(f"{prefix}{n}.w", hidden) * f for n, f in factors.items()], axis=1
-            ),
-            qkv_bias=np.concatenate(
-                [self._floats(f"{prefix}{n}.b") * f for n, f in factors.items()]
-            ),
+            qkv=np.concatenate([self._weights(f"{prefix}{n}.w", hidden) * f for n, f in factors.items()], axis=1),
+            qkv_bias=np.concatenate([self._floats(f"{prefix}{n}.b") * f for n, f in factors.items()]),
             attention=self._weights(f"{prefix}ao.w", hidden),
             attention_bias=self._floats(f"{prefix}ao.b"),
             attention_norm=(self._floats(f"{prefix}aln.w"), self._floats(f"{prefix}aln.b")),

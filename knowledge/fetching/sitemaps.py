@@ -1,7 +1,7 @@
 """Sitemaps: the addresses that a site lists, in XML (plain or gzip) or as lines of text, and through one level of index.
 
-Only addresses of the sitemap's own host count, as the protocol says. No entity is resolved and nothing else is fetched by
-the XML parser. Everything is bounded: bytes after unpacking, files, addresses.
+Only addresses of the sitemap's own host count, as the protocol says. No entity is resolved and nothing else is fetched
+by the XML parser. Everything is bounded: bytes after unpacking, files, addresses.
 """
 
 import zlib
@@ -64,8 +64,7 @@ def read_sitemap(address: str) -> Sitemap:
     sitemap.addresses = list(seen)
     if not seen:
         raise PageRefusedError(
-            f"{address} lists no page of its host.",
-            public_message=_("Ce plan de site ne liste aucune page."),
+            f"{address} lists no page of its host.", public_message=_("Ce plan de site ne liste aucune page.")
         )
     return sitemap
 
@@ -73,9 +72,7 @@ def read_sitemap(address: str) -> Sitemap:
 def _fetched(address: str) -> bytes:
     found = fetch_page(address)
     if not isinstance(found, Fetched):
-        raise PageRefusedError(
-            f"{address} is not there.", public_message=_("Ce plan de site n’existe pas ou plus.")
-        )
+        raise PageRefusedError(f"{address} is not there.", public_message=_("Ce plan de site n’existe pas ou plus."))
     return _unpacked(found.data)
 
 
@@ -120,9 +117,7 @@ def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
 
 
 def _tree(data: bytes) -> "etree._Element":
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False
-    )
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False)
     try:
         return etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:

@@ -49,9 +49,7 @@ def _content(document: Document) -> bytes:
     return data
 
 
-def _load_documents(
-    agent: Agent, rows: list[dict[str, Any]], originals: Originals, taken: Taken, _by: Any
-) -> None:
+def _load_documents(agent: Agent, rows: list[dict[str, Any]], originals: Originals, taken: Taken, _by: Any) -> None:
     keys = []
     for row in rows:
         data = originals.read(row["file"])
@@ -77,17 +75,12 @@ def _load_documents(
 def _dump_sources(agent: Agent, _originals: Originals) -> list[dict[str, Any]]:
     rows = agent.web_sources.select_related("category").order_by("url")
     return [
-        {
-            **{name: getattr(row, name) for name in _SOURCE},
-            "category": row.category.name if row.category else "",
-        }
+        {**{name: getattr(row, name) for name in _SOURCE}, "category": row.category.name if row.category else ""}
         for row in rows
     ]
 
 
-def _load_sources(
-    agent: Agent, rows: list[dict[str, Any]], _originals: Originals, taken: Taken, _by: Any
-) -> None:
+def _load_sources(agent: Agent, rows: list[dict[str, Any]], _originals: Originals, taken: Taken, _by: Any) -> None:
     with transaction.atomic():
         for row in rows:
             source = WebSource(agent=agent, **{name: row[name] for name in _SOURCE})
@@ -100,15 +93,10 @@ def _load_sources(
 
 def _dump_synonyms(agent: Agent, _originals: Originals) -> list[dict[str, Any]]:
     decided = agent.synonyms.exclude(state=SynonymState.FOUND)
-    return [
-        {"short": pair.short, "long": pair.long, "state": pair.state}
-        for pair in decided.order_by("short", "long")
-    ]
+    return [{"short": pair.short, "long": pair.long, "state": pair.state} for pair in decided.order_by("short", "long")]
 
 
-def _load_synonyms(
-    agent: Agent, rows: list[dict[str, Any]], _originals: Originals, _taken: Taken, _by: Any
-) -> None:
+def _load_synonyms(agent: Agent, rows: list[dict[str, Any]], _originals: Originals, _taken: Taken, _by: Any) -> None:
     with transaction.atomic():
         for row in rows:
             values = {name: row[name] for name in ("short", "long", "state")}

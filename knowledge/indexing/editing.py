@@ -1,8 +1,9 @@
 """What staff change in a chunk, and how it meets what the document says later.
 
-The first change keeps what the document said (`Chunk.source`). When the document has changed there, both are merged; where both
-changed the same sentence or answer, staff's version stays in use and the document's stands beside it (`Chunk.conflict`) until
-somebody decides. Nothing that staff wrote is dropped by a re-parse. Saving a chunk makes its points follow.
+The first change keeps what the document said (`Chunk.source`). When the document has changed there, both are merged;
+where both changed the same sentence or answer, staff's version stays in use and the document's stands beside it
+(`Chunk.conflict`) until somebody decides. Nothing that staff wrote is dropped by a re-parse. Saving a chunk makes its
+points follow.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,7 @@ CHANGED, REMOVED = "changed", "removed"
 
 
 def edit_chunk(
-    chunk: Chunk,
-    *,
-    content: str,
-    parent_context: str,
-    units: Sequence[KnowledgeUnit],
-    settled: bool = False,
+    chunk: Chunk, *, content: str, parent_context: str, units: Sequence[KnowledgeUnit], settled: bool = False
 ) -> Chunk:
     """Store staff's version; `settled` says that it takes account of the document's, which ends a conflict."""
     wanted = _version(content.strip(), parent_context.strip(), units_as_json(units))
@@ -124,9 +120,7 @@ def units_of(chunk: Chunk) -> list[KnowledgeUnit]:
     return units_from_json(chunk.knowledge_units)
 
 
-def _merged_units(
-    chunk: Chunk, base: dict[str, Any], now: dict[str, Any]
-) -> tuple[list[dict[str, str]], bool]:
+def _merged_units(chunk: Chunk, base: dict[str, Any], now: dict[str, Any]) -> tuple[list[dict[str, str]], bool]:
     """The units to keep, and whether staff must look at them."""
     untouched = base["units"] == chunk.knowledge_units
     if not now["units"]:
@@ -135,9 +129,7 @@ def _merged_units(
         if untouched:
             return ([] if text_changed else chunk.knowledge_units), False
         return chunk.knowledge_units, text_changed
-    merged = merge_units(
-        units_from_json(base["units"]), units_of(chunk), units_from_json(now["units"])
-    )
+    merged = merge_units(units_from_json(base["units"]), units_of(chunk), units_from_json(now["units"]))
     return units_as_json(merged.units), merged.is_conflict
 
 

@@ -1,7 +1,8 @@
 """A folder that is loaded again: what is unchanged is not read, what is gone is told and can be removed.
 
-A document remembers the folder that a command loaded it from, and the size and time of change of its file (`Document.folder`). Where
-both are what they were, the bytes are not even read. Documents of other doors, or of other folders, are nobody's loss.
+A document remembers the folder that a command loaded it from, and the size and time of change of its file
+(`Document.folder`). Where both are what they were, the bytes are not even read. Documents of other doors, or of other
+folders, are nobody's loss.
 """
 
 import time
@@ -55,11 +56,7 @@ def store_files(
                 unchanged.append(row.pk)
                 continue
             stored = receive_file(
-                agent=agent,
-                name=name,
-                size=found.st_size,
-                read=file.path.read_bytes,
-                category=category,
+                agent=agent, name=name, size=found.st_size, read=file.path.read_bytes, category=category
             )
         except ApplicationError as error:
             report.fail(name, str(error.public_message))
@@ -98,9 +95,7 @@ def _known(agent: Agent, names: Iterable[str]) -> dict[str, Document]:
     return {row.name: row for row in rows.iterator(chunk_size=_BATCH) if row.name in wanted}
 
 
-def _is_as_loaded(
-    row: Document, file: FolderFile, found: stat_result, category: Category | None
-) -> bool:
+def _is_as_loaded(row: Document, file: FolderFile, found: stat_result, category: Category | None) -> bool:
     return (
         (row.loaded_size, row.loaded_mtime) == (found.st_size, found.st_mtime_ns)
         and row.folder == file.folder

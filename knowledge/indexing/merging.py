@@ -81,9 +81,7 @@ def _regions(
         at_base, at_ours, at_theirs = start + size, in_ours + size, in_theirs + size
 
 
-def _common(
-    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
-) -> Iterator[tuple[int, int, int, int]]:
+def _common(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
     """(place in base, in ours, in theirs, length) of what both sides left as it was, and the common end."""
     plain = [_stripped(texts) for texts in (base, ours, theirs)]
     with_ours = SequenceMatcher(None, plain[0], plain[1], autojunk=False).get_matching_blocks()

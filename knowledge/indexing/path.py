@@ -11,8 +11,8 @@
 4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants that, within
    the site's budget (`questions`); each becomes a point as it comes.
 
-Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot be
-written, stays as a failed document with the reason; the rest of its batch is done.
+Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot
+be written, stays as a failed document with the reason; the rest of its batch is done.
 """
 
 import hashlib
@@ -52,12 +52,7 @@ class StoredDocument:
 
 
 def receive_file(
-    *,
-    agent: Agent,
-    name: str,
-    size: int,
-    read: Callable[[], bytes],
-    category: Category | None = None,
+    *, agent: Agent, name: str, size: int, read: Callable[[], bytes], category: Category | None = None
 ) -> StoredDocument:
     """Keep a file that was given; raises `UnreadableDocumentError` for one that is too big, before its bytes are read."""
     check_size(size, filename=name)
@@ -117,9 +112,7 @@ def index_documents(
                 done += 1
                 on_progress(done, len(documents), BuildPhase.READING)
             if readable:
-                update_documents(
-                    agent=agent, documents=readable, report=report, on_progress=on_progress
-                )
+                update_documents(agent=agent, documents=readable, report=report, on_progress=on_progress)
     return report
 
 
@@ -159,9 +152,7 @@ def read_stored(reader: Reader, layouts: SiteLayouts, document: Document) -> Rea
     except UnreadableDocumentError as error:
         return str(error.public_message)
     except FileNotFoundError:
-        return _(
-            "Le fichier n’est pas dans le stockage des documents que voit ce worker (DOCUMENT_STORAGE)."
-        )
+        return _("Le fichier n’est pas dans le stockage des documents que voit ce worker (DOCUMENT_STORAGE).")
     except (OSError, ValueError) as error:
         if (trouble := machine_trouble(error)) is not None:
             raise trouble from error
@@ -193,9 +184,7 @@ def update_documents(
 ) -> IndexReport:
     """Bring the points of `documents` up to date with their rows; nothing is read again and no model is asked."""
     report = report or IndexReport()
-    written = write_documents(
-        agent=agent, documents=documents, report=report, on_progress=on_progress
-    )
+    written = write_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
     learn_from(documents)
     report.documents += len(written)
     for document in written:

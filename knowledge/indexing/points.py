@@ -1,8 +1,8 @@
 """Rows to planned points, and planned points to a collection, embedding only what has no vector yet.
 
-Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated answers). A
-planned point whose id is stored with the same payload is left alone; one whose embedded text is the same takes the stored
-vector. Ids are deterministic, so writing again overwrites and never doubles.
+Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated
+answers). A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same
+takes the stored vector. Ids are deterministic, so writing again overwrites and never doubles.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -67,13 +67,9 @@ def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoi
         yield from source(agent, method)
 
 
-def plan_faq_point(
-    *, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str
-) -> PlannedPoint:
+def plan_faq_point(*, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str) -> PlannedPoint:
     """One phrasing of a validated answer, the same in every collection that holds it (seed 001, section 5.4)."""
-    payload = faq_payload(
-        agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at
-    )
+    payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at)
     return PlannedPoint(id=point_id, payload=payload)
 
 

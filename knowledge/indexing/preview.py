@@ -1,7 +1,7 @@
 """What a rebuild would change, before it goes live: points added, removed, changed, and what questions then retrieve.
 
-The comparison runs the production search over both generations. A dry run fills a generation of its own and drops it at the
-end. Apps above this one register where real questions are (`register_question_source`).
+The comparison runs the production search over both generations. A dry run fills a generation of its own and drops it at
+the end. Apps above this one register where real questions are (`register_question_source`).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +14,8 @@ from django.conf import settings
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.texts import read_json
-from knowledge.exceptions import (
-    CollectionMissingError,
-    EmbeddingInputError,
-    EmbeddingMismatchError,
-    KnowledgeError,
-)
-from knowledge.indexing.rebuild import (
-    IndexDiff,
-    diff_agent_index,
-    discard_generation,
-    fill_generation,
-)
+from knowledge.exceptions import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
+from knowledge.indexing.rebuild import IndexDiff, diff_agent_index, discard_generation, fill_generation
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.search import confirm_passages, query_of, search
 from knowledge.vectors.base import collection_alias
@@ -80,22 +70,14 @@ class Preview:
         return {
             **asdict(self.diff),
             "questions": [
-                {
-                    **asdict(each),
-                    "is_changed": each.is_changed,
-                    "has_other_best": each.has_other_best,
-                }
+                {**asdict(each), "is_changed": each.is_changed, "has_other_best": each.has_other_best}
                 for each in self.comparisons
             ],
         }
 
 
 def preview_rebuild(
-    *,
-    agent: Agent,
-    method: IndexingMethod,
-    questions: Sequence[str] = (),
-    on_progress: OnProgress = no_progress,
+    *, agent: Agent, method: IndexingMethod, questions: Sequence[str] = (), on_progress: OnProgress = no_progress
 ) -> Preview:
     """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept."""
     diff = diff_agent_index(agent=agent, method=method)
@@ -134,9 +116,7 @@ def questions_from_file(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise KnowledgeError(
-            f"{path} cannot be read: {error}", public_message=f"{path} : {error}"
-        ) from error
+        raise KnowledgeError(f"{path} cannot be read: {error}", public_message=f"{path} : {error}") from error
     questions = (_question(line.strip()) for line in lines if line.strip())
     return list(dict.fromkeys(question for question in questions if question))
 
@@ -150,9 +130,7 @@ def _question(line: str) -> str:
     return found.strip() if isinstance(found, str) else ""
 
 
-def _retrieve(
-    agent: Agent, method: IndexingMethod, question: str, collection: str
-) -> tuple[Retrieved, ...] | None:
+def _retrieve(agent: Agent, method: IndexingMethod, question: str, collection: str) -> tuple[Retrieved, ...] | None:
     try:
         found = search(collection, query_of(question), limit=COMPARED_PASSAGES)
     except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):

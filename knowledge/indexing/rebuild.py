@@ -1,8 +1,9 @@
 """Rebuild an agent's index as a new generation, and go back to the one before.
 
-A new collection is filled from the documents and every registered source, its count is checked, and the alias moves in one
-call. Vectors of the current generation are reused where text and recipe are the same. Two generations are kept. Points of other
-apps (validated answers) are compared with their rows before and after the alias moves, so none is lost and none comes back.
+A new collection is filled from the documents and every registered source, its count is checked, and the alias moves in
+one call. Vectors of the current generation are reused where text and recipe are the same. Two generations are kept.
+Points of other apps (validated answers) are compared with their rows before and after the alias moves, so none is lost
+and none comes back.
 """
 
 from collections import defaultdict
@@ -20,11 +21,7 @@ from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import fingerprint, note_indexed
 from knowledge.models import DocumentStatus
 from knowledge.vectors.base import PayloadFilter, VectorStore, collection_alias, vector_store
-from knowledge.vectors.generations import (
-    generations,
-    previous_alias,
-    previous_generation,
-)
+from knowledge.vectors.generations import generations, previous_alias, previous_generation
 from knowledge.vectors.payloads import document_of, validated_answers
 
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
@@ -62,9 +59,7 @@ def fill_generation(
     return report
 
 
-def put_in_service(
-    *, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]
-) -> None:
+def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]) -> None:
     """Move the alias to a filled generation; the one before is kept. What changed since the fill (`fingerprints`) is written then."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
@@ -175,9 +170,7 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
     )
 
 
-def _fill(
-    writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress
-) -> list[PlannedPoint]:
+def _fill(writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress) -> list[PlannedPoint]:
     """Write every planned point, then what has changed meanwhile, until nothing has."""
     planned = list(plan_agent(agent, method))
     # An attempt before this one may have left points that nobody plans any more.
@@ -193,12 +186,7 @@ def _fill(
 
 
 def _catch_up(
-    agent: Agent,
-    method: IndexingMethod,
-    generation: str,
-    filled: dict[int, str],
-    *,
-    donor: str | None,
+    agent: Agent, method: IndexingMethod, generation: str, filled: dict[int, str], *, donor: str | None
 ) -> dict[int, str]:
     """What changed since the fill, now that others write here too; returns the documents' fingerprints as of now.
 
@@ -216,19 +204,13 @@ def _catch_up(
         seen |= {pk for pk, found in now.items() if filled.get(pk) != found}
         # Points of no document are few and have no fingerprint: they are always compared.
         seen_or_none = {None, *seen}
-        due = [
-            point
-            for point in planned
-            if point.id not in listed or document_of(point.payload) in seen_or_none
-        ]
+        due = [point for point in planned if point.id not in listed or document_of(point.payload) in seen_or_none]
         if not writer.settle(planned, listed, due=due):
             break
     return now
 
 
-def _follow_registered(
-    agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None
-) -> None:
+def _follow_registered(agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None) -> None:
     """Make a generation's points of other apps what their rows say now; those of its documents are left alone."""
     writer = _writer(generation, donor)
     for _pass in range(MAX_PASSES):

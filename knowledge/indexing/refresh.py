@@ -1,8 +1,8 @@
 """Pages of the web brought up to date: what a source names is fetched, stored as documents, and what is gone is marked.
 
-Each page is settled on its own, so a run that was cut goes on where it was. One that cannot be fetched keeps what it said; one
-that is gone, or left its sitemap, is disabled and comes back by itself unless staff decided otherwise. Who runs this holds the
-source's lock (`knowledge.indexing.jobs`).
+Each page is settled on its own, so a run that was cut goes on where it was. One that cannot be fetched keeps what it
+said; one that is gone, or left its sitemap, is disabled and comes back by itself unless staff decided otherwise. Who
+runs this holds the source's lock (`knowledge.indexing.jobs`).
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,7 @@ from knowledge.fetching.robots import Robots, site_robots
 from knowledge.fetching.sitemaps import is_sitemap, read_sitemap
 from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.models import (
-    BuildPhase,
-    Category,
-    Document,
-    DocumentStatus,
-    PageState,
-    SourceKind,
-    WebPage,
-    WebSource,
-)
+from knowledge.models import BuildPhase, Category, Document, DocumentStatus, PageState, SourceKind, WebPage, WebSource
 from knowledge.parsing.registry import suffix_of_page
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -68,11 +59,7 @@ def next_reading(source: WebSource) -> datetime | None:
 
 
 def refresh_pages(
-    source: WebSource,
-    *,
-    since: datetime,
-    report: IndexReport,
-    on_progress: OnProgress = no_progress,
+    source: WebSource, *, since: datetime, report: IndexReport, on_progress: OnProgress = no_progress
 ) -> list[Document]:
     """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed."""
     try:
@@ -85,9 +72,7 @@ def refresh_pages(
     return list(waiting.exclude(file="").select_related("agent", "category"))
 
 
-def _fetch_all(
-    source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress
-) -> None:
+def _fetch_all(source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress) -> None:
     if source.kind == SourceKind.PAGE:
         on_progress(0, 1, BuildPhase.FETCHING)
         page = _page(source, source.url, report)
@@ -102,9 +87,7 @@ def _fetch_all(
 
 def _is_settled(page: WebPage, since: datetime) -> bool:
     """Whether an attempt before this one has dealt with the page; what failed is tried again."""
-    return (
-        page.checked_at is not None and page.checked_at >= since and page.state != PageState.FAILED
-    )
+    return page.checked_at is not None and page.checked_at >= since and page.state != PageState.FAILED
 
 
 def _read_single(source: WebSource, page: WebPage, report: IndexReport) -> None:
@@ -122,9 +105,7 @@ def _read_single(source: WebSource, page: WebPage, report: IndexReport) -> None:
     _settle(source, page, found, report)
 
 
-def _read_sitemap(
-    source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress
-) -> None:
+def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress) -> None:
     sitemap = read_sitemap(source.url)
     for item, reason in sitemap.notices:
         report.skip(item, reason)
@@ -175,16 +156,12 @@ def _page(source: WebSource, address: str, report: IndexReport) -> WebPage | Non
             page.source = source
             page.save(update_fields=["source"])
     if page.source_id != source.pk:
-        report.skip(
-            address, _("Cette page est déjà suivie par %(source)s.") % {"source": page.source}
-        )
+        report.skip(address, _("Cette page est déjà suivie par %(source)s.") % {"source": page.source})
         return None
     return page
 
 
-def _settle(
-    source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone, report: IndexReport
-) -> None:
+def _settle(source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone, report: IndexReport) -> None:
     report.pages += 1
     if isinstance(found, Gone):
         _note_gone(source, page, found, report)
@@ -258,9 +235,7 @@ def _note_failure(page: WebPage, error: KnowledgeError, report: IndexReport) -> 
 
 def _fail_if_empty(page: WebPage) -> None:
     """A page that never was read is a failed document; one that was keeps what it said."""
-    Document.objects.filter(pk=page.pk, file="").update(
-        status=DocumentStatus.FAILED, error=page.error
-    )
+    Document.objects.filter(pk=page.pk, file="").update(status=DocumentStatus.FAILED, error=page.error)
 
 
 def _switch(page: WebPage, *, on: bool) -> None:

@@ -14,9 +14,7 @@ from knowledge.models import BuildPhase, Chunk
 class OnProgress(Protocol):
     """Called with what is done and what there is to do in the phase; it may raise to stop the run (`knowledge.indexing.jobs`)."""
 
-    def __call__(
-        self, done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /
-    ) -> None: ...
+    def __call__(self, done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None: ...
 
 
 def no_progress(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:

@@ -48,9 +48,7 @@ def outdated_documents(agent: Agent | None = None) -> list[Document]:
     return list(found.select_related("agent").order_by("agent_id", "name"))
 
 
-def cost_of_rereading(
-    documents: Sequence[Document], *, on_progress: OnProgress = no_progress
-) -> RereadingCost:
+def cost_of_rereading(documents: Sequence[Document], *, on_progress: OnProgress = no_progress) -> RereadingCost:
     """Read the files and compare; nothing is written and no model is asked."""
     cost, started = RereadingCost(), time.monotonic()
     with isolated_reader() as reader:
@@ -77,10 +75,7 @@ def _add_cost(cost: RereadingCost, found: ReadDocument | str, document: Document
 
 
 def reread_documents(
-    documents: Sequence[Document],
-    *,
-    report: IndexReport | None = None,
-    on_progress: OnProgress = no_progress,
+    documents: Sequence[Document], *, report: IndexReport | None = None, on_progress: OnProgress = no_progress
 ) -> IndexReport:
     """Read the files again and bring the index up to date; may be cut and run again at any moment."""
     report = report or IndexReport()
@@ -88,12 +83,7 @@ def reread_documents(
         layouts = SiteLayouts(reader)
         for agent, batch in _batches(documents):
             index_documents(
-                agent=agent,
-                documents=batch,
-                report=report,
-                on_progress=on_progress,
-                reader=reader,
-                layouts=layouts,
+                agent=agent, documents=batch, report=report, on_progress=on_progress, reader=reader, layouts=layouts
             )
     return report
 

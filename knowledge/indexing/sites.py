@@ -47,10 +47,7 @@ class SiteLayouts:
             for document in rows.only("pk", "name", "file"):
                 if not _is_page(document):
                     continue
-                for site in {
-                    site_of(document.name),
-                    site_of(document.name) if document.url else "",
-                }:
+                for site in {site_of(document.name), site_of(document.name) if document.url else ""}:
                     sites[site].append(document)
             self._pages[agent_id] = sites
         return self._pages[agent_id]

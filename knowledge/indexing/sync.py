@@ -1,7 +1,7 @@
 """Rows to points: what an agent's documents say now, written to every index in use, and nothing else left there.
 
-Every write leaves the document's fingerprint behind, by method. A document whose rows no longer give that fingerprint is
-stale, however they were changed: that is how bulk updates and scripts, which send no signal, are noticed.
+Every write leaves the document's fingerprint behind, by method. A document whose rows no longer give that fingerprint
+is stale, however they were changed: that is how bulk updates and scripts, which send no signal, are noticed.
 """
 
 import hashlib
@@ -12,33 +12,19 @@ from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import embedder
-from knowledge.exceptions import (
-    EmbeddingInputError,
-    EmbeddingUnavailableError,
-    VectorStoreUnavailableError,
-)
-from knowledge.indexing.points import (
-    PlannedPoint,
-    PointWriter,
-    has_content,
-    plan_chunk,
-    plan_document,
-)
+from knowledge.exceptions import EmbeddingInputError, EmbeddingUnavailableError, VectorStoreUnavailableError
+from knowledge.indexing.points import PlannedPoint, PointWriter, has_content, plan_chunk, plan_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
 from knowledge.troubles import staff_reason
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vectors.generations import (
-    current_generation,
-    generations,
-    previous_alias,
-)
+from knowledge.vectors.generations import current_generation, generations, previous_alias
 from knowledge.vectors.payloads import of_documents, undated
 
 #: Receives how many points of a group are done.
 OnPart = Callable[[int], None]
-#: Documents are written and marked as indexed in groups of about this many points; the first ones are small, so that the first
-#: documents of many answer within seconds.
+#: Documents are written and marked as indexed in groups of about this many points; the first ones are small, so that
+#: the first documents of many answer within seconds.
 GROUP_POINTS = 1_024
 FIRST_GROUP_POINTS = 64
 #: Groups that may fail one after the other before the rest is given up: a store that is down fails each slowly.
@@ -48,11 +34,7 @@ _MAX_MOVES = 3
 
 
 def write_documents(
-    *,
-    agent: Agent,
-    documents: Sequence[Document],
-    report: IndexReport,
-    on_progress: OnProgress = no_progress,
+    *, agent: Agent, documents: Sequence[Document], report: IndexReport, on_progress: OnProgress = no_progress
 ) -> list[Document]:
     """Bring the points of `documents` up to date in every index in use; returns those that were written.
 
@@ -94,18 +76,14 @@ def methods_without_index(agent: Agent) -> list[IndexingMethod]:
     return [
         method
         for method in sorted(agent.methods_in_use())
-        if store.resolve_alias(collection_alias(agent.slug, method)) is None
-        and has_content(agent, method)
+        if store.resolve_alias(collection_alias(agent.slug, method)) is None and has_content(agent, method)
     ]
 
 
 def count_points(chunks: ChunkQuerySet, methods: Sequence[IndexingMethod]) -> int:
     """How many points these chunks have, in all of these methods."""
     units = list(chunks.served().values_list("knowledge_units", flat=True))
-    by_method = {
-        IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units),
-        IndexingMethod.LEGACY: len(units),
-    }
+    by_method = {IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units), IndexingMethod.LEGACY: len(units)}
     return sum(by_method[method] for method in methods)
 
 
@@ -145,17 +123,12 @@ def fingerprint(planned: Iterable[PlannedPoint]) -> str:
     return digest.hexdigest()
 
 
-def note_indexed(
-    documents: Iterable[Document], method: IndexingMethod, fingerprints: dict[int, str]
-) -> None:
+def note_indexed(documents: Iterable[Document], method: IndexingMethod, fingerprints: dict[int, str]) -> None:
     """Remember what the points of `method` were made of."""
     changed = []
     for document in documents:
         if document.indexed_state.get(method.value) != fingerprints[document.pk]:
-            document.indexed_state = {
-                **document.indexed_state,
-                method.value: fingerprints[document.pk],
-            }
+            document.indexed_state = {**document.indexed_state, method.value: fingerprints[document.pk]}
             changed.append(document)
     Document.objects.bulk_update(changed, ["indexed_state"], batch_size=500)
 
@@ -163,10 +136,7 @@ def note_indexed(
 def point_ids(chunks: Iterable[Chunk]) -> list[str]:
     """The ids of every point that these chunks own, in both methods."""
     return [
-        point.id
-        for chunk in chunks
-        for method in IndexingMethod
-        for point in plan_chunk(chunk.document, chunk, method)
+        point.id for chunk in chunks for method in IndexingMethod for point in plan_chunk(chunk.document, chunk, method)
     ]
 
 
@@ -219,11 +189,7 @@ def _methods_to_write(agent: Agent) -> list[IndexingMethod]:
 
 
 def _write_group(
-    agent: Agent,
-    documents: Sequence[Document],
-    methods: Sequence[IndexingMethod],
-    report: IndexReport,
-    advance: OnPart,
+    agent: Agent, documents: Sequence[Document], methods: Sequence[IndexingMethod], report: IndexReport, advance: OnPart
 ) -> list[Document]:
     """Write the group's points and mark it as indexed; returns the documents that still exist."""
     keys = [document.pk for document in documents]
@@ -234,19 +200,13 @@ def _write_group(
 
     for method in methods:
         written += _write_as_rows_say(agent, method, keys, report, add_up)
-    Document.objects.filter(pk__in=keys).update(
-        status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now()
-    )
+    Document.objects.filter(pk__in=keys).update(status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now())
     left = set(Document.objects.filter(pk__in=keys).values_list("pk", flat=True))
     return [document for document in documents if document.pk in left]
 
 
 def _write_as_rows_say(
-    agent: Agent,
-    method: IndexingMethod,
-    keys: Sequence[int],
-    report: IndexReport,
-    on_progress: OnProgress,
+    agent: Agent, method: IndexingMethod, keys: Sequence[int], report: IndexReport, on_progress: OnProgress
 ) -> int:
     """Write into the current generation what the rows say; again where they, or the alias, changed meanwhile.
 
@@ -287,10 +247,7 @@ def _fingerprints(planned: dict[int, list[PlannedPoint]]) -> dict[int, str]:
 
 
 def _write_alone(
-    agent: Agent,
-    documents: Sequence[Document],
-    methods: Sequence[IndexingMethod],
-    report: IndexReport,
+    agent: Agent, documents: Sequence[Document], methods: Sequence[IndexingMethod], report: IndexReport
 ) -> list[Document]:
     """One document after the other, so that one whose text cannot be embedded stops no other."""
     written = []

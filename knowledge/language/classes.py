@@ -1,7 +1,8 @@
 """Data of the languages, read from `words/<language>/`: classes of words, and how people type.
 
-`classes.toml` says what only grammar, courtesy or habit puts into a text; `typed.toml` what a reader of typed questions needs.
-Every language has the same files with the same entries. Words stand folded (`folding.fold`), separated by spaces.
+`classes.toml` says what only grammar, courtesy or habit puts into a text; `typed.toml` what a reader of typed questions
+needs. Every language has the same files with the same entries. Words stand folded (`folding.fold`), separated by
+spaces.
 """
 
 import tomllib

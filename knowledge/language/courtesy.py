@@ -55,13 +55,7 @@ def courtesy_in(text: str) -> Courtesy | None:
             return None
         said = said[len(phrase or "_") :]
     first = next((kind for kind in _CLASSES.values() if kind in kinds), None)
-    return (
-        None
-        if first is None
-        else Courtesy(first, *languages)
-        if len(languages) == 1
-        else Courtesy(first)
-    )
+    return None if first is None else Courtesy(first, *languages) if len(languages) == 1 else Courtesy(first)
 
 
 def _words_of(text: str) -> list[str]:

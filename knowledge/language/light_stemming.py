@@ -1,7 +1,7 @@
 """Light stems, for comparing two questions word by word: only forms that answer alike share one. Pure.
 
-The Snowball stemmers of `stemming` are for searching: they part « traite » from « traitées » and join « prêter » with
-« prêt ». Words come folded. The endings are data, in `light_stems.toml`.
+The Snowball stemmers of `stemming` are for searching: they part « traite » from « traitées » and join « prêter » with «
+prêt ». Words come folded. The endings are data, in `light_stems.toml`.
 """
 
 import re

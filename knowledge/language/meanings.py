@@ -1,5 +1,5 @@
-"""Words of French and English that ask for the same thing (`meanings.toml`): what a word of one language finds in texts of
-the other. Not for deciding whether two questions are the same: meanings are wide."""
+"""Words of French and English that ask for the same thing (`meanings.toml`): what a word of one language finds in texts
+of the other. Not for deciding whether two questions are the same: meanings are wide."""
 
 import tomllib
 from functools import cache

@@ -72,8 +72,7 @@ def errors_to_terminal() -> Iterator[None]:
         raise CommandError(f"{said} ({error})") from error
     except DatabaseError as error:
         raise CommandError(
-            f"The database cannot be used: {error}. "
-            "If it is new, or the program was upgraded, run: manage.py migrate"
+            f"The database cannot be used: {error}. If it is new, or the program was upgraded, run: manage.py migrate"
         ) from error
 
 
@@ -83,9 +82,7 @@ class JsonCommand(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
-    def tell(
-        self, options: Mapping[str, Any], value: Mapping[str, Any], lines: Iterable[str]
-    ) -> None:
+    def tell(self, options: Mapping[str, Any], value: Mapping[str, Any], lines: Iterable[str]) -> None:
         if options["json"]:
             print_json(self.stdout, value)
             return
@@ -112,22 +109,16 @@ def deployment_named(slug: str) -> Deployment:
 def _unknown(model: type[Agent] | type[Deployment], slug: str, create: str) -> CommandError:
     kind = model._meta.model_name
     known = ", ".join(model.objects.values_list("slug", flat=True)) or "none yet"
-    return CommandError(
-        f"There is no {kind} {slug!r} ({kind}s: {known}). {create} with: manage.py create_agent {slug}"
-    )
+    return CommandError(f"There is no {kind} {slug!r} ({kind}s: {known}). {create} with: manage.py create_agent {slug}")
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """What a run did, for people: one line for what is the same of many files."""
     yield (
-        "{documents} documents, {chunks} chunks, {points} points "
-        "({embedded} embedded, {reused} reused), {seconds} s"
+        "{documents} documents, {chunks} chunks, {points} points ({embedded} embedded, {reused} reused), {seconds} s"
     ).format(**report)
     if report["model_calls"]:
-        tokens = (
-            "  {model_calls} model calls, {prompt_tokens} + {completion_tokens} tokens; "
-            "{rejected} units not kept"
-        )
+        tokens = "  {model_calls} model calls, {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept"
         yield tokens.format(**report) + (f"; cost {report['cost']}" if "cost" in report else "")
     if report.get("pages"):
         yield "  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report)

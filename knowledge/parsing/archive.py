@@ -1,7 +1,7 @@
 """Office files are archives: which format one is, and whether it may be opened at all.
 
-An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry declares),
-and no part may declare a document type, so no entity can expand.
+An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry
+declares), and no part may declare a document type, so no entity can expand.
 """
 
 import io
@@ -58,10 +58,7 @@ def as_transitional(data: bytes) -> bytes:
     """A checked Office file with the names that the libraries read, which know nothing of strict ones; `data` where it has them."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
-        is_strict = any(
-            entry.filename == _RELATIONSHIPS and _STRICT.search(archive.read(entry))
-            for entry in entries
-        )
+        is_strict = any(entry.filename == _RELATIONSHIPS and _STRICT.search(archive.read(entry)) for entry in entries)
         if not is_strict:
             return data
         written = io.BytesIO()
@@ -77,10 +74,7 @@ def as_transitional(data: bytes) -> bytes:
 def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:
     return unreadable(
         f"{filename}: {type(error).__name__}: {error}",
-        _(
-            "Ce document Word, Excel ou PowerPoint est tronqué ou abîmé. "
-            "Rouvrez-le et enregistrez-le de nouveau."
-        ),
+        _("Ce document Word, Excel ou PowerPoint est tronqué ou abîmé. Rouvrez-le et enregistrez-le de nouveau."),
     )
 
 
@@ -90,20 +84,14 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) 
     if unpacked > settings.MAX_UNPACKED_BYTES or too_dense:
         raise unreadable(
             f"{filename}: unpacks from {packed} to {unpacked} bytes",
-            _(
-                "Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression)."
-            )
+            _("Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression).")
             % {"size": unpacked},
         )
     if any(entry.flag_bits & 1 for entry in entries):
-        raise unreadable(
-            f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe.")
-        )
+        raise unreadable(f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe."))
 
 
-def _check_parts(
-    archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str
-) -> None:
+def _check_parts(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str) -> None:
     for entry in entries:
         if entry.filename.endswith(_XML):
             content = archive.read(entry)

@@ -1,7 +1,7 @@
 """What every parser produces, and the outline they build it with.
 
-A `ParsedDocument` is a flat sequence of blocks of light Markdown, each with the path of headings above it. Invariants: no
-blank block; no word of the document is lost (a heading that has nothing under it becomes a block of its own); the
+A `ParsedDocument` is a flat sequence of blocks of light Markdown, each with the path of headings above it. Invariants:
+no blank block; no word of the document is lost (a heading that has nothing under it becomes a block of its own); the
 document's title is in no heading path. Parsers raise `UnreadableDocumentError` with a public message, nothing else.
 """
 
@@ -26,9 +26,7 @@ MALFORMED = (
 )
 BlockKind = Literal["prose", "list", "table", "code", "qa", "title"]
 
-_INVISIBLE = dict.fromkeys(
-    [*range(9), 0x0B, *range(0x0E, 0x20), 0x7F, 0xAD, 0x200B, 0x2060, 0xFEFF]
-)
+_INVISIBLE = dict.fromkeys([*range(9), 0x0B, *range(0x0E, 0x20), 0x7F, 0xAD, 0x200B, 0x2060, 0xFEFF])
 #: What Markdown escapes; any other backslash is text (`C:\Users`, `\d`).
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 #: Where an escaped mark waits while others are read, in a plane that no text uses.
@@ -46,8 +44,8 @@ _INTERROGATIVE = re.compile(
 class Block:
     """A paragraph, a list, a table… A `title` is a heading that has nothing under it.
 
-    `inferred` counts the last headings that were guessed from plain lines. `anchor` is the identifier that opens a page at
-    the block's place, or at its heading.
+    `inferred` counts the last headings that were guessed from plain lines. `anchor` is the identifier that opens a page
+    at the block's place, or at its heading.
     """
 
     text: str
@@ -72,8 +70,8 @@ class PlacedLine:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """`lines` say where the words of the blocks stand, in their order, where the format has pages. `above`: the titles of what
-    a page of a site is part of, as it says itself, and its own; empty where it says nothing.
+    """`lines` say where the words of the blocks stand, in their order, where the format has pages. `above`: the titles
+    of what a page of a site is part of, as it says itself, and its own; empty where it says nothing.
     """
 
     title: str
@@ -145,13 +143,7 @@ class Outline:
         self._inferred = tuple(bare_text(text) for text in texts)
 
     def add(
-        self,
-        text: str,
-        *,
-        kind: BlockKind = "prose",
-        question: str = "",
-        page: int | None = None,
-        anchor: str = "",
+        self, text: str, *, kind: BlockKind = "prose", question: str = "", page: int | None = None, anchor: str = ""
     ) -> None:
         """Add a block; its question is plain text, its anchor that of its heading where it has none."""
         text = text.strip("\n").rstrip()
@@ -178,8 +170,8 @@ class Outline:
         self.add(text, kind="qa", question=question)
 
     def finish(self, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
-        """The document. Its title is the first heading of level 1, else `title` or the one heading that all stand under, where
-        they say the same or there is no other, else the file's name.
+        """The document. Its title is the first heading of level 1, else `title` or the one heading that all stand
+        under, where they say the same or there is no other, else the file's name.
         """
         self._close(0)
         if not self.blocks:
@@ -198,9 +190,7 @@ class Outline:
 
     def _root(self) -> str:
         """The heading that all blocks stand under, if there is one that the source marks."""
-        roots = {
-            block.headings[: len(block.headings) - block.inferred][:1] for block in self.blocks
-        }
+        roots = {block.headings[: len(block.headings) - block.inferred][:1] for block in self.blocks}
         return roots.pop()[0] if len(roots) == 1 and () not in roots else ""
 
     def _close(self, level: int) -> None:

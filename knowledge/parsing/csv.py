@@ -11,14 +11,7 @@ from itertools import islice
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import (
-    Block,
-    ParsedDocument,
-    clean_text,
-    one_line,
-    title_from_filename,
-    unreadable,
-)
+from knowledge.parsing.base import Block, ParsedDocument, clean_text, one_line, title_from_filename, unreadable
 from knowledge.parsing.html.page import html_fragment_text
 from knowledge.parsing.text import decode_text
 from knowledge.question_tables import csv_dialect, csv_rows
@@ -49,28 +42,17 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
             add_question_row(line, row, columns, blocks, notices)
     except csv.Error as error:
         raise unreadable(
-            f"{filename}: {error}",
-            _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error},
+            f"{filename}: {error}", _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error}
         ) from error
     if not blocks:
-        raise unreadable(
-            f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse.")
-        )
-    return ParsedDocument(
-        title_from_filename(filename), tuple(blocks), SourceType.CSV, some_notices(notices)
-    )
+        raise unreadable(f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse."))
+    return ParsedDocument(title_from_filename(filename), tuple(blocks), SourceType.CSV, some_notices(notices))
 
 
 def add_question_row(
-    line: int,
-    row: Sequence[str],
-    columns: Mapping[str, int],
-    blocks: list[Block],
-    notices: list[str],
+    line: int, row: Sequence[str], columns: Mapping[str, int], blocks: list[Block], notices: list[str]
 ) -> None:
-    values = {
-        name: _cell(row[index]) if index < len(row) else "" for name, index in columns.items()
-    }
+    values = {name: _cell(row[index]) if index < len(row) else "" for name, index in columns.items()}
     if not values["question"]:
         notices.append(_("ligne %(line)d : pas de question, ignorée") % {"line": line})
     elif not values["answer"]:

@@ -1,8 +1,8 @@
-"""Word documents (DOCX): headings by style, lists, tables with their merged cells, charts and diagrams, notes after what they
-are noted at.
+"""Word documents (DOCX): headings by style, lists, tables with their merged cells, charts and diagrams, notes after
+what they are noted at.
 
-The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, hidden text, text deleted or
-moved away and tables of contents are not read.
+The archive has been checked (`knowledge.parsing.archive`). Pictures, headers, footers, comments, hidden text, text
+deleted or moved away and tables of contents are not read.
 """
 
 import io

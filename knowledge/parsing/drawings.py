@@ -13,8 +13,9 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
 def drawn(element: Any, related: Callable[[str], bytes]) -> Iterator[tuple[BlockKind, str]]:
-    """The texts of the charts and diagrams in an element of XML, in order: a diagram as a list, a chart's titles, then its
-    values as a table. `related` gives the part that an identifier refers to, or raises `KeyError`: such a drawing is left out.
+    """The texts of the charts and diagrams in an element of XML, in order: a diagram as a list, a chart's titles, then
+    its values as a table. `related` gives the part that an identifier refers to, or raises `KeyError`: such a drawing
+    is left out.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True)
     for found in element.iter(f"{_DIAGRAM}relIds", f"{_CHART}chart"):

@@ -1,7 +1,8 @@
 """Markdown: headings, paragraphs, lists, tables, code, front matter, `<details>`.
 
-The structure comes from the parser; the text of a block stays the source's. A file of single long lines, whose titles and lists
-carry no mark, is read as plain lines between its marked headings. Indented code is not recognised: it is text by accident.
+The structure comes from the parser; the text of a block stays the source's. A file of single long lines, whose titles
+and lists carry no mark, is read as plain lines between its marked headings. Indented code is not recognised: it is text
+by accident.
 """
 
 import re
@@ -12,22 +13,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import (
-    Outline,
-    ParsedDocument,
-    bare_text,
-    clean_text,
-    outline_text,
-    seems_to_ask,
-)
+from knowledge.parsing.base import Outline, ParsedDocument, bare_text, clean_text, outline_text, seems_to_ask
 from knowledge.parsing.html.page import html_fragment_text
-from knowledge.parsing.text import (
-    add_plain_lines,
-    broken_at_margin,
-    decode_text,
-    join_lines,
-    margin_width,
-)
+from knowledge.parsing.text import add_plain_lines, broken_at_margin, decode_text, join_lines, margin_width
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _DETAILS_TAG = re.compile(r"<(/?)(details|summary)\b[^<>]*>", re.IGNORECASE)
@@ -39,9 +27,9 @@ _MAX_DEPTH = 20
 #: The line below the header of a table.
 _RULE = re.compile(r"[\s|:-]+")
 _BREADCRUMB = re.compile(r"[^.?!\n]{2,120}\s[/›>»](?:\s[^.?!\n]*)?")
-#: Indented code (see above), and what would be parsed within a run of text for nothing: its source is kept, of which only
-#: the HTML tags need to be known. Links and images are looked for anew from each of their brackets: `![` repeated 20,000
-#: times took 10 s.
+#: Indented code (see above), and what would be parsed within a run of text for nothing: its source is kept, of which
+#: only the HTML tags need to be known. Links and images are looked for anew from each of their brackets: `![` repeated
+#: 20,000 times took 10 s.
 _UNUSED_RULES = ["code", "link", "image", "emphasis"]
 #: Each piece bounded, so that a mark which never closes costs no walk to the end of the text.
 _IMAGE = re.compile(r"!\[([^\]]{0,500})\]\([^)]{0,2000}\)")
@@ -54,9 +42,7 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
     text = clean_text(decode_text(data, filename=filename)).translate(_MARKS)
     reader = _MarkdownReader()
     front = _front_matter(text)
-    reader.outline.category = next(
-        (front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), ""
-    )
+    reader.outline.category = next((front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), "")
     reader.read(_FRONT_MATTER.sub("", text, count=1))
     title = bare_text(next((front[key] for key in ("title", "titre") if front.get(key)), ""))
     return reader.outline.finish(filename=filename, source_type=SourceType.MARKDOWN, title=title)
@@ -134,9 +120,7 @@ class _MarkdownReader:
         pieces, at = [], 0
         for part in _details_in(text):
             pieces += [text[at : part.start], f"\n\n\ue0f0{len(self._held)}\ue0f1\n\n"]
-            self._held.append(
-                (html_fragment_text(text[slice(*part.summary)]), text[slice(*part.body)])
-            )
+            self._held.append((html_fragment_text(text[slice(*part.summary)]), text[slice(*part.body)]))
             at = part.end
         return "".join([*pieces, text[at:]])
 
@@ -218,8 +202,8 @@ def _trimmed(source: list[str]) -> str:
 
 
 def _unpadded(source: list[str]) -> str:
-    """The rows of a table between bars, without the blanks and dashes that align its source: they would fill passages, and
-    tear its rows.
+    """The rows of a table between bars, without the blanks and dashes that align its source: they would fill passages,
+    and tear its rows.
     """
     rows = (re.sub(r"[ \t]{2,}", " ", line.strip()) for line in source if line.strip())
     rows = (re.sub(r"-{4,}", "---", row) if _RULE.fullmatch(row) else row for row in rows)

@@ -1,8 +1,8 @@
 """Lines of pages that are pictures, recognised by Tesseract where it is installed, with their place.
 
-A page is drawn in grey (PDFium, in this process, which is the isolated reader) and handed to `tesseract` through a pipe: no
-file is written. Bounds: pixels of a page, seconds of a page, seconds of a document. A page that fails or comes too late is
-left out and named by the caller; nothing here raises for a page.
+A page is drawn in grey (PDFium, in this process, which is the isolated reader) and handed to `tesseract` through a
+pipe: no file is written. Bounds: pixels of a page, seconds of a page, seconds of a document. A page that fails or comes
+too late is left out and named by the caller; nothing here raises for a page.
 """
 
 import logging
@@ -47,11 +47,7 @@ def ocr_languages() -> str:
         return ""
     try:
         listed = subprocess.run(  # noqa: S603  # the operator's command
-            [command, "--list-langs"],
-            capture_output=True,
-            timeout=_LIST_SECONDS,
-            check=True,
-            stdin=subprocess.DEVNULL,
+            [command, "--list-langs"], capture_output=True, timeout=_LIST_SECONDS, check=True, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.SubprocessError) as error:
         logger.warning("Tesseract does not start: %s.", type(error).__name__)
@@ -114,9 +110,7 @@ def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
     bitmap = page.render(scale=min(_DOTS_PER_INCH / _UNITS_PER_INCH, most), grayscale=True)
     pixels, stride = bytes(bitmap.buffer), bitmap.stride
     if stride != bitmap.width:
-        pixels = b"".join(
-            pixels[row * stride : row * stride + bitmap.width] for row in range(bitmap.height)
-        )
+        pixels = b"".join(pixels[row * stride : row * stride + bitmap.width] for row in range(bitmap.height))
     size = bitmap.width, bitmap.height
     bitmap.close()
     page.close()

@@ -1,7 +1,7 @@
 """Presentations (PPTX): each slide's title as a heading, its text, lists, tables, charts, diagrams and speaker's notes below.
 
-The archive has been checked (`knowledge.parsing.archive`). Shapes come in the order people read them: from the top, then from
-the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
+The archive has been checked (`knowledge.parsing.archive`). Shapes come in the order people read them: from the top,
+then from the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
 """
 
 import io
@@ -45,11 +45,7 @@ def parse_pptx(data: bytes, *, filename: str) -> ParsedDocument:
     except (PythonPptxError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error
     # What every new presentation of the commonest programs is called.
-    title = (
-        ""
-        if one_line(title).casefold() in ("powerpoint presentation", "présentation powerpoint")
-        else title
-    )
+    title = "" if one_line(title).casefold() in ("powerpoint presentation", "présentation powerpoint") else title
     return outline.finish(filename=filename, source_type=SourceType.PPTX, title=title)
 
 
@@ -74,9 +70,7 @@ def _read(presentation: Any, outline: Outline, *, filename: str) -> None:
     if hidden:
         outline.notices.append(
             ngettext(
-                "diapositive %(slides)s : masquée, ignorée",
-                "diapositives %(slides)s : masquées, ignorées",
-                len(hidden),
+                "diapositive %(slides)s : masquée, ignorée", "diapositives %(slides)s : masquées, ignorées", len(hidden)
             )
             % {"slides": some_numbers(hidden)}
         )
@@ -114,9 +108,7 @@ class _Slide:
         elif shape.has_text_frame:
             self._text(shape.text_frame, bulleted=kind in _BULLETED)
         else:
-            for drawn_kind, text in drawn(
-                shape._element, lambda key: shape.part.related_part(key).blob
-            ):
+            for drawn_kind, text in drawn(shape._element, lambda key: shape.part.related_part(key).blob):
                 self._add(text, kind=drawn_kind)
         self._flush()
 

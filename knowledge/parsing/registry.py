@@ -1,7 +1,7 @@
 """The door of the parsers: bytes and a file name in, a `ParsedDocument` out.
 
-What a file *is* decides, not what it is called. Every bound is enforced here or by the parser before it allocates; every refusal
-is an `UnreadableDocumentError` whose public message says why and what to do.
+What a file *is* decides, not what it is called. Every bound is enforced here or by the parser before it allocates;
+every refusal is an `UnreadableDocumentError` whose public message says why and what to do.
 """
 
 import re
@@ -70,9 +70,7 @@ _SPACE = re.compile(rb"\s*")
 _HTML_START = re.compile(rb"<(?:!doctype\s+html|html)\b", re.I)
 
 
-def parse_document(
-    data: bytes, *, filename: str, layout: SiteLayout | None = None
-) -> ParsedDocument:
+def parse_document(data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ParsedDocument:
     """Read a file of any supported format; raise `UnreadableDocumentError` for anything else.
 
     `layout` is what the pages of an HTML page's site have in common.
@@ -103,8 +101,7 @@ def suffix_of_page(path: str, media_type: str) -> str:
     if not suffix:
         raise unreadable(
             f"media type {media_type[:100]!r}",
-            _("Ce type de contenu n’est pas pris en charge : %(type)s.")
-            % {"type": media_type or "?"},
+            _("Ce type de contenu n’est pas pris en charge : %(type)s.") % {"type": media_type or "?"},
         )
     return suffix
 
@@ -150,8 +147,7 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
     if declared in _BINARY:
         raise unreadable(
             f"{filename}: not a {declared}",
-            _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.")
-            % {"suffix": suffix},
+            _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.") % {"suffix": suffix},
         )
     if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _is_page(data[:4096]):
         return SourceType.HTML
@@ -185,6 +181,5 @@ def _refuse_known(data: bytes, *, filename: str) -> None:
     is_picture = data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
     if is_picture and (b"\0" in data[:1024]):
         raise unreadable(
-            f"{filename}: picture",
-            _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR)."),
+            f"{filename}: picture", _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR).")
         )

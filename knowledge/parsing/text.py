@@ -14,14 +14,7 @@ from charset_normalizer import from_bytes
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.parsing.base import (
-    Outline,
-    ParsedDocument,
-    asks,
-    bare_text,
-    clean_text,
-    unreadable,
-)
+from knowledge.parsing.base import Outline, ParsedDocument, asks, bare_text, clean_text, unreadable
 
 #: Lines longer than this were not broken by hand at a margin.
 _WIDEST_MARGIN = 120
@@ -39,13 +32,9 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_WESTERN = frozenset(
-    "àâäáãåçéèêëíìîïñóòôöõúùûüýÿœæÀÂÄÁÃÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕÚÙÛÜŸŒÆß«»‹›“”„‘’‚–—…•€£§°²³µ·º½¼¾©®™×¿¡\xa0"
-)
+_WESTERN = frozenset("àâäáãåçéèêëíìîïñóòôöõúùûüýÿœæÀÂÄÁÃÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕÚÙÛÜŸŒÆß«»‹›“”„‘’‚–—…•€£§°²³µ·º½¼¾©®™×¿¡\xa0")
 _BULLET = re.compile(r"\s*(?:[-*+•‣▪◦●–—]|\d{1,3}[.)]|[a-zA-Z]\))\s+(?=\S)")
-_QA_MARK = re.compile(
-    r"\s*(?:[*_]{2})?(?:Q|R|A|Question|R[ée]ponse|Answer)\s*\d*\s*[*_]{0,2}\s?[:.]", re.IGNORECASE
-)
+_QA_MARK = re.compile(r"\s*(?:[*_]{2})?(?:Q|R|A|Question|R[ée]ponse|Answer)\s*\d*\s*[*_]{0,2}\s?[:.]", re.IGNORECASE)
 _ENDED = re.compile(r"[.?!…][»)\"”*]*\s*$")
 
 
@@ -61,8 +50,7 @@ def decode_text(data: bytes, *, filename: str) -> str:
     text = _decode(data)
     if text is None or _is_junk(text):
         raise unreadable(
-            f"{filename}: not text",
-            _("Ce fichier n’est pas un texte lisible : contenu binaire ou encodage inconnu."),
+            f"{filename}: not text", _("Ce fichier n’est pas un texte lisible : contenu binaire ou encodage inconnu.")
         )
     return text
 
@@ -102,8 +90,7 @@ def _is_western(text: str) -> bool:
 def _is_junk(text: str) -> bool:
     sample = text[:200_000]
     control = sum(
-        (character < " " and character not in "\t\n\r\f\v") or "\ue000" <= character <= "\uf8ff"
-        for character in sample
+        (character < " " and character not in "\t\n\r\f\v") or "\ue000" <= character <= "\uf8ff" for character in sample
     )
     return "\0" in sample or control > 0.005 * len(sample)
 
@@ -148,9 +135,7 @@ def join_lines(lines: Sequence[str], *, width: int) -> list[str]:
     paragraphs: list[str] = []
     previous = ""
     for line in lines:
-        fits = len(previous) + 1 + len(line.split(maxsplit=1)[0] if line.strip() else "") <= (
-            0.8 * width
-        )
+        fits = len(previous) + 1 + len(line.split(maxsplit=1)[0] if line.strip() else "") <= (0.8 * width)
         deliberate = fits or _BULLET.match(line) or _QA_MARK.match(line) or asks(previous)
         if paragraphs and previous and not deliberate:
             paragraphs[-1] += " " + line.strip()
@@ -171,9 +156,7 @@ def add_plain_lines(outline: Outline, lines: Sequence[str]) -> None:
         return
     if broken_at_margin(texts):
         width = margin_width(texts)
-        paragraphs = [
-            paragraph for group in _groups(lines) for paragraph in join_lines(group, width=width)
-        ]
+        paragraphs = [paragraph for group in _groups(lines) for paragraph in join_lines(group, width=width)]
     else:
         paragraphs = texts
     _PlainReader(outline, [_squeeze(paragraph) for paragraph in paragraphs]).read()

@@ -1,9 +1,9 @@
 """Spreadsheets (XLSX): sheets of questions and answers as pairs, other sheets as tables under the sheet's name.
 
-The archive has been checked (`knowledge.parsing.archive`). Cells are read one row after the other and counted, so a sheet that
-claims a million columns costs what it really holds. Formulas give the value that was saved with them. Hidden sheets, charts,
-which draw cells, pictures and comments are not read; hidden rows are, most of them a filter's. A hidden sheet is noticed, and
-columns of words beside questions and answers.
+The archive has been checked (`knowledge.parsing.archive`). Cells are read one row after the other and counted, so a
+sheet that claims a million columns costs what it really holds. Formulas give the value that was saved with them. Hidden
+sheets, charts, which draw cells, pictures and comments are not read; hidden rows are, most of them a filter's. A hidden
+sheet is noticed, and columns of words beside questions and answers.
 """
 
 import io
@@ -66,8 +66,7 @@ class _Budget:
         if self.cells > settings.MAX_WORKBOOK_CELLS:
             raise unreadable(
                 f"{self.filename}: over {settings.MAX_WORKBOOK_CELLS} cells",
-                _("Ce classeur a trop de cellules : %(limit)d au plus.")
-                % {"limit": settings.MAX_WORKBOOK_CELLS},
+                _("Ce classeur a trop de cellules : %(limit)d au plus.") % {"limit": settings.MAX_WORKBOOK_CELLS},
             )
         check_length(self.characters, filename=self.filename)
 
@@ -88,9 +87,7 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
         title = workbook.properties.title or ""
         for sheet in workbook.worksheets:
             if sheet.sheet_state != "visible":
-                result.notices.append(
-                    _("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)}
-                )
+                result.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
                 continue
             areas: list[Any] = []
             rows = list(_rows(sheet, result.budget, areas))

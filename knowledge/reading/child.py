@@ -1,7 +1,7 @@
 """The child that reads files for `knowledge.reading.isolation`: `python -m knowledge.reading.child BYTES`.
 
-Its address space is limited before anything is read, and it ends when its standard input does, so it cannot outlive
-the process that asked. What libraries print goes to standard error.
+Its address space is limited before anything is read, and it ends when its standard input does, so it cannot outlive the
+process that asked. What libraries print goes to standard error.
 """
 
 import os
@@ -61,12 +61,7 @@ def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None
 
     from knowledge.exceptions import DiskFullError, UnreadableDocumentError
     from knowledge.parsing.html.site import SiteLayout
-    from knowledge.reading.isolation import (
-        failed_parser_message,
-        read_as_json,
-        read_here,
-        shape_here,
-    )
+    from knowledge.reading.isolation import failed_parser_message, read_as_json, read_here, shape_here
     from knowledge.troubles import machine_trouble
 
     with translation.override(question["language"]):

@@ -1,7 +1,8 @@
 """Blocks to chunks: pieces of a size that one vector can stand for, each with the path of headings above it.
 
-Deterministic, and no word is lost. An edit changes the chunks around it and no others (`cutting.segments`). A question with its
-answer is a chunk of its own with one unit. A list stays with the sentence that announces it, a title with what stands under it.
+Deterministic, and no word is lost. An edit changes the chunks around it and no others (`cutting.segments`). A question
+with its answer is a chunk of its own with one unit. A list stays with the sentence that announces it, a title with what
+stands under it.
 """
 
 import hashlib
@@ -113,10 +114,7 @@ class _Budget:
         units = [text for unit in draft.units for text in (unit.question, unit.answer)]
         self.chunks += 1
         self.weight += sum(map(weight_of, (draft.parent_context, draft.content, *units)))
-        return (
-            self.chunks <= settings.MAX_DOCUMENT_CHUNKS
-            and self.weight <= settings.MAX_DOCUMENT_WEIGHT
-        )
+        return self.chunks <= settings.MAX_DOCUMENT_CHUNKS and self.weight <= settings.MAX_DOCUMENT_WEIGHT
 
 
 def weight_of(text: str) -> int:
@@ -223,10 +221,7 @@ def _may_join(first: _Section, second: _Section) -> bool:
 
 def _joined_run(run: Sequence[_Section]) -> Iterator[_Section]:
     units = list(_with_titles(run))
-    texts = [
-        Item("\n\n".join(piece.text for section in unit for piece in section.pieces))
-        for unit in units
-    ]
+    texts = [Item("\n\n".join(piece.text for section in unit for piece in section.pieces)) for unit in units]
     start = 0
     for group in segments(texts, aim=settings.CHUNK_TARGET_CHARACTERS, gap=2):
         yield _join([section for unit in units[start : start + len(group)] for section in unit])
@@ -253,11 +248,7 @@ def _join(sections: Sequence[_Section]) -> _Section:
         return sections[0]
     paths = [section.headings for section in sections]
     shared = next(
-        (
-            depth
-            for depth, headings in enumerate(zip(*paths, strict=False))
-            if len(set(headings)) > 1
-        ),
+        (depth for depth, headings in enumerate(zip(*paths, strict=False)) if len(set(headings)) > 1),
         min(map(len, paths)),
     )
     pieces = [piece for section in sections for piece in _headed(section, shared)]

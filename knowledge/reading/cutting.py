@@ -1,7 +1,8 @@
 """Texts to pieces of a size: where a text is cut, so that no edit moves a cut elsewhere and nothing is cut that is one thing.
 
-A block of code that is too long is closed and opened again with its language, a table repeats its header in every part, a title
-stays with what it stands above, and a sentence is cut only where it alone is longer than a piece may be. No word is lost.
+A block of code that is too long is closed and opened again with its language, a table repeats its header in every part,
+a title stays with what it stands above, and a sentence is cut only where it alone is longer than a piece may be. No
+word is lost.
 """
 
 import hashlib
@@ -12,14 +13,13 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 #: Half the width of the neighbourhood in which one boundary is cut, as a share of the aimed size. The mean piece is
-#: twice that and the mean text; 0.4 gives pieces of the size that packing gave, measured on 90 pages of service-public.fr.
+#: twice that and the mean text; 0.4 gives pieces of the size that packing gave, measured on 90 pages of
+#: service-public.fr.
 _NEIGHBOURHOOD = 0.4
 #: A piece this much longer than aimed is cut again.
 _TOLERANCE = 1.4
 _SENTENCE_END = re.compile(r"(?<=[.!?…;:])\s+|\n+")
-_FENCE = re.compile(
-    r"(?P<indent> *)(?:(?:[-*]|\d{1,9}\.) +)?(?P<fence>`{3,}|~{3,})(?P<language>[^`~]{0,80})$"
-)
+_FENCE = re.compile(r"(?P<indent> *)(?:(?:[-*]|\d{1,9}\.) +)?(?P<fence>`{3,}|~{3,})(?P<language>[^`~]{0,80})$")
 _SEPARATOR = re.compile(r"\s*\|[\s|:-]*-[\s|:-]*\|\s*$")
 _TITLE = re.compile(r"\s*\*\*[^\n]{1,300}\*\*\s*$")
 #: A line that goes on with the item of a list above it.
@@ -93,9 +93,7 @@ def _flush_left(part: str) -> str:
     opened = _FENCE.match(lines[0])
     if opened and opened["indent"]:
         end, margin = _end_of_code(lines, 0), len(opened["indent"])
-        lines[:end] = [
-            line[min(margin, len(line) - len(line.lstrip(" "))) :] for line in lines[:end]
-        ]
+        lines[:end] = [line[min(margin, len(line) - len(line.lstrip(" "))) :] for line in lines[:end]]
     return "\n".join(lines).strip()
 
 
@@ -157,9 +155,7 @@ def _code_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
     first, close = lines[0], f"{margin}{opened['fence']}"
     again = f"{margin}{opened['fence']}{opened['language'].rstrip()}"
     is_closed = lines[-1].strip() == opened["fence"]
-    body = [
-        part for line in lines[1 : -1 if is_closed else None] for part in _code_line(line, target)
-    ]
+    body = [part for line in lines[1 : -1 if is_closed else None] for part in _code_line(line, target)]
     room = max(target - len(first) - len(close), target // 4)
     for number, group in enumerate(segments(body, aim=room)):
         code = "".join(group).rstrip("\n")
@@ -231,11 +227,7 @@ def segments(items: Sequence[Item], *, aim: int, gap: int = 0) -> list[list[str]
     bounds: list[int] = []
     for start, end in pairwise([0, *cuts, len(items)]):
         bounds.extend([start, *_further_cuts(start, end, ends, ranks, aim)])
-    return [
-        [item.text for item in items[start:end]]
-        for start, end in pairwise([*bounds, len(items)])
-        if start < end
-    ]
+    return [[item.text for item in items[start:end]] for start, end in pairwise([*bounds, len(items)]) if start < end]
 
 
 def _local_cuts(ends: Sequence[int], ranks: Sequence[tuple[int, bytes]], aim: int) -> list[int]:
@@ -255,9 +247,7 @@ def _local_cuts(ends: Sequence[int], ranks: Sequence[tuple[int, bytes]], aim: in
     return cuts
 
 
-def _further_cuts(
-    start: int, end: int, ends: Sequence[int], ranks: Sequence[tuple[int, bytes]], aim: int
-) -> list[int]:
+def _further_cuts(start: int, end: int, ends: Sequence[int], ranks: Sequence[tuple[int, bytes]], aim: int) -> list[int]:
     """Cuts inside a piece that is too long: at the lowest rank of its middle half, then in both parts."""
     cuts: list[int] = []
     waiting = [(start, end)]

@@ -1,7 +1,7 @@
 """Pages of a PDF as pictures, drawn in a child process of their own with limits of time, memory and pixels, as files are read.
 
-The child loads PDFium alone (no Django), so that a page takes a fraction of a second: `python -m knowledge.reading.drawing
-BYTES SECONDS PAGE PIXELS`, the file on standard input, a PNG on standard output.
+The child loads PDFium alone (no Django), so that a page takes a fraction of a second: `python -m
+knowledge.reading.drawing BYTES SECONDS PAGE PIXELS`, the file on standard input, a PNG on standard output.
 """
 
 import math
@@ -22,9 +22,7 @@ class UndrawablePageError(Exception):
     """The child could not draw it within its limits."""
 
 
-def draw_page(
-    data: bytes, page: int, *, pixels: int, seconds: float, memory: int, folder: str
-) -> bytes:
+def draw_page(data: bytes, page: int, *, pixels: int, seconds: float, memory: int, folder: str) -> bytes:
     """A page (from 1) of a PDF as PNG of at most so many pixels; `memory` in bytes, `folder` is where the project is."""
     limits = (str(memory), str(math.ceil(seconds)), str(page), str(pixels))
     try:
@@ -44,21 +42,14 @@ def draw_page(
 
 def png(width: int, height: int, rows: bytes) -> bytes:
     """A picture of three bytes a pixel, row by row."""
-    lines = b"".join(
-        b"\0" + rows[start : start + 3 * width] for start in range(0, 3 * width * height, 3 * width)
-    )
+    lines = b"".join(b"\0" + rows[start : start + 3 * width] for start in range(0, 3 * width * height, 3 * width))
     header = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 6)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_part(name, content) for name, content in parts)
 
 
 def _part(name: bytes, content: bytes) -> bytes:
-    return (
-        struct.pack("!I", len(content))
-        + name
-        + content
-        + struct.pack("!I", zlib.crc32(name + content))
-    )
+    return struct.pack("!I", len(content)) + name + content + struct.pack("!I", zlib.crc32(name + content))
 
 
 def _draw(data: bytes, number: int, pixels: int) -> bytes:

@@ -1,7 +1,8 @@
 """Files are read in a child process with a time limit and a memory limit, so that no file can hang or exhaust a worker.
 
-One child serves a whole run and is replaced when it had to be killed. Requests and replies are JSON headers with their length
-before them; nothing that a file made the child say is executed. With isolation switched off the same work is done here.
+One child serves a whole run and is replaced when it had to be killed. Requests and replies are JSON headers with their
+length before them; nothing that a file made the child say is executed. With isolation switched off the same work is
+done here.
 """
 
 import json
@@ -96,9 +97,7 @@ class Reader:
             self.close()
             raise (DiskFullError if reply["is_full"] else MachineTroubleError)(reply["trouble"])
         if "refused" in reply:
-            raise UnreadableDocumentError(
-                f"{filename}: {reply['detail']}", public_message=reply["refused"]
-            )
+            raise UnreadableDocumentError(f"{filename}: {reply['detail']}", public_message=reply["refused"])
         return reply
 
     def close(self) -> int | None:
@@ -134,9 +133,7 @@ class Reader:
             except (EOFError, OSError) as error:
                 status = self.close()
                 trouble = machine_trouble(error)
-                raise trouble or MachineTroubleError(
-                    f"The reader did not start (status {status})."
-                ) from error
+                raise trouble or MachineTroubleError(f"The reader did not start (status {status}).") from error
         return self._process
 
 

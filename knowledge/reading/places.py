@@ -1,8 +1,8 @@
 """Where each passage stands on the pages of its document.
 
-Passages are cut from the text alone; their places are found afterwards, by walking once through the lines of the document and the
-letters of the passages, which come in one order. So the cutting knows nothing of pages, and what it adds (a table's header, a
-title in bold) or mends (a word cut at a line's end) is passed over.
+Passages are cut from the text alone; their places are found afterwards, by walking once through the lines of the
+document and the letters of the passages, which come in one order. So the cutting knows nothing of pages, and what it
+adds (a table's header, a title in bold) or mends (a word cut at a line's end) is passed over.
 """
 
 import re
@@ -41,9 +41,7 @@ def placed_chunks(drafts: Sequence[ChunkDraft], parsed: ParsedDocument) -> list[
     return placed
 
 
-def _owners(
-    drafts: Sequence[ChunkDraft], lines: Sequence[PlacedLine]
-) -> Iterator[tuple[int, PlacedLine]]:
+def _owners(drafts: Sequence[ChunkDraft], lines: Sequence[PlacedLine]) -> Iterator[tuple[int, PlacedLine]]:
     """Each line with the draft that holds it, or both that it is cut between."""
     texts = [_letters(draft.content) for draft in drafts]
     ends = list(accumulate(map(len, texts)))
@@ -115,16 +113,8 @@ def _is_near(last: Place, place: Place, height: float) -> bool:
         last.page == place.page
         and min(last.x1, place.x1) > max(last.x0, place.x0)
         and -height <= place.y0 - last.y1 <= _NEAR * height
-    ) or (
-        last.page == place.page and abs(last.y1 - place.y1) < 0.5 * height and place.x0 >= last.x0
-    )
+    ) or (last.page == place.page and abs(last.y1 - place.y1) < 0.5 * height and place.x0 >= last.x0)
 
 
 def _around(one: Place, other: Place) -> Place:
-    return Place(
-        one.page,
-        min(one.x0, other.x0),
-        min(one.y0, other.y0),
-        max(one.x1, other.x1),
-        max(one.y1, other.y1),
-    )
+    return Place(one.page, min(one.x0, other.x0), min(one.y0, other.y0), max(one.x1, other.x1), max(one.y1, other.y1))

@@ -1,8 +1,8 @@
 """Questions and answers that stand in a document already, found without a model.
 
-Blocks come in and go out; those that ask and answer leave as blocks of kind `qa`. Recognised: headings that ask with what
-stands under them, lines marked `Q:` and `R:` (or `A:`), bold lines that ask, and tables of questions and answers. A question
-inside running prose is prose. No word is lost: what belongs to no question goes out as it came.
+Blocks come in and go out; those that ask and answer leave as blocks of kind `qa`. Recognised: headings that ask with
+what stands under them, lines marked `Q:` and `R:` (or `A:`), bold lines that ask, and tables of questions and answers.
+A question inside running prose is prose. No word is lost: what belongs to no question goes out as it came.
 """
 
 import re
@@ -15,17 +15,14 @@ from django.conf import settings
 from knowledge.parsing.base import Block, asks, bare_text
 
 _MARKED_QUESTION = re.compile(
-    r"^\s*(?:[*_]{2})?(?:Q|Question)\s*\d*\s*(?:[*_]{2})?\s?[:.]\s*(?:[*_]{2})?\s*(?P<text>\S.*)$",
-    re.IGNORECASE,
+    r"^\s*(?:[*_]{2})?(?:Q|Question)\s*\d*\s*(?:[*_]{2})?\s?[:.]\s*(?:[*_]{2})?\s*(?P<text>\S.*)$", re.IGNORECASE
 )
 _MARKED_ANSWER = re.compile(
     r"^\s*(?:[*_]{2})?(?:R|A|R[ée]ponse|Answer)\s*\d*\s*(?:[*_]{2})?\s?[:.]\s*(?:[*_]{2})?\s*(?P<text>\S.*)$",
     re.IGNORECASE,
 )
 _BOLD_LINE = re.compile(r"^\s*(\*\*|__)(?P<text>[^\n]+?)\1\s*$")
-_TABLE_HEADER = re.compile(
-    r"^\|\s*(?:questions?)\s*\|\s*(?:r[ée]ponses?|answers?)\s*\|\s*$", re.IGNORECASE
-)
+_TABLE_HEADER = re.compile(r"^\|\s*(?:questions?)\s*\|\s*(?:r[ée]ponses?|answers?)\s*\|\s*$", re.IGNORECASE)
 #: Lines that a marked question may take before its marked answer.
 _QUESTION_LINES = 4
 _WITHOUT_SUBJECT = re.compile(
@@ -81,9 +78,7 @@ def _answers_as_a_whole(path: tuple[str, ...], section: Sequence[Block]) -> bool
     return size <= settings.QA_MAX_ANSWER_CHARACTERS and not has_pairs and not any(map(asks, inner))
 
 
-def _answered_heading(
-    path: tuple[str, ...], section: Sequence[Block], *, title: str
-) -> Iterator[Block]:
+def _answered_heading(path: tuple[str, ...], section: Sequence[Block], *, title: str) -> Iterator[Block]:
     first = section[0]
     pieces: list[str] = []
     inner: tuple[str, ...] = path
@@ -215,9 +210,7 @@ def _table_rows(block: Block) -> Iterator[Block]:
         yield block
         return
     for line in lines[2:]:
-        cells = [
-            cell.strip().replace("\\|", "|") for cell in _CELL_BREAK.split(line.strip().strip("|"))
-        ]
+        cells = [cell.strip().replace("\\|", "|") for cell in _CELL_BREAK.split(line.strip().strip("|"))]
         question, answer = (cells + ["", ""])[:2]
         if question and answer:
             yield replace(block, text=answer, kind="qa", question=bare_text(question))

@@ -7,10 +7,11 @@ from django.db.models import Q
 
 from knowledge.models import Document, SourceType
 
-#: 1 for PDF: read by PDFium, with tables, pages and boxes; for the others: anchors, paths, tables, code and titles kept, and for HTML
-#: what stands around the content left out. 2: charts, diagrams, fields and merged cells of Office files, hidden text left out; escaped
-#: marks in headings and padded tables of Markdown; lists of dotted names of HTML. 3: titles of HTML's boxes of
-#: advice (« Note ») are no headings of what follows them. A format that is not named has 0.
+#: 1 for PDF: read by PDFium, with tables, pages and boxes; for the others: anchors, paths, tables, code and titles
+#: kept, and for HTML what stands around the content left out. 2: charts, diagrams, fields and merged cells of Office
+#: files, hidden text left out; escaped marks in headings and padded tables of Markdown; lists of dotted names of HTML.
+#: 3: titles of HTML's boxes of advice (« Note ») are no headings of what follows them. A format that is not named has
+#: 0.
 READER_VERSIONS = {
     SourceType.PDF: 1,
     SourceType.HTML: 3,

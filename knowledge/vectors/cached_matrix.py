@@ -1,9 +1,9 @@
 """Rows of the database that a process keeps as a matrix: read once, then only what changed since.
 
-Every write to a collection (of points, or of a memory's entries) locks it and gives its rows the next version, so who has seen
-version n misses nothing by reading the rows above n. A deletion stays as a mark until it is purged; who has not seen a mark that
-is gone reads everything anew. Kept rows are committed ones: a transaction that has written to a collection itself
-(`Uncommitted`) reads it apart, because a rollback gives its versions to other rows.
+Every write to a collection (of points, or of a memory's entries) locks it and gives its rows the next version, so who
+has seen version n misses nothing by reading the rows above n. A deletion stays as a mark until it is purged; who has
+not seen a mark that is gone reads everything anew. Kept rows are committed ones: a transaction that has written to a
+collection itself (`Uncommitted`) reads it apart, because a rollback gives its versions to other rows.
 """
 
 import threading
@@ -133,8 +133,8 @@ class FollowedCollections(Generic[F]):
 class Uncommitted:
     """Marks a collection as written by the open transaction, by standing among its commit hooks.
 
-    Django drops the hooks of a transaction, or of a savepoint, that is rolled back, and empties the list at commit:
-    the mark lives exactly as long as the rows that only this connection sees.
+    Django drops the hooks of a transaction, or of a savepoint, that is rolled back, and empties the list at commit: the
+    mark lives exactly as long as the rows that only this connection sees.
     """
 
     def __init__(self, collection: uuid.UUID) -> None:
@@ -150,6 +150,4 @@ class Uncommitted:
     @staticmethod
     def covers(collection: uuid.UUID) -> bool:
         hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
-        return any(
-            isinstance(hook[1], Uncommitted) and hook[1].collection == collection for hook in hooks
-        )
+        return any(isinstance(hook[1], Uncommitted) and hook[1].collection == collection for hook in hooks)

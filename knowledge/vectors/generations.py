@@ -31,15 +31,11 @@ def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> lis
     """Every generation that the store holds, oldest first."""
     alias = collection_alias(agent.slug, method)
     return sorted(
-        info.name
-        for info in store.collections()
-        if _STAMP.search(info.name) and _STAMP.sub("", info.name) == alias
+        info.name for info in store.collections() if _STAMP.search(info.name) and _STAMP.sub("", info.name) == alias
     )
 
 
-def superseded_generations(
-    infos: Iterable[CollectionInfo], *, in_use: Collection[str]
-) -> list[CollectionInfo]:
+def superseded_generations(infos: Iterable[CollectionInfo], *, in_use: Collection[str]) -> list[CollectionInfo]:
     """The generations that nobody needs any more: those with no alias that are not `in_use`.
 
     The one in service and the one that a rollback goes back to both have an alias. Where none is in service the newest
@@ -69,13 +65,12 @@ def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod
     return previous if previous != current else None
 
 
-def current_generation(
-    store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe
-) -> str:
+def current_generation(store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe) -> str:
     """The collection behind the alias; a first, empty one is made where there is none.
 
-    Raises `EmbeddingMismatchError` for another recipe, and `CollectionMissingError` where documents are indexed already: only a
-    rebuild can make an index of them. The agent's row is locked, so two first runs cannot make two collections.
+    Raises `EmbeddingMismatchError` for another recipe, and `CollectionMissingError` where documents are indexed
+    already: only a rebuild can make an index of them. The agent's row is locked, so two first runs cannot make two
+    collections.
     """
     alias = collection_alias(agent.slug, method)
     with transaction.atomic():
@@ -85,9 +80,7 @@ def current_generation(
             if agent.documents.filter(status=DocumentStatus.INDEXED).exists():
                 raise CollectionMissingError(
                     f"{alias} has not been built yet.",
-                    public_message=_(
-                        "L’index %(name)s n’existe pas encore : construisez-le avec rebuild_agent_index."
-                    )
+                    public_message=_("L’index %(name)s n’existe pas encore : construisez-le avec rebuild_agent_index.")
                     % {"name": alias},
                 )
             current = new_generation(agent, method)

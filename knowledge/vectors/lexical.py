@@ -1,11 +1,12 @@
 """Words for search: what a text says as weighted terms, and an index of terms in memory. Pure: no ORM, no network.
 
-A word counts as its stem (French, then English) and, at half the weight, as its first letters, which bring "piratage" to "piraté"
-and survive most typos. Words without content are left out. A term is known by a 32-bit hash, so that the two stores share it.
+A word counts as its stem (French, then English) and, at half the weight, as its first letters, which bring "piratage"
+to "piraté" and survive most typos. Words without content are left out. A term is known by a 32-bit hash, so that the
+two stores share it.
 
-The score of a point is BM25 divided by what a point of nothing but the question's words could reach: the *overlap*, between 0
-and 1. What depends on the point alone is computed when the stores write it (`document_terms`), with a fixed average length; how
-rare a word is, is counted when a question is asked.
+The score of a point is BM25 divided by what a point of nothing but the question's words could reach: the *overlap*,
+between 0 and 1. What depends on the point alone is computed when the stores write it (`document_terms`), with a fixed
+average length; how rare a word is, is counted when a question is asked.
 """
 
 import math
@@ -117,9 +118,7 @@ class _Segment:
     weights: npt.NDArray[np.float16]
 
     @classmethod
-    def of(
-        cls, ids: Ids, rows: npt.NDArray[np.int32], weights: npt.NDArray[np.float16]
-    ) -> "_Segment":
+    def of(cls, ids: Ids, rows: npt.NDArray[np.int32], weights: npt.NDArray[np.float16]) -> "_Segment":
         order = np.argsort(ids, kind="stable")
         unique, first = np.unique(ids[order], return_index=True)
         return cls(unique, np.append(first, len(ids)), rows[order], weights[order])
@@ -171,13 +170,9 @@ class Postings:
         whole = _merged(self.segments)
         rows = renumbered[whole.rows]
         standing = rows >= 0
-        return Postings(
-            (_Segment.of(whole.all_ids[standing], rows[standing], whole.weights[standing]),)
-        )
+        return Postings((_Segment.of(whole.all_ids[standing], rows[standing], whole.weights[standing]),))
 
-    def overlaps(
-        self, question: Terms, *, size: int, live: int, alive: npt.NDArray[np.bool_] | None
-    ) -> Weights:
+    def overlaps(self, question: Terms, *, size: int, live: int, alive: npt.NDArray[np.bool_] | None) -> Weights:
         """The overlap of each of `size` rows with the question; dead rows count for nothing."""
         scores = np.zeros(size, dtype=np.float32)
         best = 0.0

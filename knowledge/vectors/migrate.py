@@ -1,7 +1,8 @@
 """Copying every collection from one vector store to another, without embedding anything anew.
 
-Running it again copies again and removes what the source no longer has. Aliases move last, so readers never see a half-filled
-collection. A write to the source meanwhile may be missed, which the count at the end of each collection tells.
+Running it again copies again and removes what the source no longer has. Aliases move last, so readers never see a
+half-filled collection. A write to the source meanwhile may be missed, which the count at the end of each collection
+tells.
 """
 
 from collections.abc import Callable
@@ -20,10 +21,7 @@ class MigrationReport:
 
 
 def migrate_vectors(
-    *,
-    source: VectorStore,
-    target: VectorStore,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    *, source: VectorStore, target: VectorStore, on_progress: Callable[[int, int], None] = lambda done, total: None
 ) -> MigrationReport:
     """Make `target` hold the collections and aliases of `source`; `on_progress` receives (points done, in all).
 

@@ -48,8 +48,8 @@ class Passage:
     """A retrieved point, whichever format it was written in.
 
     `score` is the cosine with the question, `overlap` the share of the question's words that the point has (0 where
-    words were not looked at), `lift` what the words and the other points of its chunk add, `support` what the passages around
-    it do for its place alone (`knowledge.search`).
+    words were not looked at), `lift` what the words and the other points of its chunk add, `support` what the passages
+    around it do for its place alone (`knowledge.search`).
     """
 
     point_id: str
@@ -110,8 +110,9 @@ class Passage:
 
     @property
     def section_key(self) -> tuple[object, ...]:
-        """What passages of one document under the same outermost heading have in common: with a trail (`ParsedDocument.above`) the page,
-        without one its sections. The legacy format does not say where a passage stands."""
+        """What passages of one document under the same outermost heading have in common: with a trail
+        (`ParsedDocument.above`) the page, without one its sections. The legacy format does not say where a passage
+        stands."""
         if self.document_id is None or self.type is PointType.LEGACY:
             return self.chunk_key
         return (self.document_id, self.parent_context.partition(" > ")[0])
@@ -141,12 +142,7 @@ def point_id(*, agent_id: int, kind: PointType, chunk_id: int, ordinal: int = 0)
 
 
 def qa_pair_payload(facts: ChunkFacts, *, question: str, answer: str) -> dict[str, Json]:
-    return {
-        "type": PointType.QA_PAIR.value,
-        "display_text": answer,
-        "question": question,
-        **_atomic_fields(facts),
-    }
+    return {"type": PointType.QA_PAIR.value, "display_text": answer, "question": question, **_atomic_fields(facts)}
 
 
 def source_material_payload(facts: ChunkFacts) -> dict[str, Json]:

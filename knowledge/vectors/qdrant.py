@@ -1,11 +1,12 @@
 """Qdrant as the vector store: a server or cluster through `qdrant-client`, or its in-process mode (`:memory:`, tests).
 
-The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells our collections from others on
-the server. It is read before each query: another process may have moved the alias. `prefix` is put before every name, so that
-two installations can share a server. Vendor errors never leave this file.
+The recipe is kept in the collection's own metadata (servers 1.16 and later), which also tells our collections from
+others on the server. It is read before each query: another process may have moved the alias. `prefix` is put before
+every name, so that two installations can share a server. Vendor errors never leave this file.
 
-A point's words are a sparse vector beside its dense one, weighed by rarity on the server. A hybrid query is one request: the
-nearest points, those with most of the words, and for each word the point that says it most, which tells its rarity.
+A point's words are a sparse vector beside its dense one, weighed by rarity on the server. A hybrid query is one
+request: the nearest points, those with most of the words, and for each word the point that says it most, which tells
+its rarity.
 """
 
 import re
@@ -67,9 +68,7 @@ _IDS_AT_ONCE = 5_000
 
 
 class QdrantVectorStore(VectorStore):
-    def __init__(
-        self, *, url: str, api_key: str = "", timeout: float = 10, prefix: str = ""
-    ) -> None:
+    def __init__(self, *, url: str, api_key: str = "", timeout: float = 10, prefix: str = "") -> None:
         self._url = url
         self._api_key = api_key
         self._timeout = timeout
@@ -116,27 +115,18 @@ class QdrantVectorStore(VectorStore):
             hits = self._hybrid(collection, asked, terms, wanted, wanted.lexical_weight)
         return [hit for hit in hits if wanted.min_score is None or hit.score >= wanted.min_score]
 
-    def _hybrid(
-        self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float
-    ) -> list[Hit]:
+    def _hybrid(self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float) -> list[Hit]:
         found, rarities = self._either_way(collection, asked, terms, wanted)
         worth = {
             term: weight * rarity
-            for term, weight, rarity in zip(
-                terms.ids.tolist(), terms.weights.tolist(), rarities, strict=True
-            )
+            for term, weight, rarity in zip(terms.ids.tolist(), terms.weights.tolist(), rarities, strict=True)
         }
         scored = [
             (point_id, _cosine(float(dense @ asked)), _overlap(held, worth))
             for point_id, (dense, held, _payload) in found.items()
         ]
-        ranked = rank_hybrid(
-            scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS
-        )
-        hits = [
-            Hit(point_id, cosine, found[point_id][2], overlap)
-            for point_id, cosine, overlap in ranked
-        ]
+        ranked = rank_hybrid(scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS)
+        hits = [Hit(point_id, cosine, found[point_id][2], overlap) for point_id, cosine, overlap in ranked]
         if wanted.together is not None:
             hits += self._others(collection, asked, worth, hits, wanted)
         return hits
@@ -145,9 +135,7 @@ class QdrantVectorStore(VectorStore):
         points: dict[str, Point] = {}
         for batch in self._wanted(collection, ids):
             with self._asking() as client:
-                records = client.retrieve(
-                    self._name(collection), batch, with_payload=True, with_vectors=[_DENSE]
-                )
+                records = client.retrieve(self._name(collection), batch, with_payload=True, with_vectors=[_DENSE])
             points.update((point.id, point) for point in map(_point, records))
         return points
 
@@ -166,9 +154,7 @@ class QdrantVectorStore(VectorStore):
 
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
         kept = _filter(payload_filter)
-        pages = self._pages(
-            collection, _IDS_AT_ONCE, scroll_filter=kept, with_payload=False, with_vectors=False
-        )
+        pages = self._pages(collection, _IDS_AT_ONCE, scroll_filter=kept, with_payload=False, with_vectors=False)
         return [str(record.id) for records in pages for record in records]
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
@@ -184,11 +170,7 @@ class QdrantVectorStore(VectorStore):
     def collections(self) -> list[CollectionInfo]:
         with self._asking() as client:
             found = client.get_collections().collections
-        names = [
-            each.name.removeprefix(self._prefix)
-            for each in found
-            if each.name.startswith(self._prefix)
-        ]
+        names = [each.name.removeprefix(self._prefix) for each in found if each.name.startswith(self._prefix)]
         aliases = self._aliases()
         infos: list[CollectionInfo] = []
         for name in sorted(names):
@@ -208,9 +190,7 @@ class QdrantVectorStore(VectorStore):
         aliases = self._aliases()
         target = aliases.get(collection, collection)
         self._recipe(target)
-        create = models.CreateAlias(
-            collection_name=self._name(target), alias_name=self._name(alias)
-        )
+        create = models.CreateAlias(collection_name=self._name(target), alias_name=self._name(alias))
         operations: list[Any] = [models.CreateAliasOperation(create_alias=create)]
         if alias in aliases:
             delete = models.DeleteAlias(alias_name=self._name(alias))
@@ -288,27 +268,17 @@ class QdrantVectorStore(VectorStore):
 
         kept, depth = _filter(wanted.payload_filter), max(wanted.limit, _HYBRID_DEPTH)
         requests = [
-            models.QueryRequest(
-                query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True
-            )
+            models.QueryRequest(query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True)
         ]
         if len(terms):
             requests.append(
                 models.QueryRequest(
-                    query=_sparse(terms),
-                    using=_TERMS,
-                    filter=kept,
-                    limit=depth,
-                    with_payload=True,
-                    with_vector=True,
+                    query=_sparse(terms), using=_TERMS, filter=kept, limit=depth, with_payload=True, with_vector=True
                 )
             )
         requests += [
             models.QueryRequest(
-                query=models.SparseVector(indices=[term], values=[1.0]),
-                using=_TERMS,
-                limit=1,
-                with_vector=[_TERMS],
+                query=models.SparseVector(indices=[term], values=[1.0]), using=_TERMS, limit=1, with_vector=[_TERMS]
             )
             for term in terms.ids.tolist()
         ]
@@ -331,12 +301,7 @@ class QdrantVectorStore(VectorStore):
         return found, rarities
 
     def _others(
-        self,
-        collection: str,
-        vector: Vector,
-        worth: dict[int, float],
-        hits: Sequence[Hit],
-        wanted: Wanted,
+        self, collection: str, vector: Vector, worth: dict[int, float], hits: Sequence[Hit], wanted: Wanted
     ) -> list[Hit]:
         """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
         from qdrant_client import models
@@ -344,16 +309,12 @@ class QdrantVectorStore(VectorStore):
         together = wanted.together
         if together is None:
             return []
-        groups: set[Any] = {
-            g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)
-        }
+        groups: set[Any] = {g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)}
         if not groups:
             return []
         kept = models.Filter(
             must=[
-                models.FieldCondition(
-                    key=together.group, match=models.MatchAny(any=sorted(groups, key=str))
-                ),
+                models.FieldCondition(key=together.group, match=models.MatchAny(any=sorted(groups, key=str))),
                 *([own] if (own := _filter(wanted.payload_filter)) else []),
             ]
         )
@@ -390,9 +351,7 @@ class QdrantVectorStore(VectorStore):
         offset: Any = None
         while True:
             with self._asking() as client:
-                records, offset = client.scroll(
-                    self._name(collection), limit=size, offset=offset, **wanted
-                )
+                records, offset = client.scroll(self._name(collection), limit=size, offset=offset, **wanted)
             yield records
             if offset is None:
                 return
@@ -444,9 +403,7 @@ class QdrantVectorStore(VectorStore):
         with self._asking() as client:
             found = client.get_aliases().aliases
         return {
-            alias.alias_name.removeprefix(self._prefix): alias.collection_name.removeprefix(
-                self._prefix
-            )
+            alias.alias_name.removeprefix(self._prefix): alias.collection_name.removeprefix(self._prefix)
             for alias in found
             if alias.alias_name.startswith(self._prefix)
         }
@@ -570,8 +527,7 @@ def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
     def matching(conditions: Sequence[Condition]) -> list[Any] | None:
         return [
             models.FieldCondition(
-                key=c.key if _PLAIN_KEY.fullmatch(c.key) else f'"{c.key}"',
-                match=models.MatchValue(value=c.value),
+                key=c.key if _PLAIN_KEY.fullmatch(c.key) else f'"{c.key}"', match=models.MatchValue(value=c.value)
             )
             for c in conditions
         ] or None

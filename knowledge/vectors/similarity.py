@@ -1,8 +1,9 @@
 """Exact search by cosine over rows in memory: pure numpy, no ORM, no network.
 
-A `Matrix` holds unit rows by key, their words, and for some payload fields the value of each row (a *column*), so that a filter
-is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only appended, and dead
-ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length; nothing here checks it.
+A `Matrix` holds unit rows by key, their words, and for some payload fields the value of each row (a *column*), so that
+a filter is a few comparisons of integers. Readers work on a `Snapshot`, which no later write changes: rows are only
+appended, and dead ones marked in a new mask, so readers need no lock. Callers keep the rows of unit length; nothing
+here checks it.
 """
 
 import json
@@ -110,12 +111,7 @@ class Snapshot(Generic[K]):
         return kept
 
     def top(
-        self,
-        vector: Vector,
-        *,
-        limit: int,
-        payload_filter: PayloadFilter | None = None,
-        min_score: float | None = None,
+        self, vector: Vector, *, limit: int, payload_filter: PayloadFilter | None = None, min_score: float | None = None
     ) -> list[tuple[K, float]]:
         """The `limit` best keys with their cosines to the unit `vector`, best first, ties by key."""
         if limit <= 0 or not self.live:
@@ -147,9 +143,7 @@ class Snapshot(Generic[K]):
         """The `limit` best keys by cosine + `lexical_weight` x overlap, with both; see `Wanted`. The columns of `together` must be there."""
         if limit <= 0 or not self.live:
             return []
-        overlaps = self._postings.overlaps(
-            question, size=len(self.rows), live=self.live, alive=self._alive
-        )
+        overlaps = self._postings.overlaps(question, size=len(self.rows), live=self.live, alive=self._alive)
         rows, scores = self._scores(vector, payload_filter)
         counted = overlaps if rows is None else overlaps[rows]
         near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit, None)
@@ -165,9 +159,7 @@ class Snapshot(Generic[K]):
         if together is not None:
             chosen = [row_of[key] for key, _, _ in hits]
             others = self._others(chosen, rows, together)
-            hits += _nearest_of_each(
-                self._hybrid_hits(others, vector, overlaps), self._kinds(others, together)
-            )
+            hits += _nearest_of_each(self._hybrid_hits(others, vector, overlaps), self._kinds(others, together))
         return hits
 
     def _hybrid_hits(
@@ -176,13 +168,10 @@ class Snapshot(Generic[K]):
         cosines = self._exact(rows, vector).tolist()
         shares = overlaps[rows].astype(np.float64).round(SCORE_DECIMALS).tolist()
         return [
-            (self.keys[row], cosine, share)
-            for row, cosine, share in zip(rows.tolist(), cosines, shares, strict=True)
+            (self.keys[row], cosine, share) for row, cosine, share in zip(rows.tolist(), cosines, shares, strict=True)
         ]
 
-    def _others(
-        self, chosen: list[int], rows: npt.NDArray[np.intp] | None, together: Together
-    ) -> npt.NDArray[np.intp]:
+    def _others(self, chosen: list[int], rows: npt.NDArray[np.intp] | None, together: Together) -> npt.NDArray[np.intp]:
         """The rows of the chosen rows' groups whose kind no chosen row of the group has."""
         groups, kinds = self._columns[together.group][1], self._columns[together.kind][1]
         wanted = np.zeros(int(groups.max(initial=_NO_VALUE)) + 2, dtype=np.bool_)
@@ -351,9 +340,7 @@ def rank_hybrid(
     return [hit for at, hit in enumerate(ranked) if at < limit or hit[0] in nearest]
 
 
-def _nearest_of_each(
-    hits: Sequence[tuple[K, float, float]], kinds: Sequence[Hashable]
-) -> list[tuple[K, float, float]]:
+def _nearest_of_each(hits: Sequence[tuple[K, float, float]], kinds: Sequence[Hashable]) -> list[tuple[K, float, float]]:
     best: dict[Hashable, tuple[K, float, float]] = {}
     order = sorted(zip(hits, kinds, strict=True), key=lambda pair: (-pair[0][1], pair[0][0]))
     for hit, kind in order:

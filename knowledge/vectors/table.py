@@ -1,8 +1,9 @@
 """The embedded vector store: points in Django's database, exact search over a matrix in memory.
 
-Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`, which the
-matrices of all processes follow (`knowledge.vectors.cached_matrix`). A write inside a caller's transaction joins it, and that
-transaction sees its own rows. The one backend that touches the ORM: call it where the database may be used.
+Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`,
+which the matrices of all processes follow (`knowledge.vectors.cached_matrix`). A write inside a caller's transaction
+joins it, and that transaction sees its own rows. The one backend that touches the ORM: call it where the database may
+be used.
 """
 
 import json
@@ -78,9 +79,7 @@ class _PayloadFields(models.Func):
         self.payload_keys = tuple(keys)
         super().__init__(models.F("payload"))
 
-    def as_sqlite(
-        self, compiler: Any, connection: Any, **_context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
+    def as_sqlite(self, compiler: Any, connection: Any, **_context: Any) -> tuple[str, tuple[Any, ...]]:
         column, params = compiler.compile(self.source_expressions[0])
         # Escaped as Django escapes what it stores: older SQLites compare labels byte by byte.
         paths = [f"$.{json.dumps(key)}" for key in self.payload_keys]
@@ -88,9 +87,7 @@ class _PayloadFields(models.Func):
         marks = ", ".join(["%s"] * (len(paths) + 1))
         return f"JSON_EXTRACT({column}, {marks})", (*params, *paths, _NO_PATH)
 
-    def as_postgresql(
-        self, compiler: Any, connection: Any, **_context: Any
-    ) -> tuple[str, tuple[Any, ...]]:
+    def as_postgresql(self, compiler: Any, connection: Any, **_context: Any) -> tuple[str, tuple[Any, ...]]:
         column, params = compiler.compile(self.source_expressions[0])
         parts = ", ".join([f"{column} -> %s"] * len(self.payload_keys))
         values = tuple(value for key in self.payload_keys for value in (*params, key))
@@ -154,11 +151,7 @@ class _Points(Followed[_State, uuid.UUID, _Rows]):
 
     def apply(self, rows: _Rows) -> None:
         self.matrix.apply(
-            keys=rows.keys,
-            rows=rows.vectors,
-            removed=rows.removed,
-            columns=rows.columns,
-            terms=rows.terms,
+            keys=rows.keys, rows=rows.vectors, removed=rows.removed, columns=rows.columns, terms=rows.terms
         )
 
     def ensure_columns(self, mark: _State, names: Collection[str]) -> bool:
@@ -184,9 +177,7 @@ class TableVectorStore(VectorStore):
         with _translated(), transaction.atomic():
             state = _find(collection)
             if state is None:
-                VectorCollection.objects.get_or_create(
-                    name=collection, defaults={"recipe": recipe.as_json()}
-                )
+                VectorCollection.objects.get_or_create(name=collection, defaults={"recipe": recipe.as_json()})
                 state = _state(collection)
             self._require_recipe(collection, state.recipe, recipe)
 
@@ -224,10 +215,7 @@ class TableVectorStore(VectorStore):
 
             def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
                 return snapshot.top(
-                    asked,
-                    limit=count,
-                    payload_filter=wanted.payload_filter,
-                    min_score=wanted.min_score,
+                    asked, limit=count, payload_filter=wanted.payload_filter, min_score=wanted.min_score
                 )
 
             if Uncommitted.covers(state.uuid):
@@ -280,9 +268,7 @@ class TableVectorStore(VectorStore):
     def collections(self) -> list[CollectionInfo]:
         with _translated():
             sizes = dict(
-                VectorPoint.objects.filter(deleted=False)
-                .values_list("collection")
-                .annotate(points=Count("pk"))
+                VectorPoint.objects.filter(deleted=False).values_list("collection").annotate(points=Count("pk"))
             )
             rows = VectorCollection.objects.order_by("name").prefetch_related("aliases")
             return [
@@ -299,15 +285,11 @@ class TableVectorStore(VectorStore):
         with _translated(), transaction.atomic():
             if VectorCollection.objects.filter(name=alias).exists():
                 raise KnowledgeError(f"{alias!r} is a collection and cannot be an alias.")
-            VectorAlias.objects.update_or_create(
-                name=alias, defaults={"collection_id": _state(collection).pk}
-            )
+            VectorAlias.objects.update_or_create(name=alias, defaults={"collection_id": _state(collection).pk})
 
     def resolve_alias(self, alias: str) -> str | None:
         with _translated():
-            names = VectorAlias.objects.filter(name=alias).values_list(
-                "collection__name", flat=True
-            )
+            names = VectorAlias.objects.filter(name=alias).values_list("collection__name", flat=True)
             return names.first()
 
     def remove_alias(self, alias: str) -> None:
@@ -332,11 +314,7 @@ class TableVectorStore(VectorStore):
                 "La collection %(name)s compte %(points)d points ; au-delà de %(limit)d, installez Qdrant "
                 "(QDRANT_URL) puis lancez migrate_vectors --from table --to qdrant."
             )
-            % {
-                "name": info.name,
-                "points": info.points,
-                "limit": settings.TABLE_STORE_COMFORTABLE_POINTS,
-            }
+            % {"name": info.name, "points": info.points, "limit": settings.TABLE_STORE_COMFORTABLE_POINTS}
             for info in self.collections()
             if info.points > settings.TABLE_STORE_COMFORTABLE_POINTS
         ]
@@ -382,9 +360,7 @@ def _scrolled(state: _State, batch_size: int) -> Iterator[list[Point]]:
         page = rows.filter(point_id__gt=batch[-1].id)
 
 
-def _hybrid(
-    state: _State, asked: Vector, terms: Terms, keys: frozenset[str], wanted: Wanted
-) -> list[Hit]:
+def _hybrid(state: _State, asked: Vector, terms: Terms, keys: frozenset[str], wanted: Wanted) -> list[Hit]:
     if wanted.together is not None:
         keys |= {wanted.together.group, wanted.together.kind}
     own = Uncommitted.covers(state.uuid)
@@ -406,11 +382,7 @@ def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> lis
     keys = [key for key, *_scores in found]
     own = Uncommitted.covers(state.uuid)
     payloads = _payloads(state, keys) if own else _committed_payloads(state, keys)
-    return [
-        Hit(str(key), score, payloads[key], overlap)
-        for key, score, overlap in found
-        if key in payloads
-    ]
+    return [Hit(str(key), score, payloads[key], overlap) for key, score, overlap in found if key in payloads]
 
 
 def _committed_payloads(state: _State, keys: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
@@ -469,9 +441,7 @@ def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
     return snapshot
 
 
-def _as_terms(
-    keys: Sequence[uuid.UUID], stored: Sequence[bytes | memoryview | None], state: _State
-) -> list[Terms]:
+def _as_terms(keys: Sequence[uuid.UUID], stored: Sequence[bytes | memoryview | None], state: _State) -> list[Terms]:
     """The words of rows; those of a row that has none stored are made from its payload."""
     missing = [key for key, terms in zip(keys, stored, strict=True) if terms is None]
     payloads = _payloads(state, missing)
@@ -516,8 +486,8 @@ def _top_with_own_writes(
 ) -> list[tuple[uuid.UUID, float]]:
     """The best of the committed matrix without the rows changed since, and of those rows as they stand now.
 
-    This transaction holds the collection's lock, so every row above the matrix's version is committed before it or
-    its own. The matrix is left as it is: a rollback would give the same versions to other rows.
+    This transaction holds the collection's lock, so every row above the matrix's version is committed before it or its
+    own. The matrix is left as it is: a rollback would give the same versions to other rows.
     """
     points = _kept(state)
     with points.lock:
@@ -531,9 +501,7 @@ def _top_with_own_writes(
     own.apply(rows)
     changed = {*rows.removed, *rows.keys}
     found = [hit for hit in best(snapshot, limit + len(changed)) if hit[0] not in changed]
-    merged = sorted(
-        [*found, *best(own.matrix.snapshot(), limit)], key=lambda hit: (-hit[1], hit[0])
-    )
+    merged = sorted([*found, *best(own.matrix.snapshot(), limit)], key=lambda hit: (-hit[1], hit[0]))
     return merged[: max(limit, 0)]
 
 
@@ -560,9 +528,7 @@ def _purge(row: VectorCollection) -> None:
     every = settings.TABLE_STORE_PURGE_VERSIONS
     if row.version % every:
         return
-    old = VectorPoint.objects.filter(
-        collection_id=row.pk, deleted=True, version__lte=row.version - every
-    )
+    old = VectorPoint.objects.filter(collection_id=row.pk, deleted=True, version__lte=row.version - every)
     newest = old.aggregate(at=Max("version"))["at"]
     if newest is not None:
         row.purged_version = newest

@@ -1,7 +1,8 @@
 """The words of agents' texts, read from their indexes, as this process remembers them.
 
 An index is read anew once it is another generation or has another number of points, looked at every
-`VOCABULARY_CACHE_SECONDS`; a text that is edited in place is read with the next change. Where `VECTOR_STORES` uses the database this belongs on its bridge.
+`VOCABULARY_CACHE_SECONDS`; a text that is edited in place is read with the next change. Where `VECTOR_STORES` uses the
+database this belongs on its bridge.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

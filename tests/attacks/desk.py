@@ -138,11 +138,7 @@ class ObedientModel:
         )
 
     def _has_obeyed(self, body: Mapping[str, Any]) -> bool:
-        names = {
-            call["function"]["name"]
-            for message in body["messages"]
-            for call in message.get("tool_calls") or ()
-        }
+        names = {call["function"]["name"] for message in body["messages"] for call in message.get("tool_calls") or ()}
         return bool(names & {call["name"] for call in self.attack.calls} - {"lookup"})
 
 
@@ -185,9 +181,7 @@ class Outcome:
     system_shown: bool
 
     @classmethod
-    def of(
-        cls, model: ObedientModel, *, ran: list[str], answer: str, given: set[int], secret: str
-    ) -> "Outcome":
+    def of(cls, model: ObedientModel, *, ran: list[str], answer: str, given: set[int], secret: str) -> "Outcome":
         html = render_answer(answer, turn_id="t", source_numbers=given)
         sent = json.dumps(model.bodies, ensure_ascii=False)
         system = str(model.bodies[0]["messages"][0]["content"]) if model.bodies else "-"

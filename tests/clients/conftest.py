@@ -45,9 +45,7 @@ def secret(live_site: LiveSite) -> str:
 
 
 @pytest.fixture(scope="session")
-def served_again(
-    live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServedAgain]:
+def served_again(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedAgain]:
     """`served_again(RATE_LIMITS="False")`: the site, on another port, with other variables of its environment."""
 
     @contextmanager

@@ -19,13 +19,7 @@ TROUBLE_SECONDS = 180
 def run(*command: str, cwd: Path | None = None, **more: str) -> str:
     """What a command prints; fails the test where it fails."""
     done = subprocess.run(  # noqa: S603  # programs installed for this
-        command,
-        cwd=cwd,
-        env=_environment(more),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
+        command, cwd=cwd, env=_environment(more), capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]} {done.stderr[-3000:]}"
     return done.stdout
@@ -34,13 +28,7 @@ def run(*command: str, cwd: Path | None = None, **more: str) -> str:
 def said_in_failing(*command: str, cwd: Path | None = None, **more: str) -> str:
     """What a command prints that may fail; one that hangs fails the test."""
     done = subprocess.run(  # noqa: S603  # programs installed for this
-        command,
-        cwd=cwd,
-        env=_environment(more),
-        capture_output=True,
-        text=True,
-        timeout=TROUBLE_SECONDS,
-        check=False,
+        command, cwd=cwd, env=_environment(more), capture_output=True, text=True, timeout=TROUBLE_SECONDS, check=False
     )
     # Programs warn on standard error; what they say of the tries is the last line.
     return done.stderr + done.stdout

@@ -27,10 +27,7 @@ COLUMNS = {
 _ANSWERED = {"plain", "stream", "tools", "stop", "template", "text", "responses"}
 #: Tries that fail, and a word of what a person is told, in English: the programs name no language.
 _TOLD = {"errors": "deployment", "refusing": "language model", "silent": "language model"}
-HEAD = (
-    f"| program | {' | '.join(COLUMNS.values())} | also |",
-    "| --- " * (len(COLUMNS) + 2) + "|",
-)
+HEAD = (f"| program | {' | '.join(COLUMNS.values())} | also |", "| --- " * (len(COLUMNS) + 2) + "|")
 
 
 def is_right(name: str, said: str) -> bool:

@@ -148,9 +148,7 @@ def _rows(live_site: LiveSite) -> list[list[str]]:
     return rows
 
 
-def test_answers_sources_follow_up_and_attachment(
-    page: Page, live_site: LiveSite, tmp_path: Path
-) -> None:
+def test_answers_sources_follow_up_and_attachment(page: Page, live_site: LiveSite, tmp_path: Path) -> None:
     before = [len(rows) for rows in _rows(live_site)]
     _send(page, KNOWN)
     expect(page.get_by_text("deux ans après le dernier contact")).to_be_visible()
@@ -179,15 +177,11 @@ def test_answers_sources_follow_up_and_attachment(
     expect(page.get_by_text("deux ans après le dernier contact")).to_have_count(2)
     # Its own source is the first of two; the answer rests on the desk's.
     expect(page.get_by_role("button", name="2 Sources")).to_be_visible()
-    expect(
-        page.get_by_role("button", name="Conservation des candidatures › Combien")
-    ).to_have_count(2)
+    expect(page.get_by_role("button", name="Conservation des candidatures › Combien")).to_have_count(2)
     page.wait_for_timeout(HOUSEKEEPING_MS)
     if shot := os.environ.get("OPEN_WEBUI_SCREENSHOT"):
         page.screenshot(path=shot)
-    asked, learned, unanswered = [
-        rows[count:] for rows, count in zip(_rows(live_site), before, strict=True)
-    ]
+    asked, learned, unanswered = [rows[count:] for rows, count in zip(_rows(live_site), before, strict=True)]
     assert asked == [KNOWN, OPEN, FOLLOW_UP, KNOWN]
     assert set(learned) | set(unanswered) <= set(asked)
     assert not any("### Task" in str(call.body) for call in live_site.model.calls)

@@ -1,5 +1,5 @@
-"""What each program does with a desk: models, answers whole and streamed, sources, tools and stop words, follow-ups, errors
-and a wrong key; and what it shows where the desk's model refuses or is silent.
+"""What each program does with a desk: models, answers whole and streamed, sources, tools and stop words, follow-ups,
+errors and a wrong key; and what it shows where the desk's model refuses or is silent.
 """
 
 import json
@@ -31,24 +31,15 @@ LISTS_NO_MODELS = frozenset({"models"})
 ALL = (
     Program("`openai` (Python)", "openai_python.py", ("openai",)),
     Program("`openai` (npm)", "openai_npm.mjs", ("openai",)),
-    Program(
-        "AI SDK",
-        "ai_sdk.mjs",
-        ("ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible"),
-        LISTS_NO_MODELS,
-    ),
+    Program("AI SDK", "ai_sdk.mjs", ("ai", "@ai-sdk/openai", "@ai-sdk/openai-compatible"), LISTS_NO_MODELS),
     Program("`llm`", "llm_program.py", ("llm",), LISTS_NO_MODELS),
-    Program(
-        "shell-gpt", "shell_gpt_program.py", ("shell-gpt", "click"), frozenset({"models", "stop"})
-    ),
+    Program("shell-gpt", "shell_gpt_program.py", ("shell-gpt", "click"), frozenset({"models", "stop"})),
     Program("pydantic-ai", "pydantic_program.py", ("pydantic-ai-slim[openai]",), LISTS_NO_MODELS),
     Program("LangChain", "langchain_program.py", ("langchain-openai",), LISTS_NO_MODELS),
     Program("LlamaIndex", "llama_program.py", ("llama-index-llms-openai-like",), LISTS_NO_MODELS),
     Program("LiteLLM", "litellm_program.py", ("litellm", "mcp")),
 )
-each_program = pytest.mark.parametrize(
-    "program", ALL, ids=lambda program: Path(program.script).stem
-)
+each_program = pytest.mark.parametrize("program", ALL, ids=lambda program: Path(program.script).stem)
 
 
 def _command(program: Program, url: str, secret: str) -> tuple[list[str], Path]:
@@ -68,9 +59,7 @@ def _read(printed: str) -> Found:
 
 
 @each_program
-def test_program_works_unchanged(
-    program: Program, live_site: LiveSite, secret: str, table: Rows
-) -> None:
+def test_program_works_unchanged(program: Program, live_site: LiveSite, secret: str, table: Rows) -> None:
     command, folder = _command(program, live_site.url, secret)
     found = _read(run(*command, cwd=folder))
     table.setdefault(program.name, {}).update(found)
@@ -80,9 +69,7 @@ def test_program_works_unchanged(
 
 
 @pytest.mark.parametrize(
-    ("name", "question"),
-    [("refusing", OPEN), ("silent", f"{OPEN} {SILENT}")],
-    ids=["refusing", "silent"],
+    ("name", "question"), [("refusing", OPEN), ("silent", f"{OPEN} {SILENT}")], ids=["refusing", "silent"]
 )
 @each_program
 def test_program_is_told_that_the_model_is_down(

@@ -1,8 +1,8 @@
 """schemathesis over the whole API as `/api/schema/` describes it, with keys and data, against a served site.
 
 Twice: once with the ids of rows that are there, where every operation must have been done at least once, and once with
-anything. No 5xx, and every answer as the schema says: its status, its media type and its form. `SCHEMA_CASES` is how many
-cases each operation is given at most, beside those that schemathesis derives from the schema.
+anything. No 5xx, and every answer as the schema says: its status, its media type and its form. `SCHEMA_CASES` is how
+many cases each operation is given at most, beside those that schemathesis derives from the schema.
 """
 
 import http.cookiejar
@@ -65,9 +65,7 @@ class Visitor:
     def ask(self) -> dict[str, str]:
         """A question in a conversation of its own: the ids of both, and of the answer where there is one."""
         self._asked += 1
-        said = self._send(
-            "/api/rag/chat", {"message": OPEN, "clientMessageId": f"schema-{self._asked}"}
-        )
+        said = self._send("/api/rag/chat", {"message": OPEN, "clientMessageId": f"schema-{self._asked}"})
         turn = re.search(r'"turnId": "([^"]+)"', said)
         assert turn is not None
         conversation = json.loads(self._send("/api/conversations/"))["results"][0]["id"]
@@ -101,9 +99,7 @@ def _schema(site: LiveSite, folder: Path, turn_id: str) -> dict[str, Any]:
     return schema
 
 
-def _configuration(
-    session: dict[str, str], secret: str, service: str, ids: dict[str, dict[str, Any]]
-) -> str:
+def _configuration(session: dict[str, str], secret: str, service: str, ids: dict[str, dict[str, Any]]) -> str:
     """`ids`: the path of each operation, by its name; those of the others by an empty one."""
     headers = {
         "^/api/(conversations|messages|rag)": session,
@@ -160,9 +156,7 @@ def test_every_answer_is_as_the_schema_says(
     busy_site: LiveSite, secret: str, tmp_path: Path, *, with_rows: bool
 ) -> None:
     python = python_with("schemathesis", "schemathesis>=4.32,<5")
-    service = busy_site.manage(
-        "issue_service_token", f"schema-{with_rows}", "--deployment", "guide"
-    ).strip()
+    service = busy_site.manage("issue_service_token", f"schema-{with_rows}", "--deployment", "guide").strip()
     visitor = Visitor(busy_site)
     ids = _rows(busy_site, visitor) if with_rows else {}
     turn_id = ids[""]["turn_id"] if with_rows else visitor.ask()["turn_id"]
@@ -200,9 +194,7 @@ def test_every_answer_is_as_the_schema_says(
     told = [*lines, f"{total.total()} cases: {dict(sorted(total.items()))}", done.stdout]
     (INSTALLED / f"schema-{named}.txt").write_text("\n".join(told))
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    operations = {
-        f"{method.upper()} {path}" for path, found in schema["paths"].items() for method in found
-    }
+    operations = {f"{method.upper()} {path}" for path, found in schema["paths"].items() for method in found}
     assert set(statuses) == operations
     assert total.total() >= CASES * len(operations) / 3
     if with_rows:

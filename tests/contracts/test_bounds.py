@@ -50,10 +50,7 @@ def site() -> Iterator[WebProcess]:
     with (
         ModelServer() as model,
         Site(
-            model,
-            constants=bounds,
-            WEB_CONNECTIONS=str(CONNECTIONS),
-            WEB_SOCKETS_PER_ADDRESS=str(SOCKETS_PER_ADDRESS),
+            model, constants=bounds, WEB_CONNECTIONS=str(CONNECTIONS), WEB_SOCKETS_PER_ADDRESS=str(SOCKETS_PER_ADDRESS)
         ) as served,
     ):
         (process,) = served.processes
@@ -62,9 +59,7 @@ def site() -> Iterator[WebProcess]:
 
 
 def connected(site: WebProcess, address: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(
-        ("127.0.0.1", site.port), timeout=PATIENCE_SECONDS, source_address=(address, 0)
-    )
+    return socket.create_connection(("127.0.0.1", site.port), timeout=PATIENCE_SECONDS, source_address=(address, 0))
 
 
 def head(method: str, path: str, *lines: str) -> bytes:
@@ -101,9 +96,7 @@ def spooled(site: WebProcess) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/login/", "/api/rag/chat", "/v1/x"])
-def test_body_that_says_it_is_too_long_is_refused_before_it_is_sent(
-    site: WebProcess, path: str
-) -> None:
+def test_body_that_says_it_is_too_long_is_refused_before_it_is_sent(site: WebProcess, path: str) -> None:
     with connected(site) as connection:
         connection.sendall(head("POST", path, f"Content-Length: {GIGABYTE}"))
         said = answer(connection)
@@ -190,9 +183,7 @@ def test_only_staff_send_files(site: WebProcess) -> None:
 
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-SOCKET = (
-    b"GET /ws/chat/x/ HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-)
+SOCKET = b"GET /ws/chat/x/ HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
 CHUNKED = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 #: What comes again and again, after what.
 ENDLESS = {
@@ -295,9 +286,7 @@ def test_usual_heads_bodies_and_trailers_are_taken(site: WebProcess) -> None:
         assert taken == said.count(b"HTTP/1.1 ") == len(requests) + 1
 
 
-@pytest.mark.parametrize(
-    "line", [f"Cookie: {'x' * 9_000}", "Transfer-Encoding: chunked", "Content-Length: 5"]
-)
+@pytest.mark.parametrize("line", [f"Cookie: {'x' * 9_000}", "Transfer-Encoding: chunked", "Content-Length: 5"])
 def test_handshake_that_is_none_is_told_so(site: WebProcess, line: str) -> None:
     """uvicorn waited on, silently and for ever, where a handshake has a body or a long line."""
     with connected(site) as connection:

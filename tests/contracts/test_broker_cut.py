@@ -1,5 +1,5 @@
-"""Three machines over each broker: uploaded on one, indexed by another, answered by a third. Then the broker goes and comes back:
-what was uploaded meanwhile is kept, said, and indexed afterwards by itself.
+"""Three machines over each broker: uploaded on one, indexed by another, answered by a third. Then the broker goes and
+comes back: what was uploaded meanwhile is kept, said, and indexed afterwards by itself.
 
 Redis is killed with all it holds. The line to RabbitMQ is cut: the server itself belongs to others, too.
 """
@@ -56,9 +56,7 @@ def readiness(url: str) -> dict[str, Any]:
         return told
 
 
-def test_what_one_uploads_another_indexes_and_a_third_answers_also_once_the_broker_was_away(
-    broker: Cut,
-) -> None:
+def test_what_one_uploads_another_indexes_and_a_third_answers_also_once_the_broker_was_away(broker: Cut) -> None:
     machines = broker.machines
     web, answering = machines.web("A"), machines.web("C")
     machines.worker("B")

@@ -17,9 +17,7 @@ from tests.web_client import Page, Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
-QUESTION = (
-    "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
-)
+QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
 #: An answer lasts longer than a restart of the database, on any machine: 12 seconds.
 TOKENS, INTERVAL_SECONDS = 60, 0.2
 Frame = dict[str, Any]

@@ -23,15 +23,7 @@ ROUNDS = 25
 SPREAD_SECONDS = 0.06
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
 #: What a conversation, or a turn, is referred to by.
-TABLES = (
-    "conversation",
-    "turn",
-    "message",
-    "feedback",
-    "sharedthread",
-    "toolround",
-    "appliedoperation",
-)
+TABLES = ("conversation", "turn", "message", "feedback", "sharedthread", "toolround", "appliedoperation")
 #: What others may be told of a conversation that goes while they ask for something.
 EXPECTED = {200, 201, 204, 404, 409}
 Frame = dict[str, Any]
@@ -94,9 +86,7 @@ class Reader:
         return {"X-CSRFToken": self._http.cookies["csrftoken"]}
 
 
-def everything_done_with(
-    reader: Reader, conversation_id: str, answer_id: int, failed: str
-) -> list[Callable[[], Any]]:
+def everything_done_with(reader: Reader, conversation_id: str, answer_id: int, failed: str) -> list[Callable[[], Any]]:
     path = f"/api/conversations/{conversation_id}"
     verdict = {"verdict": "down", "reason": "incorrect", "comment": "Non."}
     rate = f"/api/messages/{answer_id}/feedback"
@@ -125,10 +115,7 @@ def race(reader: Reader, chance: random.Random) -> None:
         act()
 
     acts.append(lambda: reader.call("delete", "DELETE", f"/api/conversations/{conversation_id}/"))
-    threads = [
-        threading.Thread(target=together, args=(act, chance.uniform(0, SPREAD_SECONDS)))
-        for act in acts
-    ]
+    threads = [threading.Thread(target=together, args=(act, chance.uniform(0, SPREAD_SECONDS))) for act in acts]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -49,9 +49,7 @@ def run(worker: WorkerProcess, code: str) -> str:
     return worker.manage("shell", "-v", "0", "-c", code)
 
 
-def test_worker_leaves_once_all_jobs_are_done_and_not_for_stale_messages(
-    worker: WorkerProcess, tmp_path: Path
-) -> None:
+def test_worker_leaves_once_all_jobs_are_done_and_not_for_stale_messages(worker: WorkerProcess, tmp_path: Path) -> None:
     run(worker, _UPLOADS)
     with worker:
         wait_until(worker.has_ended, 120)

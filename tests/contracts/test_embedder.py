@@ -34,9 +34,7 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
         yield MultilingualE5Small()
     else:
         with embedding_server.serving() as server:
-            yield OpenAIEmbedder(
-                api_key=embedding_server.KEY, base_url=server.url, model="text-embedding-3-small"
-            )
+            yield OpenAIEmbedder(api_key=embedding_server.KEY, base_url=server.url, model="text-embedding-3-small")
 
 
 def test_rows_are_unit_float32_of_the_recipe_s_size(embedder: Embedder) -> None:

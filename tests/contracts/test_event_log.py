@@ -17,15 +17,7 @@ from hypothesis import strategies as st
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
 from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
 from chat.runs.event_log.memory import MemoryEventLogs
-from chat.runs.event_log.redis import (
-    _EVENTS,
-    RedisEventLogs,
-    _event,
-    _extend,
-    _key,
-    _packed,
-    _unpacked,
-)
+from chat.runs.event_log.redis import _EVENTS, RedisEventLogs, _event, _extend, _key, _packed, _unpacked
 from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -261,12 +253,7 @@ def test_tokens_of_many_turns_go_to_redis_in_one_round_trip(redis_url: str) -> N
                 for log in logs:
                     for word in WORDS * 5:
                         log.append(word)
-                await until(
-                    lambda: (
-                        client.info("commandstats").get("cmdstat_xadd", {}).get("calls", 0)
-                        >= before + 100
-                    )
-                )
+                await until(lambda: client.info("commandstats").get("cmdstat_xadd", {}).get("calls", 0) >= before + 100)
                 assert all(client.xlen(_key(turn_id, 0)) == 1 for turn_id in turns)
                 after = client.info("commandstats")["cmdstat_xadd"]["calls"]
             for log in logs:
@@ -338,10 +325,7 @@ def test_redis_in_trouble_in_mid_turn_costs_no_token_here_or_elsewhere(trouble: 
             own = await here
             return own, await there, longest
 
-    with (
-        override_settings(EVENT_LOG_RETRY_CEILING_SECONDS=0.3, EVENT_LOG_TIMEOUT_SECONDS=2.0),
-        RedisServer() as server,
-    ):
+    with override_settings(EVENT_LOG_RETRY_CEILING_SECONDS=0.3, EVENT_LOG_TIMEOUT_SECONDS=2.0), RedisServer() as server:
         here, there, longest = asyncio.run(story(server))
     whole = "".join(f"{number} " for number in range(120))
     assert text_of(here) == whole
@@ -362,9 +346,7 @@ events = st.one_of(
 
 
 @given(st.lists(events, max_size=12), st.integers(0, 3), st.data())
-def test_events_survive_any_cutting_into_entries(
-    told: list[Event], run: int, data: st.DataObject
-) -> None:
+def test_events_survive_any_cutting_into_entries(told: list[Event], run: int, data: st.DataObject) -> None:
     whole: list[Event] = [META, *told, DONE]
     entries, position, seen = [], 0, TurnLog(run)
     while position < len(whole):
@@ -388,10 +370,7 @@ def test_each_kind_of_event_is_read_as_it_was_written(event: Any) -> None:
 
 def _fields(event: Any) -> dict[str, Any]:
     fields = {name: getattr(event, name) for name in event.__slots__}
-    return {
-        name: str(value) if isinstance(value, uuid.UUID) else value
-        for name, value in fields.items()
-    }
+    return {name: str(value) if isinstance(value, uuid.UUID) else value for name, value in fields.items()}
 
 
 def test_events_of_another_version_lose_the_log_and_no_more() -> None:

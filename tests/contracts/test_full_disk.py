@@ -31,12 +31,9 @@ CONSTANTS = {
     "WEB_DATABASE_WAIT_SECONDS": 2.0,
 }
 #: Rows and vectors of it take several times its own size.
-DOCUMENT = (
-    "# Mairie\n\n## Combien coûte une place de marché ?\n\nQuatre euros le mètre.\n\n"
-    + "".join(
-        f"## Où est le bureau {number} ?\n\nAu couloir {number * 7 % 1000}. {'Le plan est affiché. ' * 20}\n\n"
-        for number in range(400)
-    )
+DOCUMENT = "# Mairie\n\n## Combien coûte une place de marché ?\n\nQuatre euros le mètre.\n\n" + "".join(
+    f"## Où est le bureau {number} ?\n\nAu couloir {number * 7 % 1000}. {'Le plan est affiché. ' * 20}\n\n"
+    for number in range(400)
 )
 
 
@@ -99,9 +96,7 @@ def test_nothing_is_lost_on_a_full_disk_and_the_job_runs_when_there_is_space(sit
     assert "Le disque est plein" in reason
     # What the first attempt left goes, too; the worker, its messages and the database meet a disk without a byte.
     site.disk.fill()
-    wait_until(
-        lambda: site.ready() == (503, site.ready()[1] | {"disk": "full", "database": "unavailable"})
-    )
+    wait_until(lambda: site.ready() == (503, site.ready()[1] | {"disk": "full", "database": "unavailable"}))
     site.disk.empty()
     wait_until(lambda: site.job()[0] == "done")
     assert site.rows("SELECT status, error FROM knowledge_document") == [("indexed", "")]

@@ -21,14 +21,7 @@ from agents.exceptions import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from agents.llm.base import (
-    GenerationOptions,
-    LanguageModel,
-    PromptMessage,
-    Reply,
-    RequestedCall,
-    StreamChunk,
-)
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk
 from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer
@@ -36,10 +29,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.contracts
 
-MESSAGES = [
-    PromptMessage(role="system", content="Réponds."),
-    PromptMessage(role="user", content="Où est la gare ?"),
-]
+MESSAGES = [PromptMessage(role="system", content="Réponds."), PromptMessage(role="user", content="Où est la gare ?")]
 OPTIONS = GenerationOptions()
 FAULTS: dict[type[LLMError], ModelReply] = {
     LLMUnavailableError: ModelReply(status=500),
@@ -74,9 +64,7 @@ class Stage:
         return asyncio.run(told())
 
     def stream(
-        self,
-        messages: Sequence[PromptMessage] = MESSAGES,
-        options: GenerationOptions = OPTIONS,
+        self, messages: Sequence[PromptMessage] = MESSAGES, options: GenerationOptions = OPTIONS
     ) -> list[StreamChunk]:
         async def story() -> list[StreamChunk]:
             return [chunk async for chunk in self.model.stream(messages, options)]
@@ -107,9 +95,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         )
         return
     with ModelServer() as server:
-        model = OpenAILanguageModel(
-            base_url=server.base_url, model="contract", read_timeout=4.0, max_retries=0
-        )
+        model = OpenAILanguageModel(base_url=server.base_url, model="contract", read_timeout=4.0, max_retries=0)
         yield Stage(
             model=model,
             say=lambda pieces: server.script(ModelReply(tokens=pieces, interval=0.001)),
@@ -148,10 +134,7 @@ def test_tools_are_asked_for_in_streamed_and_whole_replies(stage: Stage) -> None
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
     function = {"name": "weather", "description": "Weather of a city.", "parameters": parameters}
     options = GenerationOptions(tools=({"type": "function", "function": function},))
-    calls = [
-        RequestedCall("call_1", "weather", '{"city": "Évry"}'),
-        RequestedCall("call_2", "weather", "{}"),
-    ]
+    calls = [RequestedCall("call_1", "weather", '{"city": "Évry"}'), RequestedCall("call_2", "weather", "{}")]
     assert stage.model.supports_tools
     stage.call_tools(["Je regarde."], calls)
     stage.call_tools(["Je regarde."], calls)
@@ -185,18 +168,14 @@ def test_the_model_of_the_options_wins_over_the_default(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_failure_raises_the_projects_error_while_streaming(
-    stage: Stage, kind: type[LLMError]
-) -> None:
+def test_a_failure_raises_the_projects_error_while_streaming(stage: Stage, kind: type[LLMError]) -> None:
     stage.fail(kind)
     with pytest.raises(kind):
         stage.stream()
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_failure_raises_the_projects_error_when_completing(
-    stage: Stage, kind: type[LLMError]
-) -> None:
+def test_a_failure_raises_the_projects_error_when_completing(stage: Stage, kind: type[LLMError]) -> None:
     stage.fail(kind)
     with pytest.raises(kind):
         stage.complete()
@@ -265,11 +244,7 @@ def test_server_refuses_threads_that_the_real_one_refuses() -> None:
         [*MESSAGES, answered],
         [*MESSAGES, asked, MESSAGES[1], answered],
         [*MESSAGES, asked, answered, answered],
-        [
-            *MESSAGES,
-            PromptMessage("assistant", "", (RequestedCall("c", "weather", "{"),)),
-            answered,
-        ],
+        [*MESSAGES, PromptMessage("assistant", "", (RequestedCall("c", "weather", "{"),)), answered],
         [*MESSAGES, PromptMessage("assistant", "", (RequestedCall("c", "a b", "{}"),)), answered],
     ]
     with ModelServer() as server:

@@ -41,11 +41,7 @@ def test_shorter_vectors_are_asked_of_models_that_can(server: EmbeddingServer) -
 
 @pytest.mark.parametrize(
     ("model", "dimensions", "size"),
-    [
-        ("text-embedding-3-small", 0, 1536),
-        ("text-embedding-ada-002", 0, 1536),
-        ("house-model", 96, 96),
-    ],
+    [("text-embedding-3-small", 0, 1536), ("text-embedding-ada-002", 0, 1536), ("house-model", 96, 96)],
 )
 def test_dimensions_are_not_sent_where_they_are_the_model_s_own(
     server: EmbeddingServer, model: str, dimensions: int, size: int
@@ -123,9 +119,7 @@ def test_server_that_is_not_there_is_unavailable() -> None:
         ({"model": "text-embedding-3-small", "api_key": ""}, ["knowledge.E113"]),
     ],
 )
-def test_check_finds_what_start_up_can_know(
-    options: dict[str, Any], identifiers: list[str]
-) -> None:
+def test_check_finds_what_start_up_can_know(options: dict[str, Any], identifiers: list[str]) -> None:
     embedder = OpenAIEmbedder(**({"api_key": embedding_server.KEY} | options))
     assert [message.id for message in embedder.check()] == identifiers
 

@@ -65,13 +65,9 @@ def forged(number: int) -> dict[str, str]:
     return {"X-Forwarded-For": f"198.51.100.{number}"}
 
 
-def call(
-    port: int, caller: str, path: str, body: str = "", **headers: str
-) -> http.client.HTTPResponse:
+def call(port: int, caller: str, path: str, body: str = "", **headers: str) -> http.client.HTTPResponse:
     """A request with a connection of its own, which ends with its response."""
-    connection = http.client.HTTPConnection(
-        "127.0.0.1", port, timeout=90, source_address=(caller, 0)
-    )
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90, source_address=(caller, 0))
     connection.request("POST" if body else "GET", path, body or None, headers)
     return connection.getresponse()
 
@@ -80,9 +76,7 @@ def cookies_of(response: http.client.HTTPResponse) -> str:
     return "; ".join(line.partition(";")[0] for line in response.headers.get_all("Set-Cookie", []))
 
 
-def test_questions_are_counted_by_one_address_at_every_door(
-    port: int, admitted: list[bool]
-) -> None:
+def test_questions_are_counted_by_one_address_at_every_door(port: int, admitted: list[bool]) -> None:
     """By turns over HTTP and over a socket: they are one count."""
     with call(
         port,
@@ -115,10 +109,7 @@ def test_questions_are_counted_by_one_address_at_every_door(
             return bool(frame["type"] == "done")
 
     doors = [over_http, over_a_socket] * 3
-    told = [
-        door(caller, number)
-        for number, (door, caller) in enumerate(zip(doors, CALLERS, strict=True))
-    ]
+    told = [door(caller, number) for number, (door, caller) in enumerate(zip(doors, CALLERS, strict=True))]
     assert told == admitted
 
 

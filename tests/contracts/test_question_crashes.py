@@ -1,7 +1,7 @@
 """A writing of questions that is killed anywhere keeps the budget to the call, loses no question and doubles none.
 
-The experiments are in `tests/questions_lab.py`, a process of its own. By default every seventeenth write; `CRASH_EVERY_BOUNDARY=1`
-tries them all.
+The experiments are in `tests/questions_lab.py`, a process of its own. By default every seventeenth write;
+`CRASH_EVERY_BOUNDARY=1` tries them all.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Questions under lost connections, reloads, resends and killed servers (`benchmarks/resilience`): each answered once.
 
-By default a few on SQLite and a few on two processes with PostgreSQL and Redis; `RESILIENCE_FULL=1` sends a thousand to each
-(about half an hour).
+By default a few on SQLite and a few on two processes with PostgreSQL and Redis; `RESILIENCE_FULL=1` sends a thousand to
+each (about half an hour).
 """
 
 import json

@@ -36,9 +36,7 @@ class Rewriter:
     """The step as a turn takes it, with what it leaves behind."""
 
     def __init__(self, server: ModelServer) -> None:
-        self.llm = OpenAILanguageModel(
-            base_url=server.base_url, model="contract", read_timeout=2.0, max_retries=0
-        )
+        self.llm = OpenAILanguageModel(base_url=server.base_url, model="contract", read_timeout=2.0, max_retries=0)
         self.result = TurnResult()
         self.config = mock.Mock(spec=EffectiveConfig, rewrite_follow_ups=True, llm_model="")
 
@@ -67,9 +65,7 @@ def rewriter(server: ModelServer) -> Rewriter:
     return Rewriter(server)
 
 
-def test_rewritten_question_stands_alone_and_is_traced_and_counted(
-    server: ModelServer, rewriter: Rewriter
-) -> None:
+def test_rewritten_question_stands_alone_and_is_traced_and_counted(server: ModelServer, rewriter: Rewriter) -> None:
     server.script(ModelReply(tokens=["Qui peut consulter", " le FICP ?"]))
     asked = rewriter()
     assert (asked.text, asked.is_follow_up, asked.rule) == (REWRITTEN, False, "pronoun")
@@ -89,12 +85,8 @@ def test_prompt_holds_the_exchange_and_is_bounded(server: ModelServer, rewriter:
     assert MAX_TOKENS in (body.get("max_tokens"), body.get("max_completion_tokens"))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "Le FICP est un fichier.", "Qui peut consulter le FNCI ?", "Qui ?\nLui ?"]
-)
-def test_unfaithful_rewriting_leaves_the_follow_up(
-    server: ModelServer, rewriter: Rewriter, text: str
-) -> None:
+@pytest.mark.parametrize("text", ["", "Le FICP est un fichier.", "Qui peut consulter le FNCI ?", "Qui ?\nLui ?"])
+def test_unfaithful_rewriting_leaves_the_follow_up(server: ModelServer, rewriter: Rewriter, text: str) -> None:
     server.script(ModelReply(tokens=[text]))
     asked = rewriter()
     assert asked == standalone_question(QUESTION, PREVIOUS)
@@ -112,9 +104,7 @@ def test_unfaithful_rewriting_leaves_the_follow_up(
         ModelReply(malformed_after=0),
     ],
 )
-def test_a_fault_of_the_server_leaves_the_follow_up(
-    server: ModelServer, rewriter: Rewriter, fault: ModelReply
-) -> None:
+def test_a_fault_of_the_server_leaves_the_follow_up(server: ModelServer, rewriter: Rewriter, fault: ModelReply) -> None:
     server.script(fault)
     asked = rewriter()
     assert asked.is_follow_up
@@ -136,9 +126,7 @@ def test_staff_can_switch_it_off(server: ModelServer, rewriter: Rewriter) -> Non
     assert server.calls == []
 
 
-def test_messages_of_another_conversation_never_reach_the_model(
-    server: ModelServer, rewriter: Rewriter
-) -> None:
+def test_messages_of_another_conversation_never_reach_the_model(server: ModelServer, rewriter: Rewriter) -> None:
     with pytest.raises(IsolationError):
         rewriter([Exchange(uuid.uuid4(), PREVIOUS, "secret")])
     assert server.calls == []

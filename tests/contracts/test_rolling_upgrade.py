@@ -1,8 +1,8 @@
 """Two instances behind a balancer, upgraded from the release before or restarted, one after the other while people ask: no question fails.
 
-The code of that release is taken from the history. Its two web processes stand behind a balancer, on PostgreSQL and Redis; the
-database is migrated under them, then each is stopped and started with the code of today. 0.1.0 refuses what reaches it while it
-ends its answers (503); there, a program asks once more. From 0.2.0 on it asks once.
+The code of that release is taken from the history. Its two web processes stand behind a balancer, on PostgreSQL and
+Redis; the database is migrated under them, then each is stopped and started with the code of today. 0.1.0 refuses what
+reaches it while it ends its answers (503); there, a program asks once more. From 0.2.0 on it asks once.
 """
 
 import io
@@ -45,9 +45,7 @@ from tests.web_client import Visitor
 pytestmark = [
     pytest.mark.contracts,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        "ROLLING_UPGRADE" not in os.environ, reason="minutes by itself: make rolling-upgrade"
-    ),
+    pytest.mark.skipif("ROLLING_UPGRADE" not in os.environ, reason="minutes by itself: make rolling-upgrade"),
 ]
 
 RELEASE = "0.1.0"
@@ -275,10 +273,7 @@ class Crowd:
 def test_no_question_fails_while_two_instances_are_upgraded(older: Path, desk: Desk) -> None:
     desk.prepare(older)
     instances = [desk.start(older, f"web-{number}") for number in range(2)]
-    with (
-        balancing([instance.port for instance in instances]) as front,
-        Crowd(front.url, tries=3) as crowd,
-    ):
+    with balancing([instance.port for instance in instances]) as front, Crowd(front.url, tries=3) as crowd:
         crowd.under(lambda: None)
         crowd.under(lambda: desk.run(PROJECT, "manage.py", "migrate", "--verbosity", "0"))
         for instance in instances:
@@ -291,10 +286,7 @@ def test_no_question_fails_while_two_instances_are_upgraded(older: Path, desk: D
 def test_no_question_fails_while_two_instances_of_this_version_restart(desk: Desk) -> None:
     desk.prepare(PROJECT)
     instances = [desk.start(PROJECT, f"web-{number}") for number in range(2)]
-    with (
-        balancing([instance.port for instance in instances]) as front,
-        Crowd(front.url, tries=1) as crowd,
-    ):
+    with balancing([instance.port for instance in instances]) as front, Crowd(front.url, tries=1) as crowd:
         for instance in instances * ROUNDS:
             crowd.under(partial(desk.restart, instance))
     assert crowd.failed == [], desk.logs()[-3000:]

@@ -1,7 +1,7 @@
 """Machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by a third.
 
-They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else. Over each broker, and while it is away:
-`test_broker_cut.py`.
+They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else. Over each broker, and while it
+is away: `test_broker_cut.py`.
 """
 
 import json
@@ -97,9 +97,7 @@ class Machines:
 
     def builds(self) -> list[str]:
         with psycopg.connect(self._database) as connection:
-            rows = connection.execute(
-                "SELECT status FROM knowledge_indexbuild WHERE kind = 'documents' ORDER BY id"
-            )
+            rows = connection.execute("SELECT status FROM knowledge_indexbuild WHERE kind = 'documents' ORDER BY id")
             return [status for (status,) in rows]
 
     def wait_for_builds(self, wanted: list[str]) -> None:

@@ -17,9 +17,7 @@ from tests.web_client import Visitor
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
 PATIENCE_SECONDS = 90.0
-QUESTION = (
-    "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
-)
+QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
 CLOSED_FOR_A_RESTART = 1012
 UPGRADE = (
     b"GET /ws/chat/00000000-0000-4000-8000-000000000000/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -85,9 +83,7 @@ class Told:
 
 
 @pytest.fixture(scope="module", params=["1", "2"], ids=["one-process", "two-processes"])
-def told(
-    request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Told]:
+def told(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     environment = {**site.environment, "WEB_PROCESSES": request.param}
     process = WebProcess(environment, tmp_path_factory.mktemp("stopping") / "serve.log")
     with ExitStack() as stack:
@@ -129,9 +125,7 @@ def test_process_then_ends_in_order(told: Told) -> None:
     assert told.status == 0
 
 
-def test_connection_that_nobody_had_taken_yet_is_answered_and_a_silent_one_holds_nothing_up(
-    site: Site,
-) -> None:
+def test_connection_that_nobody_had_taken_yet_is_answered_and_a_silent_one_holds_nothing_up(site: Site) -> None:
     [process] = site.processes
     with ExitStack() as stack:
         # It sees the connections and the signal at one moment.

@@ -66,26 +66,15 @@ class Doors:
     def trouble(self) -> AbstractContextManager[None]:
         return self.trouble_is(self.site, self.process)
 
-    def call(
-        self, method: str, path: str, body: Any = None, **headers: str
-    ) -> tuple[int, dict[str, str], bytes]:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
         said = None if body is None else json.dumps(body)
         if isinstance(body, str):
             said = body
         connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=90)
         try:
-            connection.request(
-                method,
-                path,
-                said,
-                {name.replace("_", "-"): value for name, value in headers.items()},
-            )
+            connection.request(method, path, said, {name.replace("_", "-"): value for name, value in headers.items()})
             response = connection.getresponse()
-            return (
-                response.status,
-                {k.lower(): v for k, v in response.headers.items()},
-                response.read(),
-            )
+            return (response.status, {k.lower(): v for k, v in response.headers.items()}, response.read())
         finally:
             connection.close()
 
@@ -139,9 +128,7 @@ def gone(site: Site, process: WebProcess) -> Iterator[None]:
     server, _slash, name = url.rpartition("/")
     with psycopg.connect(f"{server}/postgres", autocommit=True) as other:
         other.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
-        other.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
-        )
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         try:
             yield
         finally:
@@ -173,12 +160,7 @@ def requests_of(doors: Doors) -> list[tuple[str, str, Any, dict[str, str]]]:
     bearer, visiting = f"Bearer {doors.api_key}", f"Visitor {doors.visitor}"
     thread = {"model": AGENT, "messages": [{"role": "user", "content": QUESTION}]}
     return [
-        (
-            "POST",
-            "/api/conversations/",
-            {"deployment": AGENT},
-            {"Content_Type": "application/json"},
-        ),
+        ("POST", "/api/conversations/", {"deployment": AGENT}, {"Content_Type": "application/json"}),
         ("POST", "/api/rag/chat", asked, {}),
         ("POST", "/widget/ask", asked, {"Authorization": visiting, **origin}),
         ("POST", "/v1/chat/completions", thread, {"Authorization": bearer}),
@@ -231,22 +213,13 @@ def test_pages_for_people_can_be_read(doors: Doors) -> None:
     _status, headers, said = doors.call("GET", "/admin/login/")
     cookie = headers["set-cookie"].split(";")[0]
     form = urllib.parse.urlencode(
-        {
-            "username": "martine",
-            "password": "only-for-tests",
-            "csrfmiddlewaretoken": cookie.partition("=")[2],
-        }
+        {"username": "martine", "password": "only-for-tests", "csrfmiddlewaretoken": cookie.partition("=")[2]}
     )
     html = {"Accept": "text/html", "Accept_Language": "fr"}
     with doors.trouble():
         page = doors.call("GET", "/", **html)
         sign_in = doors.call(
-            "POST",
-            "/admin/login/",
-            form,
-            **html,
-            Cookie=cookie,
-            Content_Type="application/x-www-form-urlencoded",
+            "POST", "/admin/login/", form, **html, Cookie=cookie, Content_Type="application/x-www-form-urlencoded"
         )
     for status, headers, said in (page, sign_in):
         assert status == 503

@@ -1,7 +1,7 @@
 """A crash at every boundary of what the tool loop stores, with parallel tools and a second writer.
 
-The experiments are in `tests/crash_lab.py`, a process of its own. By default a sample of
-the boundaries; `CRASH_EVERY_BOUNDARY=1` tries them all (some ten minutes).
+The experiments are in `tests/crash_lab.py`, a process of its own. By default a sample of the boundaries;
+`CRASH_EVERY_BOUNDARY=1` tries them all (some ten minutes).
 """
 
 import json

@@ -120,9 +120,7 @@ def test_migrations_of_a_release_are_frozen(release: str) -> None:
 
 
 @pytest.mark.parametrize("applied", [("0001_initial", "0002_answers_and_tools"), ()])
-def test_history_that_leads_nowhere_is_told_in_words(
-    applied: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_history_that_leads_nowhere_is_told_in_words(applied: tuple[str, ...], tmp_path: Path) -> None:
     """As the databases of one stretch before 0.1.0 are, whose migrations stopped half-way."""
     site = Kept("0.1.0", tmp_path, on_sqlite("0.1.0", tmp_path))
     with closing(sqlite3.connect(tmp_path / "site.db")) as connection:
@@ -163,17 +161,12 @@ def longest_read(url: str, *, most_seconds: float) -> float:
         while (began := time.monotonic()) < end and waits < 2:
             reader.execute("SELECT count(*) FROM chat_feedback")
             took = time.monotonic() - began
-            longest, waits = (
-                max(longest, took),
-                waits + (took > constants.MIGRATION_LOCK_SECONDS / 4),
-            )
+            longest, waits = (max(longest, took), waits + (took > constants.MIGRATION_LOCK_SECONDS / 4))
             time.sleep(0.02)
     return longest
 
 
-def test_more_connections_than_the_server_gives_are_told_before_they_are_refused(
-    tmp_path: Path,
-) -> None:
+def test_more_connections_than_the_server_gives_are_told_before_they_are_refused(tmp_path: Path) -> None:
     told = "from chat.server.migrations import pools_problem; print(pools_problem(2))"
     with on_postgresql("0.1.0") as url:
         site = Kept("0.1.0", tmp_path, url)

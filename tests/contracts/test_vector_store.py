@@ -50,9 +50,7 @@ def make_store(kind: str) -> VectorStore:
     if not QDRANT_URL:
         pytest.skip("QDRANT_URL is not set: no Qdrant server to test against")
     return QdrantVectorStore(
-        url=QDRANT_URL,
-        api_key=os.environ.get("QDRANT_API_KEY", ""),
-        prefix=f"test_{uuid.uuid4().hex[:8]}_",
+        url=QDRANT_URL, api_key=os.environ.get("QDRANT_API_KEY", ""), prefix=f"test_{uuid.uuid4().hex[:8]}_"
     )
 
 
@@ -174,10 +172,7 @@ def test_collections_are_listed_by_name(filled: VectorStore) -> None:
     filled.ensure("a first one", replace(RECIPE, dimensions=7))
     filled.point_alias("zoo", "animals")
     listed = filled.collections()
-    assert [(i.name, i.points, i.aliases) for i in listed] == [
-        ("a first one", 0, ()),
-        ("animals", 4, ("zoo",)),
-    ]
+    assert [(i.name, i.points, i.aliases) for i in listed] == [("a first one", 0, ()), ("animals", 4, ("zoo",))]
     assert listed[0].recipe.dimensions == 7
 
 
@@ -223,9 +218,7 @@ def test_verbs_work_through_an_alias(filled: VectorStore) -> None:
     filled.point_alias("zoo", "animals")
     filled.upsert("zoo", [point(5, [1, 1, 0], name="âne")])
     filled.delete("zoo", [ident(1)])
-    filled.delete(
-        "zoo", filled.ids_where("zoo", PayloadFilter(all_of=(Condition("name", "loup"),)))
-    )
+    filled.delete("zoo", filled.ids_where("zoo", PayloadFilter(all_of=(Condition("name", "loup"),))))
     assert filled.count("animals") == filled.count("zoo") == 3
     assert set(filled.fetch("zoo", [ident(5), ident(1)])) == {ident(5)}
 
@@ -317,13 +310,9 @@ def test_deleted_point_can_come_back(filled: VectorStore) -> None:
 
 
 def test_points_that_a_filter_keeps_can_be_removed(filled: VectorStore) -> None:
-    filled.delete(
-        "animals", filled.ids_where("animals", PayloadFilter(all_of=(Condition("tame", True),)))
-    )
+    filled.delete("animals", filled.ids_where("animals", PayloadFilter(all_of=(Condition("tame", True),))))
     assert numbers(ask(filled)) == [2, 4]
-    filled.delete(
-        "animals", filled.ids_where("animals", PayloadFilter(none_of=(Condition("name", "loup"),)))
-    )
+    filled.delete("animals", filled.ids_where("animals", PayloadFilter(none_of=(Condition("name", "loup"),))))
     assert numbers(ask(filled)) == [2]
 
 
@@ -519,9 +508,7 @@ def test_two_prefixes_share_a_server_without_seeing_each_other() -> None:
         ),
     ],
 )
-def test_filter_keeps_what_it_says(
-    filled: VectorStore, payload_filter: PayloadFilter, kept: set[int]
-) -> None:
+def test_filter_keeps_what_it_says(filled: VectorStore, payload_filter: PayloadFilter, kept: set[int]) -> None:
     assert matching(filled, payload_filter) == kept
 
 
@@ -564,10 +551,7 @@ _some = st.lists(_conditions, max_size=2).map(tuple)
 _filters = st.builds(PayloadFilter, all_of=_some, any_of=_some, none_of=_some)
 _ids = st.integers(1, 12)
 _points = st.builds(
-    lambda number, values, payload: Point(ident(number), vector(*values), payload),
-    _ids,
-    _vectors,
-    _payloads,
+    lambda number, values, payload: Point(ident(number), vector(*values), payload), _ids, _vectors, _payloads
 )
 _operations = st.one_of(
     st.tuples(st.just("upsert"), st.lists(_points, max_size=6)),
@@ -577,10 +561,7 @@ _operations = st.one_of(
 )
 
 
-@settings(
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(operations=st.lists(_operations, min_size=1, max_size=12))
 def test_two_stores_answer_alike(operations: list[tuple[str, Any]]) -> None:
     stores: list[VectorStore] = [TableVectorStore(), QdrantVectorStore(url=":memory:")]
@@ -590,9 +571,7 @@ def test_two_stores_answer_alike(operations: list[tuple[str, Any]]) -> None:
     for operation in [*operations, ("query", ((1, 1, 0), 20, PayloadFilter()))]:
         mine, theirs = (_perform(store, name, *operation) for store in stores)
         assert mine == theirs
-    table, qdrant = (
-        sorted((p.id, p.payload) for batch in store.scroll(name) for p in batch) for store in stores
-    )
+    table, qdrant = (sorted((p.id, p.payload) for batch in store.scroll(name) for p in batch) for store in stores)
     assert table == qdrant
 
 
@@ -620,12 +599,7 @@ def hybrid(
     payload_filter: PayloadFilter | None = None,
     together: Together | None = None,
 ) -> list[Hit]:
-    wanted = Wanted(
-        lexical_weight=lexical_weight,
-        limit=limit,
-        payload_filter=payload_filter,
-        together=together,
-    )
+    wanted = Wanted(lexical_weight=lexical_weight, limit=limit, payload_filter=payload_filter, together=together)
     return store.query(collection, Query(vector(*values), RECIPE, question), wanted)
 
 
@@ -642,11 +616,7 @@ SAYINGS = (
 def talking(store: VectorStore) -> VectorStore:
     store.ensure("animals", RECIPE)
     store.upsert(
-        "animals",
-        [
-            point(n, [1, n, 0], content=said, category="a" if n % 2 else "b")
-            for n, said in enumerate(SAYINGS)
-        ],
+        "animals", [point(n, [1, n, 0], content=said, category="a" if n % 2 else "b") for n, said in enumerate(SAYINGS)]
     )
     return store
 
@@ -706,9 +676,7 @@ def test_hybrid_query_follows_the_alias(talking: VectorStore) -> None:
 def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
         talking.query(
-            "animals",
-            Query(vector(1, 0, 0), replace(RECIPE, model="other"), "chat"),
-            Wanted(lexical_weight=1, limit=1),
+            "animals", Query(vector(1, 0, 0), replace(RECIPE, model="other"), "chat"), Wanted(lexical_weight=1, limit=1)
         )
     with pytest.raises(CollectionMissingError):
         hybrid(talking, "chat", collection="absent")

@@ -20,9 +20,7 @@ from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
-QUESTION = (
-    "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
-)
+QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {number}."
 #: What the client gives a call, in whole seconds; a silence is far longer.
 TIMEOUT, SILENCE = 3, 60.0
 DOCUMENTS = 4
@@ -43,9 +41,7 @@ class Desk(NamedTuple):
         return str(last.get("status") or last.get("code"))
 
     def ready(self) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.site.processes[0].port, timeout=60
-        )
+        connection = http.client.HTTPConnection("127.0.0.1", self.site.processes[0].port, timeout=60)
         connection.request("GET", "/readyz")
         response = connection.getresponse()
         part = json.loads(response.read())["parts"]["vector_store"]

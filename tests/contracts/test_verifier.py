@@ -24,9 +24,7 @@ def server() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def verifier(server: ModelServer) -> ModelVerifier:
-    llm = OpenAILanguageModel(
-        base_url=server.base_url, model="contract", read_timeout=2.0, max_retries=0
-    )
+    llm = OpenAILanguageModel(base_url=server.base_url, model="contract", read_timeout=2.0, max_retries=0)
     return ModelVerifier(llm)
 
 
@@ -42,9 +40,7 @@ def test_a_yes_serves_the_answer(server: ModelServer, verifier: ModelVerifier) -
 
 
 @pytest.mark.parametrize("text", ['{"same_answer": false}', "no", "peut-être", "", "{}"])
-def test_anything_but_a_yes_refuses(
-    server: ModelServer, verifier: ModelVerifier, text: str
-) -> None:
+def test_anything_but_a_yes_refuses(server: ModelServer, verifier: ModelVerifier, text: str) -> None:
     say(server, text)
     assert not verifier.confirms(STORED, ASKED)
 
@@ -59,9 +55,7 @@ def test_anything_but_a_yes_refuses(
         ModelReply(malformed_after=0),
     ],
 )
-def test_a_fault_of_the_server_refuses(
-    server: ModelServer, verifier: ModelVerifier, fault: ModelReply
-) -> None:
+def test_a_fault_of_the_server_refuses(server: ModelServer, verifier: ModelVerifier, fault: ModelReply) -> None:
     server.script(fault)
     assert not verifier.confirms(STORED, ASKED)
 

@@ -13,14 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.resilience.site import (
-    AGENT,
-    MissingServerError,
-    Site,
-    WebProcess,
-    last_user_message,
-    numbered,
-)
+from benchmarks.resilience.site import AGENT, MissingServerError, Site, WebProcess, last_user_message, numbered
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.web_client import Page, Visitor, text_of
 
@@ -98,9 +91,7 @@ def whole(tag: str) -> str:
     return "".join(token + filling for token in numbered(tag, count))
 
 
-def test_reader_goes_on_live_in_another_process_with_the_same_ids(
-    one: WebProcess, two: WebProcess
-) -> None:
+def test_reader_goes_on_live_in_another_process_with_the_same_ids(one: WebProcess, two: WebProcess) -> None:
     visitor = Visitor(one.url, AGENT)
     first = visitor.socket(one.url)
     ask(first, "live")
@@ -121,9 +112,7 @@ def test_reader_goes_on_live_in_another_process_with_the_same_ids(
     assert rest[-1]["content"].strip() == whole("live").strip()
 
 
-def test_same_message_to_both_processes_at_once_is_one_turn(
-    site: Site, one: WebProcess, two: WebProcess
-) -> None:
+def test_same_message_to_both_processes_at_once_is_one_turn(site: Site, one: WebProcess, two: WebProcess) -> None:
     for round_number in range(5):
         visitor = Visitor(one.url, AGENT)
         pages = [visitor.socket(process.url) for process in (one, two)]
@@ -152,9 +141,7 @@ def test_same_message_to_both_processes_at_once_is_one_turn(
             page.close()
 
 
-def test_one_turn_at_a_time_in_a_conversation_across_processes(
-    one: WebProcess, two: WebProcess
-) -> None:
+def test_one_turn_at_a_time_in_a_conversation_across_processes(one: WebProcess, two: WebProcess) -> None:
     visitor = Visitor(one.url, AGENT)
     first, second = visitor.socket(one.url), visitor.socket(two.url)
     ask(first, "steady")
@@ -164,9 +151,7 @@ def test_one_turn_at_a_time_in_a_conversation_across_processes(
     assert first.until_end()[-1]["status"] == "done"
 
 
-def test_stop_in_one_process_ends_the_model_call_of_the_other(
-    site: Site, one: WebProcess, two: WebProcess
-) -> None:
+def test_stop_in_one_process_ends_the_model_call_of_the_other(site: Site, one: WebProcess, two: WebProcess) -> None:
     visitor = Visitor(one.url, AGENT)
     first, second = visitor.socket(one.url), visitor.socket(two.url)
     ask(first, "long")
@@ -180,9 +165,7 @@ def test_stop_in_one_process_ends_the_model_call_of_the_other(
     assert last["content"]
 
 
-def test_killed_process_leaves_its_text_and_the_question_can_be_run_again(
-    one: WebProcess, two: WebProcess
-) -> None:
+def test_killed_process_leaves_its_text_and_the_question_can_be_run_again(one: WebProcess, two: WebProcess) -> None:
     visitor = Visitor(one.url, AGENT)
     first = visitor.socket(one.url)
     ask(first, "steady", "killed")
@@ -208,9 +191,7 @@ def test_killed_process_leaves_its_text_and_the_question_can_be_run_again(
     assert messages[1]["content"].strip() == whole("steady").strip()
 
 
-def test_frozen_process_that_wakes_up_does_not_answer_a_second_time(
-    one: WebProcess, two: WebProcess
-) -> None:
+def test_frozen_process_that_wakes_up_does_not_answer_a_second_time(one: WebProcess, two: WebProcess) -> None:
     visitor = Visitor(one.url, AGENT)
     first = visitor.socket(one.url)
     ask(first, "steady")
@@ -233,9 +214,7 @@ def test_frozen_process_that_wakes_up_does_not_answer_a_second_time(
     assert messages[1]["content"].strip() == whole("steady").strip()
 
 
-def test_redis_that_dies_in_mid_turn_ends_no_answer(
-    site: Site, one: WebProcess, two: WebProcess
-) -> None:
+def test_redis_that_dies_in_mid_turn_ends_no_answer(site: Site, one: WebProcess, two: WebProcess) -> None:
     assert site.redis is not None
     visitor = Visitor(one.url, AGENT)
     first, second = visitor.socket(one.url), visitor.socket(two.url)
@@ -335,9 +314,7 @@ def test_five_hundred_sockets_are_served(one: WebProcess) -> None:
             page.connection.socket.close()
 
 
-def test_correction_by_a_command_holds_at_once_in_every_process(
-    site: Site, one: WebProcess, two: WebProcess
-) -> None:
+def test_correction_by_a_command_holds_at_once_in_every_process(site: Site, one: WebProcess, two: WebProcess) -> None:
     """Both have the remembered answer in their arrays when a third process writes another."""
     question = QUESTION.format(tag="remembered")
     site.manage("shell", "--no-imports", "-c", REMEMBER.format(agent=AGENT, question=question))

@@ -52,9 +52,7 @@ def state(worker: WorkerProcess) -> dict[str, object]:
 
 
 #: Billiard may call a job lost that its killed process had ended.
-LOST = re.compile(
-    r"^[^\n]*raised error: WorkerLostError\(.*?^billiard\.exceptions\.WorkerLostError", re.M | re.S
-)
+LOST = re.compile(r"^[^\n]*raised error: WorkerLostError\(.*?^billiard\.exceptions\.WorkerLostError", re.M | re.S)
 
 
 def test_a_prefork_worker_lives_without_false_alarms(worker: WorkerProcess) -> None:

@@ -21,23 +21,9 @@ from tests.factories import make_agent, make_user
 
 #: The ready-made roles, and one with every right that is limited to an agent without rows.
 ROLE_COLUMNS = (*ROLES, "elsewhere")
-COLUMNS = (
-    "nobody",
-    "person",
-    "staff",
-    "view",
-    "change",
-    "all",
-    "others",
-    "superuser",
-    *ROLE_COLUMNS,
-)
+COLUMNS = ("nobody", "person", "staff", "view", "change", "all", "others", "superuser", *ROLE_COLUMNS)
 ACTION_COLUMNS = ("view", "change", "all", "others", "superuser", *ROLE_COLUMNS)
-_RIGHTS = {
-    "view": ("view",),
-    "change": ("view", "change"),
-    "all": ("view", "add", "change", "delete"),
-}
+_RIGHTS = {"view": ("view",), "change": ("view", "change"), "all": ("view", "add", "change", "delete")}
 
 
 class Staff:
@@ -80,12 +66,7 @@ class Staff:
         form: dict[str, Any] | None = None
         met: list[str] = []
         for column, role in enumerate(COLUMNS):
-            if (
-                known
-                and column < len(known)
-                and any(map(_is_open, met))
-                and _is_open(known[column])
-            ):
+            if known and column < len(known) and any(map(_is_open, met)) and _is_open(known[column]):
                 met.append(known[column])
                 continue
             looked = _knock(self.client(door.model, role), address, None)
@@ -102,27 +83,17 @@ class Staff:
         met: list[str] = []
         for column, role in enumerate(ACTION_COLUMNS):
             is_settled = known and any(map(_does, met)) and _does(known[column])
-            met.append(
-                known[column]
-                if known and is_settled
-                else _knock(self.client(model, role), address, form)
-            )
+            met.append(known[column] if known and is_settled else _knock(self.client(model, role), address, form))
         return met
 
     def address(self, door: Door) -> str:
         row = self.world.rows.get(door.model) if door.model else None
         key = str(row.pk) if row is not None else "1"
         parameters = (
-            "object_id id agent_id build_id chunk_id document_id group_id run_id set_id turn_id pk "
-            "content_type_id"
+            "object_id id agent_id build_id chunk_id document_id group_id run_id set_id turn_id pk content_type_id"
         ).split()
         values = dict.fromkeys(parameters, key)
-        values |= {
-            "number": "1",
-            "key": "00000000-0000-4000-8000-000000000000",
-            "app_label": "chat",
-            "url": "none/",
-        }
+        values |= {"number": "1", "key": "00000000-0000-4000-8000-000000000000", "app_label": "chat", "url": "none/"}
         if "replay" in door.name:
             values["group_id"] = str(self.world.rows[QuestionGroup].pk)
         if "keep" in door.name:

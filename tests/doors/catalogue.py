@@ -34,9 +34,7 @@ class Door:
     def page(self) -> str:
         """What of its model an admin page shows: `changelist`, `change`, `learn`…"""
         assert self.model is not None
-        return self.name.removeprefix(f"{self.model._meta.app_label}_").removeprefix(
-            f"{self.model._meta.model_name}_"
-        )
+        return self.name.removeprefix(f"{self.model._meta.app_label}_").removeprefix(f"{self.model._meta.model_name}_")
 
 
 def http_doors() -> list[Door]:
@@ -74,11 +72,7 @@ def admin_actions() -> list[tuple[type[Model], str]]:
     """Each action of each admin list, as somebody with every right is offered it."""
     request = RequestFactory().get("/")
     request.user = User(is_staff=True, is_superuser=True, is_active=True)
-    return [
-        (model, name)
-        for model, options in admin.site._registry.items()
-        for name in _actions(options, request)
-    ]
+    return [(model, name) for model, options in admin.site._registry.items() for name in _actions(options, request)]
 
 
 def _actions(options: Any, request: Any) -> list[str]:

@@ -18,9 +18,9 @@ async def knock(visitors: Visitors, door: str, role: str) -> str:
     """What came of one frame of this door (`ws/chat/{conversation_id}/ ask`), as a cell of the table."""
     route, kind = door.split()
     world = visitors.world
-    turn = {"retry": world.interrupted, "approve": world.waiting, "deny": world.waiting}.get(
-        kind, world.answered
-    )["page"]
+    turn = {"retry": world.interrupted, "approve": world.waiting, "deny": world.waiting}.get(kind, world.answered)[
+        "page"
+    ]
     client = AsyncClient()
     carried = visitors.cookies.get("owner" if role == "elsewhere" else role, SimpleCookie())
     client.cookies = SimpleCookie({name: morsel.value for name, morsel in carried.items()})

@@ -13,18 +13,7 @@ from agents.database import in_database
 from chat.access.visitors import visitor_of
 from chat.archive.cited_passages import passage_token
 from tests.doors.catalogue import Door
-from tests.doors.world import (
-    CALL,
-    MARK,
-    SITE,
-    WIDGET,
-    World,
-    Writes,
-    make_closed,
-    make_owned,
-    settled,
-    widget_token,
-)
+from tests.doors.world import CALL, MARK, SITE, WIDGET, World, Writes, make_closed, make_owned, settled, widget_token
 from tests.factories import make_api_key, make_service_token, make_user
 
 COLUMNS = (
@@ -49,10 +38,7 @@ _BODIES: dict[str, dict[str, Any]] = {
     "message-feedback": {"verdict": "up"},
     "widget-ask": {"message": QUESTION},
     "widget-feedback": {"verdict": "up"},
-    "v1-chat-completions": {
-        "model": "public",
-        "messages": [{"role": "user", "content": QUESTION}],
-    },
+    "v1-chat-completions": {"model": "public", "messages": [{"role": "user", "content": QUESTION}]},
 }
 _BODIES |= {
     "v1-completions": {"model": "public", "prompt": QUESTION},
@@ -63,11 +49,7 @@ _BODIES |= {
 _CLOSED_BODIES: dict[str, dict[str, Any]] = {
     "conversation-list": {"deployment": "closed"},
     "rag-chat": {"message": QUESTION, "deployment": "closed"},
-    **{
-        name: {**body, "model": "closed"}
-        for name, body in _BODIES.items()
-        if name.startswith("v1-")
-    },
+    **{name: {**body, "model": "closed"} for name, body in _BODIES.items() if name.startswith("v1-")},
 }
 #: Doors that go on in a conversation of the owner's where its id is sent.
 _CONTINUED = {"rag-chat", "widget-ask"}
@@ -229,11 +211,7 @@ class Visitors:
     def _more_headers(self, knock: Knock) -> dict[str, str]:
         if knock.door.name != "chat-session-batch":
             return {}
-        return {
-            "Idempotency-Key": self.operation,
-            "X-Operation-ID": self.operation,
-            "X-Relance-Index": "1",
-        }
+        return {"Idempotency-Key": self.operation, "X-Operation-ID": self.operation, "X-Relance-Index": "1"}
 
     def body(self, knock: Knock) -> dict[str, Any]:
         """What is sent to this door, as an object."""

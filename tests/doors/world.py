@@ -64,13 +64,7 @@ from tests.factories import (
     make_turn,
     make_user,
 )
-from tools_registry.models import (
-    LabelledQuestion,
-    RemoteTool,
-    SuggestedPhrasing,
-    ToolOverride,
-    ToolSource,
-)
+from tools_registry.models import LabelledQuestion, RemoteTool, SuggestedPhrasing, ToolOverride, ToolSource
 
 MARK = "zygopetale"
 SITE = "https://www.example.org"
@@ -97,12 +91,8 @@ class World:
 
 def make_site() -> World:
     """The rows that no owner has: two deployments (one for a group), and what staff work on."""
-    deployment = make_library(
-        slug="public", name="Public", allowed_origins=SITE, logo=Logo.of(b"PNG")
-    )
-    closed = make_library(
-        slug="closed", name=f"Closed {MARK}", audience=Audience.GROUPS, allowed_origins=SITE
-    )
+    deployment = make_library(slug="public", name="Public", allowed_origins=SITE, logo=Logo.of(b"PNG"))
+    closed = make_library(slug="closed", name=f"Closed {MARK}", audience=Audience.GROUPS, allowed_origins=SITE)
     world = World(deployment, closed)
     for row in _staff_rows(closed):
         world.rows[type(row)] = row
@@ -134,11 +124,7 @@ def _knowledge_rows(agent: Agent) -> Iterator[Model]:
     yield Category.objects.create(name=MARK)
     yield WebSource.objects.create(agent=agent, url=f"https://{MARK}.example.org/", kind="page")
     yield IndexBuild.objects.create(
-        agent=agent,
-        kind=BuildKind.REBUILD,
-        method="qr_atomique",
-        status=BuildStatus.FAILED,
-        error=MARK,
+        agent=agent, kind=BuildKind.REBUILD, method="qr_atomique", status=BuildStatus.FAILED, error=MARK
     )
     yield QuestionOverlap.objects.create(
         agent=agent,
@@ -150,9 +136,7 @@ def _knowledge_rows(agent: Agent) -> Iterator[Model]:
         second_question="Quel prix ?",
         second_answer="12",
     )
-    yield Synonym.objects.create(
-        agent=agent, short="MRK", long=MARK, short_key="mrk", long_key=MARK.casefold()
-    )
+    yield Synonym.objects.create(agent=agent, short="MRK", long=MARK, short_key="mrk", long_key=MARK.casefold())
     yield make_calibration(model=MARK)
     yield PairVerdict.objects.create(stored=MARK, asked="b", same_answer=True)
 
@@ -219,9 +203,7 @@ def make_owned(world: World, owner: str, **who: Any) -> None:
         tool_calls=calls,
         tool_names=["book"],
     )
-    ToolExecution.objects.create(
-        round=planned, position=0, tool_call_id=CALL, name=MARK, approval=Approval.PENDING
-    )
+    ToolExecution.objects.create(round=planned, position=0, tool_call_id=CALL, name=MARK, approval=Approval.PENDING)
 
 
 def _sourced(turn: Turn) -> int:
@@ -296,6 +278,4 @@ class Writes:
 async def settled() -> None:
     """Wait for what answers do after their end, as far as this event loop began it: each test has a loop of its own."""
     loop = asyncio.get_running_loop()
-    await asyncio.gather(
-        *(task for task in runner._settling if task.get_loop() is loop), return_exceptions=True
-    )
+    await asyncio.gather(*(task for task in runner._settling if task.get_loop() is loop), return_exceptions=True)

@@ -29,9 +29,7 @@ def violations(page: Page, state: str, *, frame: Frame | None = None) -> list[st
     for theme in THEMES:
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         for violation in (
-            Axe()
-            .run(seen, options={"resultTypes": ["violations"], "rules": _RULES})
-            .response["violations"]
+            Axe().run(seen, options={"resultTypes": ["violations"], "rules": _RULES}).response["violations"]
         ):
             for node in violation["nodes"]:
                 said = " ".join(node["failureSummary"].split())[:200]

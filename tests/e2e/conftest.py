@@ -180,9 +180,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no chromium on this machine (apt-get install chromium)")
     expect.set_options(timeout=EXPECT_MS)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=executable, args=CHROMIUM_ARGUMENTS, headless=True
-        )
+        chromium = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_ARGUMENTS, headless=True)
         yield chromium
         chromium.close()
 
@@ -192,10 +190,7 @@ def troubles_of(page: Page) -> list[str]:
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on(
-        "console",
-        lambda message: (
-            troubles.append(message.text) if "Content Security Policy" in message.text else None
-        ),
+        "console", lambda message: troubles.append(message.text) if "Content Security Policy" in message.text else None
     )
     return troubles
 

@@ -82,16 +82,12 @@ def test_source_is_called_by_what_it_answers(page: Page, live_site: LiveSite) ->
     ask(page, "Où retirer son badge d’accès au bâtiment ?")
     wait_for_end(page)
     source = page.locator(".source")
-    expect(source.locator(".source-title")).to_have_text(
-        "Où retirer son badge d’accès au bâtiment ?"
-    )
+    expect(source.locator(".source-title")).to_have_text("Où retirer son badge d’accès au bâtiment ?")
     expect(source.locator(".source-place").first).to_contain_text("Réponse validée · validée le ")
     expect(source.locator(".source-place").last).to_have_text("À l’accueil.")
     expect(page.locator(".prose")).to_have_text("À l’accueil.")
     source.click()
-    expect(page.locator("#passage-title")).to_have_text(
-        "Où retirer son badge d’accès au bâtiment ?"
-    )
+    expect(page.locator("#passage-title")).to_have_text("Où retirer son badge d’accès au bâtiment ?")
 
 
 def test_sources_that_are_not_cited_are_folded(page: Page, live_site: LiveSite) -> None:
@@ -99,9 +95,7 @@ def test_sources_that_are_not_cited_are_folded(page: Page, live_site: LiveSite) 
     ask(page, TELEWORK)
     wait_for_end(page)
     expect(page.locator(".sources > ol .source")).to_have_count(1)
-    expect(page.locator(".source-title").first).to_have_text(
-        "Conservation des candidatures › Télétravail"
-    )
+    expect(page.locator(".source-title").first).to_have_text("Conservation des candidatures › Télétravail")
     expect(page.locator(".source-place").first).to_contain_text("Document · lu le ")
     others = page.locator(".uncited .source")
     expect(others.first).to_be_hidden()
@@ -139,15 +133,11 @@ def test_label_says_whose_answer_it_is(page: Page) -> None:
     expect(page.locator(".provenance").last).to_have_text("Réponse validée par l’équipe")
 
 
-def test_reader_who_is_asked_which_question_was_meant_chooses_it(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_reader_who_is_asked_which_question_was_meant_chooses_it(page: Page, live_site: LiveSite) -> None:
     calls = len(live_site.model.calls)
     ask(page, "Combien coûte la carte de la piscine ?")
     wait_for_end(page)
-    expect(page.locator(".prose .suggestion").last).to_have_text(
-        "Aucune : chercher dans les documents"
-    )
+    expect(page.locator(".prose .suggestion").last).to_have_text("Aucune : chercher dans les documents")
     expect(page.locator(".prose blockquote").first).to_be_visible()
     page.locator(".prose .suggestion", has_text="un retraité").click()
     expect(page.locator(".prose").last).to_contain_text("Neuf euros.")
@@ -179,9 +169,7 @@ def test_new_desk_offers_questions_at_first_and_with_a_refusal(page: Page) -> No
     expect(page.locator(".provenance").last).to_have_class(re.compile("validated"))
 
 
-def test_why_an_answer_stopped_is_still_said_after_a_reload(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_why_an_answer_stopped_is_still_said_after_a_reload(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(
         ModelReply(tokens=["Les frais [1]"], finish_reason="length"),
         ModelReply(status=401, error_code="invalid_api_key"),
@@ -346,9 +334,7 @@ def test_question_typed_before_the_script_is_there_is_not_lost(page: Page) -> No
 
 def test_phone_width_has_no_horizontal_scroll(page: Page, live_site: LiveSite) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
-    live_site.model.script(
-        cited(["| a | b |\n| - | - |\n| ", "x" * 200, " | y |\n\n`", "z" * 200, "` [1]"])
-    )
+    live_site.model.script(cited(["| a | b |\n| - | - |\n| ", "x" * 200, " | y |\n\n`", "z" * 200, "` [1]"]))
     ask(page, TELEWORK)
     wait_for_end(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -360,9 +346,7 @@ def test_phone_width_has_no_horizontal_scroll(page: Page, live_site: LiveSite) -
     expect(page.locator(".conversation.current")).to_be_visible()
 
 
-def test_unknown_deployment_and_foreign_conversation_are_not_found(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_unknown_deployment_and_foreign_conversation_are_not_found(page: Page, live_site: LiveSite) -> None:
     missing = page.goto(f"{live_site.url}/d/inconnu/")
     assert missing is not None
     assert missing.status == 404

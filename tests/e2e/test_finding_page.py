@@ -1,5 +1,5 @@
-"""Finding conversations again: search with excerpts, pins, the keyboard, the side bar folded away, several deleted at once;
-what to ask next; and the passage of a citation, on a card and in its document."""
+"""Finding conversations again: search with excerpts, pins, the keyboard, the side bar folded away, several deleted at
+once; what to ask next; and the passage of a citation, on a card and in its document."""
 
 from playwright.sync_api import Page, expect
 
@@ -110,9 +110,7 @@ def test_side_bar_is_folded_away_and_stays_so(page: Page, live_site: LiveSite) -
     expect(sidebar).to_be_in_viewport()
 
 
-def test_next_questions_are_offered_after_an_answer_and_asked_with_a_click(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_next_questions_are_offered_after_an_answer_and_asked_with_a_click(page: Page, live_site: LiveSite) -> None:
     ask_each(page, CURRICULUM)
     offered = page.get_by_role("group", name="À demander aussi").get_by_role("button")
     expect(offered.first).to_be_visible()

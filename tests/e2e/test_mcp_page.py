@@ -97,12 +97,7 @@ def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(
     thread = newest_thread(live_site)
     asked, request, told, answered, *rest = thread["messages"]
     assert thread["acceptable"]
-    assert [m["role"] for m in (asked, request, told, answered)] == [
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-    ]
+    assert [m["role"] for m in (asked, request, told, answered)] == ["user", "assistant", "tool", "assistant"]
     assert [m["role"] for m in rest] == ["user", "assistant"]
     assert [call["id"] for call in request["tool_calls"]] == [told["tool_call_id"]] == ["call_1"]
     assert (told["name"], told["success"]) == (name, True)
@@ -115,9 +110,7 @@ def test_destructive_tool_of_an_mcp_server_waits_for_the_reader(
 ) -> None:
     with mcp_over_http(live_site.mcp_port) as address:
         add_source(admin_page, live_site, slug="feu", kind="mcp_http", url=f"http://{address}/mcp")
-        live_site.model.script(
-            calling("feu_burn_books", '{"shelf": "polar"}'), ModelReply(tokens=["C’est fait."])
-        )
+        live_site.model.script(calling("feu_burn_books", '{"shelf": "polar"}'), ModelReply(tokens=["C’est fait."]))
         ask(page, TELEWORK)
         expect(page.locator(".approval code")).to_have_text('{"shelf": "polar"}')
         assert [m["role"] for m in newest_thread(live_site)["messages"]] == ["user"]
@@ -130,16 +123,11 @@ def test_destructive_tool_of_an_mcp_server_waits_for_the_reader(
     assert json.loads(thread["messages"][2]["content"]) == {"result": "burnt polar"}
 
 
-def test_answer_is_given_though_the_mcp_server_is_gone(
-    admin_page: Page, page: Page, live_site: LiveSite
-) -> None:
+def test_answer_is_given_though_the_mcp_server_is_gone(admin_page: Page, page: Page, live_site: LiveSite) -> None:
     with mcp_over_http(live_site.mcp_port) as address:
-        add_source(
-            admin_page, live_site, slug="parti", kind="mcp_http", url=f"http://{address}/mcp"
-        )
+        add_source(admin_page, live_site, slug="parti", kind="mcp_http", url=f"http://{address}/mcp")
     live_site.model.script(
-        calling("parti_count_books", '{"shelf": "polar"}'),
-        ModelReply(tokens=["La bibliothèque ne répond pas."]),
+        calling("parti_count_books", '{"shelf": "polar"}'), ModelReply(tokens=["La bibliothèque ne répond pas."])
     )
     ask(page, TELEWORK)
     expect(page.locator(".tool.failed")).to_contain_text("parti_count_books")

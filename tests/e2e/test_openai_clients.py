@@ -1,7 +1,7 @@
 """Programs written for OpenAI's API, unchanged, against `/v1` of a live site: the official client, and a chat program.
 
-The chat program is `llm` (PyPI), in an environment of its own: its dependencies are not this project's. Tests with it are
-skipped where it is not found on the path or at `REPONDANT_LLM_CLI`.
+The chat program is `llm` (PyPI), in an environment of its own: its dependencies are not this project's. Tests with it
+are skipped where it is not found on the path or at `REPONDANT_LLM_CLI`.
 """
 
 import asyncio
@@ -53,10 +53,7 @@ def test_official_client_reads_models_and_a_whole_answer(client: openai.OpenAI) 
 
 def test_official_client_streams_with_usage(client: openai.OpenAI) -> None:
     stream = client.chat.completions.create(
-        model="guide",
-        messages=[{"role": "user", "content": OPEN}],
-        stream=True,
-        stream_options={"include_usage": True},
+        model="guide", messages=[{"role": "user", "content": OPEN}], stream=True, stream_options={"include_usage": True}
     )
     chunks = list(stream)
     assert chunks[0].choices[0].delta.role == "assistant"
@@ -73,9 +70,7 @@ def test_official_client_reads_responses_citations_and_vectors(client: openai.Op
     assert KNOWN_ANSWER in first.output_text
     again = client.responses.create(model="guide", input=OPEN, previous_response_id=first.id)
     assert again.status == "completed"
-    completion = client.chat.completions.create(
-        model="guide", messages=[{"role": "user", "content": KNOWN}]
-    )
+    completion = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": KNOWN}])
     annotations = completion.choices[0].message.annotations
     assert annotations
     assert annotations[0].url_citation.url.startswith("http")
@@ -84,9 +79,7 @@ def test_official_client_reads_responses_citations_and_vectors(client: openai.Op
     assert len(vectors) == 2
 
 
-def test_asynchronous_client_streams_and_keeps_its_own_thread(
-    live_site: LiveSite, secret: str
-) -> None:
+def test_asynchronous_client_streams_and_keeps_its_own_thread(live_site: LiveSite, secret: str) -> None:
     async def story() -> str:
         async with openai.AsyncOpenAI(base_url=f"{live_site.url}/v1", api_key=secret) as client:
             stream = await client.chat.completions.create(
@@ -122,35 +115,25 @@ def test_official_client_raises_its_own_errors(live_site: LiveSite, client: open
     assert unknown.value.code == "invalid_api_key"
 
 
-def test_official_client_raises_in_a_stream_that_was_cut(
-    live_site: LiveSite, client: openai.OpenAI
-) -> None:
+def test_official_client_raises_in_a_stream_that_was_cut(live_site: LiveSite, client: openai.OpenAI) -> None:
     live_site.model.script(ModelReply(tokens=["Un ", "début "], cut_after=2, interval=0.05))
-    stream = client.chat.completions.create(
-        model="guide", messages=[{"role": "user", "content": OPEN}], stream=True
-    )
+    stream = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}], stream=True)
     with pytest.raises(openai.APIError):
         list(stream)
 
 
-def test_official_client_retries_what_a_busy_model_refused(
-    live_site: LiveSite, secret: str
-) -> None:
+def test_official_client_retries_what_a_busy_model_refused(live_site: LiveSite, secret: str) -> None:
     """Our own retries are used up by the first request; the client's next one succeeds."""
     refusals = [ModelReply(status=429, retry_after=0)] * 3
     live_site.model.script(*refusals)
     with openai.OpenAI(base_url=f"{live_site.url}/v1", api_key=secret, max_retries=2) as client:
-        completion = client.chat.completions.create(
-            model="guide", messages=[{"role": "user", "content": OPEN}]
-        )
+        completion = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}])
     assert completion.choices[0].message.content
 
 
 def test_client_that_leaves_stops_the_model(live_site: LiveSite, client: openai.OpenAI) -> None:
     live_site.model.script(ModelReply(tokens=["mot "] * 200, interval=0.1))
-    stream = client.chat.completions.create(
-        model="guide", messages=[{"role": "user", "content": OPEN}], stream=True
-    )
+    stream = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}], stream=True)
     next(iter(stream))
     stream.close()
     ask = "from chat.models import Turn; print(Turn.objects.latest('started_at').status)"
@@ -168,10 +151,7 @@ def chat_program(live_site: LiveSite, secret: str, tmp_path: Path) -> dict[str, 
     if LLM is None:
         pytest.skip("`llm` is not installed (python -m venv X && X/bin/pip install llm)")
     (tmp_path / "extra-openai-models.yaml").write_text(
-        "- model_id: guide\n"
-        "  model_name: guide\n"
-        f'  api_base: "{live_site.url}/v1"\n'
-        "  api_key_name: repondant\n",
+        f'- model_id: guide\n  model_name: guide\n  api_base: "{live_site.url}/v1"\n  api_key_name: repondant\n',
         encoding="utf-8",
     )
     environment = {**os.environ, "LLM_USER_PATH": str(tmp_path)}
@@ -194,9 +174,7 @@ def test_chat_program_asks_streamed_and_whole(chat_program: dict[str, str]) -> N
         assert KNOWN_ANSWER in answer
 
 
-def test_chat_program_continues_its_conversation(
-    live_site: LiveSite, chat_program: dict[str, str]
-) -> None:
+def test_chat_program_continues_its_conversation(live_site: LiveSite, chat_program: dict[str, str]) -> None:
     _run_chat_program(chat_program, "-m", "guide", "-s", "You are a pirate.", OPEN)
     _run_chat_program(chat_program, "-c", "Et le matériel informatique du télétravail ?")
     sent = live_site.model.calls[-1].body["messages"]

@@ -7,9 +7,7 @@ from tests.e2e.conftest import EXPECT_MS, LiveSite
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
 
 
-def test_browser_without_javascript_asks_and_asks_again(
-    browser: Browser, live_site: LiveSite
-) -> None:
+def test_browser_without_javascript_asks_and_asks_again(browser: Browser, live_site: LiveSite) -> None:
     context = browser.new_context(locale="fr-FR", java_script_enabled=False)
     page = context.new_page()
     page.set_default_timeout(EXPECT_MS)

@@ -75,10 +75,7 @@ def test_hostile_markdown_is_harmless_while_it_is_written(page: Page) -> None:
               ({ name, value }) => `${name}=${value}`)]);
           });
         }""",
-        [
-            *HOSTILE,
-            *(f"{one}\n\n{other}" for one, other in zip(HOSTILE, HOSTILE[1:], strict=False)),
-        ],
+        [*HOSTILE, *(f"{one}\n\n{other}" for one, other in zip(HOSTILE, HOSTILE[1:], strict=False))],
     )
     for found in seen:
         for each in found:
@@ -86,13 +83,9 @@ def test_hostile_markdown_is_harmless_while_it_is_written(page: Page) -> None:
             if not is_attribute:
                 assert name in allowed
                 continue
-            assert name in set(
-                "href title target class data-n rel start dir tabindex align".split()
-            ), each
+            assert name in set("href title target class data-n rel start dir tabindex align".split()), each
             if name == "href":
-                assert value.lower().startswith(("https://", "http://", "mailto:", "#source-")), (
-                    each
-                )
+                assert value.lower().startswith(("https://", "http://", "mailto:", "#source-")), each
 
 
 #: All that an answer may be made of.
@@ -100,16 +93,8 @@ RICH = "\n\n".join(
     [
         "Les frais sont remboursés [1]. Voir https://a.example/regles.",
         *(text for name, text in WRITTEN.items() if name != "directions"),
-        "```python\n# Une ligne plus large que tous les écrans\nvaleur = "
-        + "'x' + " * 60
-        + "1\n```",
-        "| "
-        + " | ".join(f"colonne {n}" for n in range(20))
-        + " |\n"
-        + "|---" * 20
-        + "|\n"
-        + "| valeur " * 20
-        + "|",
+        "```python\n# Une ligne plus large que tous les écrans\nvaleur = " + "'x' + " * 60 + "1\n```",
+        "| " + " | ".join(f"colonne {n}" for n in range(20)) + " |\n" + "|---" * 20 + "|\n" + "| valeur " * 20 + "|",
     ]
 )
 
@@ -197,9 +182,7 @@ def test_long_question_is_folded_and_its_answer_is_on_the_screen(page: Page) -> 
 
 def test_focus_is_never_lost(page: Page, live_site: LiveSite) -> None:
     field = page.get_by_label("Votre question")
-    live_site.model.script(
-        cited(["mot "] * 400, interval=0.05), cited(["Deux."]), cited(["Trois."])
-    )
+    live_site.model.script(cited(["mot "] * 400, interval=0.05), cited(["Deux."]), cited(["Trois."]))
     ask(page, TELEWORK)
     expect(page.locator(".prose")).to_contain_text("mot")
     stop = page.get_by_role("button", name="Arrêter la réponse")
@@ -305,9 +288,7 @@ def test_long_conversation_is_whole_although_its_beginning_is_drawn_last(page: P
 PYTHON = "```python\n# Deux fois\ndef double(n):\n    return 2 * n, 'x'\n```"
 
 
-def test_code_has_its_language_colours_and_a_button_that_copies_it(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_code_has_its_language_colours_and_a_button_that_copies_it(page: Page, live_site: LiveSite) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     live_site.model.script(cited([f"Voici [1].\n\n{PYTHON}\n\nEt <b>."]))
     ask(page, TELEWORK)
@@ -323,9 +304,7 @@ def test_code_has_its_language_colours_and_a_button_that_copies_it(
         assert copied(page)["text/plain"] == "\n".join(PYTHON.split("\n")[1:-1]) + "\n"
 
 
-def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(page: Page, live_site: LiveSite) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     live_site.model.script(cited([f"Les **frais** [1].\n\n| a |\n|:-:|\n| b |\n\n{PYTHON}"]))
     ask(page, TELEWORK)
@@ -335,12 +314,7 @@ def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(
     expect(page.locator(".answer-foot")).to_contain_text("Copié")
     found = copied(page)
     html = found["text/html"]
-    for part in (
-        "Les <strong>frais</strong> [1]",
-        '<td align="center">b</td>',
-        "<pre><code>",
-        "[1] ",
-    ):
+    for part in ("Les <strong>frais</strong> [1]", '<td align="center">b</td>', "<pre><code>", "[1] "):
         assert part in html, part
     for part in ("class=", "<button", "<span", "href"):
         assert part not in html
@@ -361,9 +335,7 @@ def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(
     assert "deux ans" in html
 
 
-def test_streamed_answer_is_told_in_sentences_and_each_once(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_streamed_answer_is_told_in_sentences_and_each_once(page: Page, live_site: LiveSite) -> None:
     page.evaluate(
         """() => {
           window.told = [];
@@ -460,9 +432,7 @@ def test_whole_journey_is_made_with_the_keyboard_alone(page: Page, live_site: Li
     expect(page.locator("html")).to_have_attribute("lang", "en")
 
 
-def test_twice_the_size_and_forced_colours_keep_everything_in_reach(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_twice_the_size_and_forced_colours_keep_everything_in_reach(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(cited([RICH]))
     ask(page, TELEWORK)
     wait_for_end(page)

@@ -67,9 +67,7 @@ def test_network_that_goes_and_comes_back_costs_no_word(page: Page, live_site: L
     expect(page.locator(".exchange")).to_have_count(1)
 
 
-def test_reload_without_a_network_finds_the_answer_when_it_is_back(
-    page: Page, live_site: LiveSite
-) -> None:
+def test_reload_without_a_network_finds_the_answer_when_it_is_back(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(cited([*WORDS[:40], "fin."], interval=0.05))
     ask(page, TELEWORK)
     expect(page.locator(".prose")).to_contain_text("mot5 ")

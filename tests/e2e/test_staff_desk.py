@@ -48,12 +48,7 @@ def test_a_reported_answer_is_corrected_and_proven_in_three_clicks(
     page: Page, admin_page: Page, live_site: LiveSite, click: Clicks
 ) -> None:
     question, wrong, right = "Quand ferme la médiathèque ?", "À midi.", "À dix-neuf heures."
-    live_site.manage(
-        "shell",
-        "--no-imports",
-        "-c",
-        PREPARE.format(slug="mediatheque", question=question, answer=wrong),
-    )
+    live_site.manage("shell", "--no-imports", "-c", PREPARE.format(slug="mediatheque", question=question, answer=wrong))
     page.goto(f"{live_site.url}/d/mediatheque/")
     ask(page, question)
     wait_for_end(page)

@@ -119,9 +119,7 @@ def test_no_page_of_staff_has_a_serious_violation_or_is_wider_than_its_screen(
     axe, found = Axe(), []
     for width, theme in STATES + (OTHER_STATES if SCREENSHOTS else []):
         admin_page.set_viewport_size({"width": width, "height": 900})
-        admin_page.evaluate(
-            "theme => localStorage.setItem('_x_adminTheme', JSON.stringify(theme))", theme
-        )
+        admin_page.evaluate("theme => localStorage.setItem('_x_adminTheme', JSON.stringify(theme))", theme)
         for name, address in addresses.items():
             response = admin_page.goto(address)
             assert response is not None

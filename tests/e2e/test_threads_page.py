@@ -6,15 +6,7 @@ import re
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import LiveSite
-from tests.e2e.test_chat_page import (
-    CURRICULUM,
-    OUT_OF_DOMAIN,
-    TELEWORK,
-    WORDS,
-    ask,
-    cited,
-    wait_for_end,
-)
+from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, WORDS, ask, cited, wait_for_end
 from tests.e2e.test_tools_page import calling
 from tests.servers.model_server import ModelReply
 
@@ -89,9 +81,7 @@ def test_interrupted_answer_is_taken_up_again(page: Page, live_site: LiveSite) -
 
 
 def test_tools_of_an_answer_are_shown_again_after_a_reload(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(
-        calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."])
-    )
+    live_site.model.script(calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."]))
     ask(page, TELEWORK)
     wait_for_end(page)
     page.reload()
@@ -141,9 +131,7 @@ def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browse
     expect(stranger.locator(".prose")).to_contain_text("deux ans")
     stranger.locator(".shared-sources summary").click()
     expect(stranger.locator(".passage-text")).to_be_visible()
-    expect(stranger.locator("meta[name=robots]")).to_have_attribute(
-        "content", re.compile("noindex")
-    )
+    expect(stranger.locator("meta[name=robots]")).to_have_attribute("content", re.compile("noindex"))
     page.get_by_role("button", name="Révoquer").click()
     expect(page.locator("#share-status")).to_have_text("Lien révoqué.")
     gone = stranger.goto(address)

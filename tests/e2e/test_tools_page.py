@@ -12,21 +12,15 @@ def calling(name: str, arguments: str) -> ModelReply:
 
 
 def test_tools_show_their_lines_before_the_answer(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(
-        calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."])
-    )
+    live_site.model.script(calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."]))
     ask(page, TELEWORK)
     wait_for_end(page)
     expect(page.locator(".tool.done")).to_contain_text("Outil « free_rooms » terminé")
     expect(page.locator(".prose")).to_have_text("B2 est libre.")
 
 
-def test_reader_approves_a_tool_from_the_keyboard_after_a_reload(
-    page: Page, live_site: LiveSite
-) -> None:
-    live_site.model.script(
-        calling("book_room", '{"room": "B2"}'), ModelReply(tokens=["C’est réservé."])
-    )
+def test_reader_approves_a_tool_from_the_keyboard_after_a_reload(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(calling("book_room", '{"room": "B2"}'), ModelReply(tokens=["C’est réservé."]))
     ask(page, TELEWORK)
     expect(page.locator(".tool.awaiting")).to_contain_text("demande votre accord")
     expect(page.locator(".approval code")).to_have_text('{"room": "B2"}')

@@ -66,9 +66,7 @@ def host(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Itera
             ("strict", "fr", strict, ""),
             ("dressed", "fr", "", DRESSED),
         ):
-            page = PAGE.format(
-                language=language, site=live_site.url, key=key, head=head, attributes=attributes
-            )
+            page = PAGE.format(language=language, site=live_site.url, key=key, head=head, attributes=attributes)
             (folder / f"{name}.html").write_text(page, encoding="utf-8")
         yield Hosts(port, other)
 
@@ -109,9 +107,7 @@ def test_visitor_of_an_allowed_site_asks_and_reads_the_source(
     assert troubles == []
 
 
-def test_visitor_who_is_asked_which_question_was_meant_chooses_none(
-    context: BrowserContext, host: Hosts
-) -> None:
+def test_visitor_who_is_asked_which_question_was_meant_chooses_none(context: BrowserContext, host: Hosts) -> None:
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
     frame = opened(page, "Poser une question")
@@ -125,9 +121,7 @@ def test_visitor_who_is_asked_which_question_was_meant_chooses_none(
     expect(frame.locator(".answer").last.locator(".suggestion")).to_have_count(0)
 
 
-def test_source_is_shown_without_the_marks_of_its_markdown(
-    context: BrowserContext, host: Hosts
-) -> None:
+def test_source_is_shown_without_the_marks_of_its_markdown(context: BrowserContext, host: Hosts) -> None:
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
     frame = opened(page, "Poser une question")
@@ -140,9 +134,7 @@ def test_source_is_shown_without_the_marks_of_its_markdown(
     expect(frame.locator("#passage-text strong")).to_have_text("anciens")
 
 
-def test_question_typed_before_the_script_is_there_is_not_lost(
-    context: BrowserContext, host: Hosts
-) -> None:
+def test_question_typed_before_the_script_is_there_is_not_lost(context: BrowserContext, host: Hosts) -> None:
     held: list[Route] = []
     page = context.new_page()
     page.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
@@ -200,9 +192,7 @@ def test_widget_fills_a_phone(context: BrowserContext, host: Hosts) -> None:
     expect(page.locator("#repondant-frame")).to_be_hidden()
 
 
-def test_phone_can_close_a_frame_whose_script_has_not_come(
-    context: BrowserContext, host: Hosts
-) -> None:
+def test_phone_can_close_a_frame_whose_script_has_not_come(context: BrowserContext, host: Hosts) -> None:
     held: list[Route] = []
     page = context.new_page()
     page.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
@@ -269,9 +259,7 @@ def test_button_says_what_it_is_and_costs_little_until_it_is_pressed(
     page.on(
         "response",
         lambda response: (
-            sizes.update({response.url: len(response.body())})
-            if response.url.startswith(live_site.url)
-            else None
+            sizes.update({response.url: len(response.body())}) if response.url.startswith(live_site.url) else None
         ),
     )
     page.goto(f"http://localhost:{host.listed}/fr.html")
@@ -285,9 +273,7 @@ def test_tag_dresses_button_and_frame(context: BrowserContext, host: Hosts) -> N
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/dressed.html")
     button = page.get_by_role("button", name="Une question ?")
-    colours = button.evaluate(
-        "e => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color]"
-    )
+    colours = button.evaluate("e => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color]")
     assert colours == ["rgb(255, 210, 74)", "rgb(0, 0, 0)"]
     box = button.bounding_box()
     assert box is not None
@@ -313,9 +299,7 @@ def test_widget_works_on_a_site_with_a_strict_policy(context: BrowserContext, ho
     assert troubles == []
 
 
-def test_visitor_says_what_an_answer_is_worth(
-    context: BrowserContext, host: Hosts, live_site: LiveSite
-) -> None:
+def test_visitor_says_what_an_answer_is_worth(context: BrowserContext, host: Hosts, live_site: LiveSite) -> None:
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
     frame = opened(page, "Poser une question")
@@ -339,9 +323,7 @@ def test_visitor_says_what_an_answer_is_worth(
     expect(down).to_have_attribute("aria-pressed", "false")
 
 
-def test_answer_has_what_the_page_has_and_no_doors_that_a_visitor_has_not(
-    context: BrowserContext, host: Hosts
-) -> None:
+def test_answer_has_what_the_page_has_and_no_doors_that_a_visitor_has_not(context: BrowserContext, host: Hosts) -> None:
     """Provenance and copy; no other versions of a question."""
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
@@ -365,9 +347,7 @@ def test_long_question_is_folded(context: BrowserContext, host: Hosts) -> None:
     assert folded < 250
     expect(frame.locator(".answer")).to_be_in_viewport()
     frame.get_by_text("Toute la question").click()
-    assert frame.locator(".question-text").evaluate(
-        "each => each.scrollHeight <= each.clientHeight + 1"
-    )
+    assert frame.locator(".question-text").evaluate("each => each.scrollHeight <= each.clientHeight + 1")
 
 
 def test_visitor_asks_a_question_as_it_was_typed(context: BrowserContext, host: Hosts) -> None:

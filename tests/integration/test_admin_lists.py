@@ -41,22 +41,13 @@ def test_every_list_is_one_of_ours() -> None:
 
 
 @pytest.mark.parametrize("each", SEARCHED, ids=str)
-@pytest.mark.parametrize(
-    "term", ["mot " * 1_200, "m" * 60_000, "a\0b"], ids=["words", "one", "nul"]
-)
-def test_a_search_of_any_length_is_answered(
-    client: Client, each: "ModelAdmin[Any]", term: str
-) -> None:
+@pytest.mark.parametrize("term", ["mot " * 1_200, "m" * 60_000, "a\0b"], ids=["words", "one", "nul"])
+def test_a_search_of_any_length_is_answered(client: Client, each: "ModelAdmin[Any]", term: str) -> None:
     response = client.get(admin_url(each.model, "changelist"), {"q": term})
     assert response.status_code in (200, 302)
     if "\0" not in term:
         assert "20 premiers mots" in shown_messages(response)
-    choices = {
-        "app_label": "knowledge",
-        "model_name": "document",
-        "field_name": "agent",
-        "term": term,
-    }
+    choices = {"app_label": "knowledge", "model_name": "document", "field_name": "agent", "term": term}
     assert client.get("/admin/autocomplete/", choices).status_code == 200
 
 
@@ -78,25 +69,16 @@ def test_no_look_up_tells_a_secret(client: Client, each: "ModelAdmin[Any]") -> N
 
 
 @pytest.mark.parametrize("each", LISTS, ids=str)
-def test_no_pattern_is_looked_up_nor_what_cannot_be_read(
-    client: Client, each: "ModelAdmin[Any]"
-) -> None:
+def test_no_pattern_is_looked_up_nor_what_cannot_be_read(client: Client, each: "ModelAdmin[Any]") -> None:
     """A regular expression may never end, and SQLite runs it in this very process."""
     for column in ("pk", *(field.name for field in each.model._meta.fields)):
-        for comparison, value in (
-            ("regex", "("),
-            ("range", "1"),
-            ("contains", "x"),
-            ("iregex", "((a"),
-        ):
+        for comparison, value in (("regex", "("), ("range", "1"), ("contains", "x"), ("iregex", "((a")):
             query = {f"{column}__{comparison}": value}
             answer = client.get(admin_url(each.model, "changelist", **query))
             assert answer.status_code == 400 or each.model is RuntimeSettings, query
 
 
-@pytest.mark.parametrize(
-    "number", ["+" + "9" * 40, "9_" + "9" * 40, " " + "9" * 40, "-" + "9" * 40]
-)
+@pytest.mark.parametrize("number", ["+" + "9" * 40, "9_" + "9" * 40, " " + "9" * 40, "-" + "9" * 40])
 def test_number_beyond_every_column_is_no_fault(client: Client, number: str) -> None:
     for label in ("faqs.learnedresponse", "faqs.questiongroup"):
         answer = client.get(admin_url(label, "changelist", agent__id__exact=number))
@@ -118,9 +100,7 @@ def test_nor_through_a_relation(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["/admin/chat/apikey/?key_hash__startswith=a", "/admin/autocomplete/"],
-    ids=["look-up", "choices"],
+    "address", ["/admin/chat/apikey/?key_hash__startswith=a", "/admin/autocomplete/"], ids=["look-up", "choices"]
 )
 def test_a_refusal_is_one_line_of_the_log(client: Client, address: str) -> None:
     written = io.StringIO()

@@ -1,7 +1,7 @@
 """What is in the small site that is kept of each release, and how it is asked. Run by that release's own code (`keep`).
 
-Only names that have stayed since 0.1.0 are used here. Of what ends by itself with time (remembered answers, links, questions
-without an answer) nothing may: the kept site is asked years later.
+Only names that have stayed since 0.1.0 are used here. Of what ends by itself with time (remembered answers, links,
+questions without an answer) nothing may: the kept site is asked years later.
 """
 
 from pathlib import Path

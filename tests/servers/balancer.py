@@ -1,7 +1,7 @@
 """A balancer of the tests, on loopback, in front of two or more sites: each connection goes to one that takes it.
 
-It does what a proxy does by default: sites in turn; one that refuses the connection is passed over for a moment, and the next is tried.
-Nothing that was sent is ever sent again.
+It does what a proxy does by default: sites in turn; one that refuses the connection is passed over for a moment, and
+the next is tried. Nothing that was sent is ever sent again.
 """
 
 import itertools

@@ -1,7 +1,8 @@
 """A small, strict `/v1/embeddings` server on loopback, for the tests of `OpenAIEmbedder`.
 
-It refuses what the real one refuses (a wrong key, an empty or too long input, an unknown argument, `dimensions` for a model
-that has none), answers in reverse order to prove that `index` is read, records every body, and can be told to fail.
+It refuses what the real one refuses (a wrong key, an empty or too long input, an unknown argument, `dimensions` for a
+model that has none), answers in reverse order to prove that `index` is read, records every body, and can be told to
+fail.
 """
 
 import json
@@ -85,10 +86,7 @@ def _refusal(body: dict[str, Any]) -> str:
 def _rows(body: dict[str, Any]) -> list[dict[str, Any]]:
     size = body.get("dimensions") or NATIVE[body["model"]]
     rows = HashingEmbedder(dimensions=size).embed(body["input"], purpose=Purpose.QUERY)
-    data = [
-        {"object": "embedding", "index": index, "embedding": row.tolist()}
-        for index, row in enumerate(rows)
-    ]
+    data = [{"object": "embedding", "index": index, "embedding": row.tolist()} for index, row in enumerate(rows)]
     return data[::-1]
 
 

@@ -21,9 +21,7 @@ def mcp_over_http(port: int | None = None) -> Iterator[str]:
     """The address of the server, which listens once this is entered."""
     port = port or free_port()
     process = subprocess.Popen(  # noqa: S603
-        [sys.executable, str(SERVER), "http", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, str(SERVER), "http", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         deadline = time.monotonic() + _START_SECONDS

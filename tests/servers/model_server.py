@@ -3,8 +3,8 @@
 It is as strict as the real one about what it is sent (roles, null contents, a tool message without its call, unknown
 arguments are 400), counts and keeps every call, and misbehaves on demand: late, slow, cut, silent, malformed, refusing.
 It is a bare `asyncio.Protocol`, so that a hundred streams leave the processor to the program under test. Replies are
-taken from `replies` in order; afterwards `fallback` answers, by default from the passages in the prompt.
-Standard library only; never serve it on another interface than loopback.
+taken from `replies` in order; afterwards `fallback` answers, by default from the passages in the prompt. Standard
+library only; never serve it on another interface than loopback.
 
     python -m tests.servers.model_server --port 0 --tokens 100 --interval-ms 10
 """
@@ -107,9 +107,7 @@ def cited_answer(body: Body) -> ModelReply:
     if body.get("response_format", {}).get("type") == "json_object":
         return ModelReply(tokens=["{}"])
     question = next(text_of(m) for m in reversed(body["messages"]) if m["role"] == "user")
-    passage = re.search(
-        r"\[Source 1\][^\n]*\n+(.+?)(?=\n\s*\n|\[Source 2\]|$)", question, re.DOTALL
-    )
+    passage = re.search(r"\[Source 1\][^\n]*\n+(.+?)(?=\n\s*\n|\[Source 2\]|$)", question, re.DOTALL)
     if passage is None:
         return ModelReply(tokens=tokenised("D’après les documents fournis [1], voici la réponse."))
     excerpt = " ".join(passage[1].split())[:400]
@@ -120,9 +118,7 @@ def cited_answer(body: Body) -> ModelReply:
 QUESTION_TOKENS = 15
 
 
-def constant_reply(
-    *, tokens: int, interval: float = 0.0, delay: float = 0.0, stamped: bool = False
-) -> Respond:
+def constant_reply(*, tokens: int, interval: float = 0.0, delay: float = 0.0, stamped: bool = False) -> Respond:
     """The same number of tokens at the same pace for every call: what a benchmark wants."""
     words = StampedTokens(tokens) if stamped else [" réponse"] * tokens
     reply = ModelReply(tokens=words, interval=interval, delay=delay)
@@ -176,9 +172,7 @@ def check_chat_request(body: Body, *, models: Sequence[str], refused: frozenset[
     if not isinstance(body.get("stream", False), bool):
         raise _Refusal(400, "'stream' must be a boolean.", "stream")
     if "stream_options" in body and not body.get("stream"):
-        raise _Refusal(
-            400, "'stream_options' is only allowed when 'stream' is on.", "stream_options"
-        )
+        raise _Refusal(400, "'stream_options' is only allowed when 'stream' is on.", "stream_options")
     _check_numbers(body)
     _check_messages(body.get("messages"))
     _check_tools(body)
@@ -227,9 +221,7 @@ def _after_message(message: Mapping[str, Any], *, where: str, pending: set[str])
         raise _Refusal(400, f"{where}.content must be a string, not null.", where)
     if message["role"] == "tool":
         if message.get("tool_call_id") not in pending:
-            raise _Refusal(
-                400, f"{where}: 'tool' must be a response to a preceding 'tool_calls'.", where
-            )
+            raise _Refusal(400, f"{where}: 'tool' must be a response to a preceding 'tool_calls'.", where)
         return pending - {message["tool_call_id"]}
     if pending:
         raise _Refusal(400, f"{where}: tool_calls before it lack their tool messages.", where)
@@ -321,17 +313,11 @@ def _nested_fault(schema: Any, where: str) -> str:
 
 def _check_response_format(body: Body) -> None:
     wanted = body.get("response_format", {"type": "text"})
-    if not isinstance(wanted, dict) or wanted.get("type") not in {
-        "text",
-        "json_object",
-        "json_schema",
-    }:
+    if not isinstance(wanted, dict) or wanted.get("type") not in {"text", "json_object", "json_schema"}:
         raise _Refusal(400, "Invalid 'response_format'.", "response_format")
     said = any("json" in text_of(m).lower() for m in body["messages"])
     if wanted["type"] == "json_object" and not said:
-        raise _Refusal(
-            400, "'messages' must contain the word 'json' in some form.", "response_format"
-        )
+        raise _Refusal(400, "'messages' must contain the word 'json' in some form.", "response_format")
 
 
 # Embeddings: words hashed into signed dimensions, so that texts that share words are near
@@ -378,8 +364,7 @@ def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
     if reply.tool_calls:
         message["content"] = message["content"] or None
         message["tool_calls"] = [
-            {"id": call["id"], "type": "function", "function": _function(call)}
-            for call in reply.tool_calls
+            {"id": call["id"], "type": "function", "function": _function(call)} for call in reply.tool_calls
         ]
     choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
     return {
@@ -591,9 +576,7 @@ class _Connection(asyncio.Protocol):
         else:
             self._send_json(200, _completion(body, reply))
 
-    def _send_json(
-        self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
-    ) -> None:
+    def _send_json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         self._send(status, json.dumps(body).encode(), "application/json", headers or {})
 
     def _send(self, status: int, body: bytes, kind: str, headers: Mapping[str, str]) -> None:
@@ -720,10 +703,7 @@ class ModelServer:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -770,9 +750,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--stamped", action="store_true", help="each token is when it was sent")
     options = parser.parse_args(arguments)
     interval, delay = options.interval_ms / 1000, options.delay_ms / 1000
-    constant = constant_reply(
-        tokens=options.tokens, interval=interval, delay=delay, stamped=options.stamped
-    )
+    constant = constant_reply(tokens=options.tokens, interval=interval, delay=delay, stamped=options.stamped)
 
     def written(body: Body) -> ModelReply:
         """A call that bounds its reply below an answer's length wants a question rewritten: so long as one is."""

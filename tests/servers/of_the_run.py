@@ -1,7 +1,8 @@
 """What the tests of one run share, made when the first of them asks: a PostgreSQL server, and migrated databases that are copied.
 
-A server takes seconds to start and a hundred migrations as long; what is tested begins after them. Workers of a run find each other by
-a folder that the run itself makes and removes (`tests/conftest.py`); a process outside of a run keeps its own until it ends.
+A server takes seconds to start and a hundred migrations as long; what is tested begins after them. Workers of a run
+find each other by a folder that the run itself makes and removes (`tests/conftest.py`); a process outside of a run
+keeps its own until it ends.
 """
 
 import atexit
@@ -47,9 +48,7 @@ def end() -> None:
 
 def _drop_templates(folder: Path) -> None:
     """On a server that stays."""
-    kept = [
-        path for name in ("migrated", "filled") if (path := folder / f"{name}-postgres").exists()
-    ]
+    kept = [path for name in ("migrated", "filled") if (path := folder / f"{name}-postgres").exists()]
     if kept:
         from tests.servers.postgres import postgres_url
 
@@ -122,8 +121,5 @@ def _migrate(database: str) -> None:
     from tests.releases import keep
 
     subprocess.run(  # noqa: S603  # our own commands
-        [sys.executable, "-c", _MIGRATE],
-        cwd=_PROJECT,
-        env=keep.site_environment(run_folder(), database),
-        check=True,
+        [sys.executable, "-c", _MIGRATE], cwd=_PROJECT, env=keep.site_environment(run_folder(), database), check=True
     )

@@ -1,8 +1,8 @@
 """A minimal Qdrant over HTTP, on loopback: the calls that our backend makes, answered by the client's own in-process engine.
 
-It is no Qdrant (no persistence, no index, one call at a time): it is there to be slow and to go away behind the real client.
-`delay` is slept before each answer; a `Line` (`tests.servers.cutting`) in front of it is cut and mended. `gone_after` writes the
-line is cut by itself.
+It is no Qdrant (no persistence, no index, one call at a time): it is there to be slow and to go away behind the real
+client. `delay` is slept before each answer; a `Line` (`tests.servers.cutting`) in front of it is cut and mended.
+`gone_after` writes the line is cut by itself.
 """
 
 import json
@@ -57,10 +57,7 @@ class QdrantServer(ThreadingHTTPServer):
         if call == "PUT":
             new = models.CreateCollection.model_validate_json(body)
             return engine.create_collection(
-                name,
-                vectors_config=new.vectors,
-                sparse_vectors_config=new.sparse_vectors,
-                metadata=new.metadata,
+                name, vectors_config=new.vectors, sparse_vectors_config=new.sparse_vectors, metadata=new.metadata
             )
         if call == "PUT index":
             return models.UpdateResult(operation_id=0, status=models.UpdateStatus.COMPLETED)
@@ -76,10 +73,7 @@ class QdrantServer(ThreadingHTTPServer):
         if call == "POST points":
             asked = models.PointRequest.model_validate_json(body)
             return engine.retrieve(
-                name,
-                asked.ids,
-                with_payload=asked.with_payload or False,
-                with_vectors=asked.with_vector or False,
+                name, asked.ids, with_payload=asked.with_payload or False, with_vectors=asked.with_vector or False
             )
         if call == "POST points/count":
             counted = models.CountRequest.model_validate_json(body)

@@ -51,14 +51,7 @@ TOOLS: list[Any] = [
     # Called.
     tool("wants_foo"),
     tool("breaks_down"),
-    tool(
-        "says_other",
-        outputSchema={
-            "type": "object",
-            "properties": {"n": {"type": "integer"}},
-            "required": ["n"],
-        },
-    ),
+    tool("says_other", outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
     tool("nonsense"),
     tool("everything"),
     tool("picture"),
@@ -82,17 +75,8 @@ def answered(name: str, send: Any, token: Any) -> dict[str, Any]:
         case "nonsense":
             return {"result": {"content": [{"type": "text"}]}}
         case "everything":
-            readable = {
-                "uri": "file:///a.txt",
-                "mimeType": "text/plain",
-                "text": "The shelf is red.",
-            }
-            link = {
-                "type": "resource_link",
-                "uri": "file:///c.txt",
-                "name": "c",
-                "description": "More.",
-            }
+            readable = {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "The shelf is red."}
+            link = {"type": "resource_link", "uri": "file:///c.txt", "name": "c", "description": "More."}
             resources = [{"type": "resource", "resource": each} for each in (readable, blob)]
             return {"result": {"content": [text("See:"), *resources, link]}}
         case "picture":
@@ -100,12 +84,7 @@ def answered(name: str, send: Any, token: Any) -> dict[str, Any]:
             return {"result": {"content": [picture], "structuredContent": {"taken": True}}}
         case "slowly":
             for step in (1, 2, 3):
-                progress = {
-                    "progressToken": token,
-                    "progress": step,
-                    "total": 3,
-                    "message": f"shelf {step}",
-                }
+                progress = {"progressToken": token, "progress": step, "total": 3, "message": f"shelf {step}"}
                 send({"method": "notifications/progress", "params": progress})
                 time.sleep(0.05)
         case "echoes":
@@ -141,11 +120,7 @@ def main() -> None:
         if method == "initialize":
             about = {"name": "strange", "version": "1"}
             capabilities: dict[str, Any] = {"tools": {}}
-            said = {
-                "protocolVersion": "2025-06-18",
-                "capabilities": capabilities,
-                "serverInfo": about,
-            }
+            said = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": about}
             outcome: dict[str, Any] = {"result": said}
         elif method == "tools/list":
             outcome = {"result": {"tools": TOOLS}}

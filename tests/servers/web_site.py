@@ -46,16 +46,12 @@ class Site:
 
 
 @contextmanager
-def web_site(
-    pages: Mapping[str, Answer] | None = None, *, tls: ssl.SSLContext | None = None
-) -> Iterator[Site]:
+def web_site(pages: Mapping[str, Answer] | None = None, *, tls: ssl.SSLContext | None = None) -> Iterator[Site]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    site = Site(
-        f"127.0.0.1:{server.server_address[1]}", "https" if tls else "http", dict(pages or {})
-    )
+    site = Site(f"127.0.0.1:{server.server_address[1]}", "https" if tls else "http", dict(pages or {}))
     server.site = site  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -126,9 +122,7 @@ def certificate(name: str) -> Iterator[tuple[ssl.SSLContext, Path]]:
         file.write_bytes(
             public
             + key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -15,13 +15,7 @@ PROJECT = Path(__file__).parents[2]
 class WorkerProcess:
     """`with WorkerProcess(folder, environment) as worker: worker.output()`; it leads a group of its own, which is killed at the end."""
 
-    def __init__(
-        self,
-        folder: Path,
-        environment: Mapping[str, str],
-        processes: int = 2,
-        pool: str = "prefork",
-    ) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], processes: int = 2, pool: str = "prefork") -> None:
         self._log = folder / "worker.log"
         self.environment = {
             **os.environ,
@@ -51,12 +45,7 @@ class WorkerProcess:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # our own worker
-                self._command,
-                cwd=PROJECT,
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                self._command, cwd=PROJECT, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
 
     def kill(self) -> None:
@@ -82,9 +71,6 @@ class WorkerProcess:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()

@@ -75,11 +75,7 @@ def seen(page: Page, name: str) -> None:
 
 
 def test_fifty_operations_of_a_thousand_are_chosen_permitted_and_called(
-    document: dict[str, Any],
-    admin_page: Page,
-    page: Page,
-    live_site: LiveSite,
-    tmp_path: Path,
+    document: dict[str, Any], admin_page: Page, page: Page, live_site: LiveSite, tmp_path: Path
 ) -> None:
     sources = f"{live_site.url}/admin/tools_registry/toolsource/"
     host = f"127.0.0.1:{live_site.mcp_port}"
@@ -132,9 +128,7 @@ def _read_and_permit(page: Page, address: str, file: Path, names: list[str], hos
 def _read_an_issue(page: Page, site: LiveSite, asked: list[str]) -> list[str]:
     """Runs unasked. Returns the tools that the model was offered."""
     arguments = json.dumps({"owner": "library", "repo": "door", "state": "open"})
-    site.model.script(
-        calling("github_issues_list-for-repo", arguments), ModelReply(tokens=["La porte grince."])
-    )
+    site.model.script(calling("github_issues_list-for-repo", arguments), ModelReply(tokens=["La porte grince."]))
     before = len(site.model.calls)
     ask(page, TELEWORK)
     wait_for_end(page)

@@ -71,11 +71,7 @@ class ServerCase(TestCase):
     @classmethod
     def setUpTestData(cls) -> None:
         source = ToolSource.objects.create(
-            slug="s",
-            name=cls.name,
-            kind=SourceKind.MCP_STDIO,
-            command=cls.name,
-            timeout_seconds=PATIENCE_SECONDS,
+            slug="s", name=cls.name, kind=SourceKind.MCP_STDIO, command=cls.name, timeout_seconds=PATIENCE_SECONDS
         )
         cls.report = refresh_source(source)
         RemoteTool.objects.update(is_allowed=True)
@@ -99,10 +95,7 @@ class ServerCase(TestCase):
             text = json.dumps(made.arguments).replace("FOLDER", str(self.folder))
             name = RemoteTool.objects.get(remote_name=made.name).tool_name
             [result] = async_to_sync(execute_calls)(
-                [ToolCall("c", name, text)],
-                tools=self.tools,
-                context=ToolContext(),
-                approved={"c"},
+                [ToolCall("c", name, text)], tools=self.tools, context=ToolContext(), approved={"c"}
             )
             assert result.error == made.error, (made.name, result.content)
             assert made.holds in result.content, (made.name, result.content)
@@ -124,11 +117,7 @@ class EverythingTests(ServerCase):
     made = (
         Made("echo", {"message": "bonjour"}, "Echo: bonjour"),
         Made("get-sum", {"a": 2, "b": 40}, "42"),
-        Made(
-            "get-resource-reference",
-            {"resourceType": "Text", "resourceId": 1},
-            "This is a plaintext resource",
-        ),
+        Made("get-resource-reference", {"resourceType": "Text", "resourceId": 1}, "This is a plaintext resource"),
         Made("get-resource-links", {"count": 2}, "demo://resource/dynamic/text/2"),
         Made("get-tiny-image", {}, "[image png, 4 kB]"),
         Made("get-structured-content", {"location": "Chicago"}, '"temperature"'),
@@ -158,12 +147,7 @@ class MemoryTests(ServerCase):
             "Marie",
         ),
         Made("search_nodes", {"query": "Marie"}, "thé"),
-        Made(
-            "add_observations",
-            {"observations": [{"entityName": "Paul", "contents": ["café"]}]},
-            "Paul",
-            REPORTED,
-        ),
+        Made("add_observations", {"observations": [{"entityName": "Paul", "contents": ["café"]}]}, "Paul", REPORTED),
     )
 
     @classmethod

@@ -127,9 +127,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         label=_("fichier du document"),
         required=False,
         widget=UnfoldAdminFileFieldWidget,
-        help_text=_(
-            "JSON ou YAML ; remplace le texte ci-dessus. Pour un document de plus de 2 Mo."
-        ),
+        help_text=_("JSON ou YAML ; remplace le texte ci-dessus. Pour un document de plus de 2 Mo."),
     )
 
     allowed_hosts = forms.CharField(
@@ -145,9 +143,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         label=_("Droits demandés"),
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_(
-            "Il faut faire partie de tous ces groupes pour utiliser ses outils. Aucun : tout le monde."
-        ),
+        help_text=_("Il faut faire partie de tous ces groupes pour utiliser ses outils. Aucun : tout le monde."),
     )
 
     class Meta:
@@ -206,9 +202,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
     def clean_headers(self) -> dict[str, str]:
         headers: dict[str, str] = self.cleaned_data["headers"] or {}
         if problem := header_problem(headers):
-            raise ValidationError(
-                gettext("En-tête refusé : %(problem)s.") % {"problem": problem}, code="invalid"
-            )
+            raise ValidationError(gettext("En-tête refusé : %(problem)s.") % {"problem": problem}, code="invalid")
         return headers
 
     def clean_url(self) -> str:
@@ -217,9 +211,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
             try:
                 host_of(url, ToolSourceError)
             except ToolSourceError as error:
-                raise ValidationError(
-                    gettext("Une adresse http ou https est attendue."), code="invalid"
-                ) from error
+                raise ValidationError(gettext("Une adresse http ou https est attendue."), code="invalid") from error
         return url
 
     def clean_allowed_hosts(self) -> list[str]:
@@ -230,8 +222,7 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
 def _text_of(file: UploadedFile) -> str:  # type: ignore[type-arg]
     if (file.size or 0) > settings.TOOL_MAX_DOCUMENT_BYTES:
         raise ValidationError(
-            gettext("Le document dépasse %(limit)d Mo.")
-            % {"limit": settings.TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
+            gettext("Le document dépasse %(limit)d Mo.") % {"limit": settings.TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
         )
     try:
         content: bytes = file.read()

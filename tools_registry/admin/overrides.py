@@ -1,7 +1,7 @@
 """Tools as staff see them: what they are, what was decided about them, how well they are described and used.
 
-A tool is declared by code or by a source, so none is added or deleted here; a row of `ToolOverride` is made for each one.
-Effective texts are shown beside the code's; what a change does is indexed as soon as it is saved.
+A tool is declared by code or by a source, so none is added or deleted here; a row of `ToolOverride` is made for each
+one. Effective texts are shown beside the code's; what a change does is indexed as soon as it is saved.
 """
 
 import json
@@ -22,17 +22,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import (
-    ConditionFilter,
-    StaffAdmin,
-    StaffInline,
-    Tone,
-    admin_url,
-    badge,
-    link,
-    long_text,
-    stacked,
-)
+from agents.admin_base import ConditionFilter, StaffAdmin, StaffInline, Tone, admin_url, badge, link, long_text, stacked
 from agents.exceptions import ApplicationError
 from agents.staff.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
@@ -96,14 +86,8 @@ class NeverSelectedFilter(ConditionFilter):
     title = _("usage")
     parameter_name = "usage"
     conditions: ClassVar = {
-        "never_selected": (
-            _("Jamais proposé"),
-            lambda rows: rows.exclude(tool_name__in=_used(selected__gt=0)),
-        ),
-        "never_called": (
-            _("Jamais appelé"),
-            lambda rows: rows.exclude(tool_name__in=_used(called__gt=0)),
-        ),
+        "never_selected": (_("Jamais proposé"), lambda rows: rows.exclude(tool_name__in=_used(selected__gt=0))),
+        "never_called": (_("Jamais appelé"), lambda rows: rows.exclude(tool_name__in=_used(called__gt=0))),
         "failing": (_("En échec"), lambda rows: rows.filter(tool_name__in=_used(failed__gt=0))),
     }
 
@@ -122,16 +106,7 @@ class ToolOverrideAdmin(StaffAdmin):
     purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
-    list_display = (
-        "tool_name",
-        "origin",
-        "rights",
-        "quality",
-        "phrasings",
-        "selected",
-        "called",
-        "is_active",
-    )
+    list_display = ("tool_name", "origin", "rights", "quality", "phrasings", "selected", "called", "is_active")
     list_filter = (NeverSelectedFilter, "is_active", "agents")
     list_select_related = False
     search_fields = ("tool_name", "description", "examples__text")
@@ -139,15 +114,7 @@ class ToolOverrideAdmin(StaffAdmin):
     inlines = (ToolExampleInline,)
     actions = ("activate", "deactivate", "suggest")
     autocomplete_fields = ("agents",)
-    readonly_fields = (
-        "tool_name",
-        "origin",
-        "rights",
-        "code_text",
-        "quality_explained",
-        "usage_figures",
-        "schema",
-    )
+    readonly_fields = ("tool_name", "origin", "rights", "code_text", "quality_explained", "usage_figures", "schema")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return _ToolChangeList
@@ -157,25 +124,19 @@ class ToolOverrideAdmin(StaffAdmin):
         waiting = Count("suggestions", filter=Q(suggestions__is_rejected=False))
         return tools.prefetch_related("examples").annotate(to_review=waiting)
 
-    def get_object(
-        self, request: HttpRequest, object_id: str, from_field: str | None = None
-    ) -> Any:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         tool = super().get_object(request, object_id, from_field)
         if tool is not None:
             attach_tools([tool])
         return tool
 
-    def get_form(
-        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
-    ) -> Any:
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         kwargs["form"] = form_for_tool(getattr(obj, "declared", None))
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         parameters = (
-            parameter_fields(getattr(obj, "declared", None))
-            if self.has_change_permission(request, obj)
-            else []
+            parameter_fields(getattr(obj, "declared", None)) if self.has_change_permission(request, obj) else []
         )
         texts = ("code_text", "description", *parameters)
         return (
@@ -193,14 +154,9 @@ class ToolOverrideAdmin(StaffAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
-        return [
-            path("recall/", wrap(recall), name="tools_registry_recall"),
-            *super().get_urls(),
-        ]
+        return [path("recall/", wrap(recall), name="tools_registry_recall"), *super().get_urls()]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Tools that the code gained since the last index have their row, too."""
         if self.has_view_permission(request):
             ensure_overrides()
@@ -221,8 +177,7 @@ class ToolOverrideAdmin(StaffAdmin):
             logger.warning("The tool %s was not indexed: %s", name, error)
             self.message_user(
                 request,
-                gettext("L’outil sera indexé plus tard : %(reason)s")
-                % {"reason": error.public_message},
+                gettext("L’outil sera indexé plus tard : %(reason)s") % {"reason": error.public_message},
                 messages.WARNING,
             )
 
@@ -234,9 +189,7 @@ class ToolOverrideAdmin(StaffAdmin):
     def deactivate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
         self._set_active(request, queryset, is_active=False)
 
-    def _set_active(
-        self, request: HttpRequest, queryset: QuerySet[ToolOverride], *, is_active: bool
-    ) -> None:
+    def _set_active(self, request: HttpRequest, queryset: QuerySet[ToolOverride], *, is_active: bool) -> None:
         changed = [tool for tool in queryset if tool.is_active != is_active]
         for tool in changed:
             tool.is_active = is_active
@@ -291,9 +244,7 @@ class ToolOverrideAdmin(StaffAdmin):
         return format_html(
             "{}<ul>{}</ul>",
             _score_badge(report),
-            format_html_join(
-                "", "<li>{} (−{})</li>", [(f.text, f.points) for f in report.findings]
-            ),
+            format_html_join("", "<li>{} (−{})</li>", [(f.text, f.points) for f in report.findings]),
         )
 
     @admin.display(description=_("proposé"))
@@ -305,17 +256,12 @@ class ToolOverrideAdmin(StaffAdmin):
         usage: ToolUsage = tool.usage
         if not usage.failed:
             return str(usage.called)
-        return gettext("%(called)d (dont %(failed)d en échec)") % {
-            "called": usage.called,
-            "failed": usage.failed,
-        }
+        return gettext("%(called)d (dont %(failed)d en échec)") % {"called": usage.called, "failed": usage.failed}
 
     @admin.display(description=_("usage"))
     def usage_figures(self, tool: Any) -> str:
         usage: ToolUsage = tool.usage
-        figures = gettext(
-            "Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs."
-        ) % {
+        figures = gettext("Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs.") % {
             "selected": usage.selected,
             "called": usage.called,
             "failed": usage.failed,

@@ -34,9 +34,7 @@ class SuggestedPhrasingAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Accepter"), permissions=["decide"])
     def accept_some(self, request: HttpRequest, queryset: QuerySet[SuggestedPhrasing]) -> None:
         count = accept(queryset)
-        text = ngettext(
-            "%(count)d formulation acceptée.", "%(count)d formulations acceptées.", count
-        )
+        text = ngettext("%(count)d formulation acceptée.", "%(count)d formulations acceptées.", count)
         self.message_user(request, text % {"count": count})
 
     @admin.action(description=_("Refuser"), permissions=["decide"])
@@ -62,9 +60,7 @@ def suggest_and_report(request: HttpRequest, tools: QuerySet[ToolOverride]) -> N
     count, left = ask_for_phrasings(tools)
     if not ask_to_suggest():
         ToolOverride.objects.update(phrasings_asked_at=None)
-        messages.error(
-            request, gettext("Ce travail n’a pas pu être confié à l’arrière-plan : réessayez.")
-        )
+        messages.error(request, gettext("Ce travail n’a pas pu être confié à l’arrière-plan : réessayez."))
         return
     text = ngettext(
         "Des formulations sont demandées au modèle pour %(count)d outil ; elles seront à relire dans « Formulations proposées ».",

@@ -17,12 +17,7 @@ from agents.admin_base import StaffAdmin, admin_page, change_link, require
 from agents.exceptions import ApplicationError
 from knowledge.embeddings.base import embedder
 from tools_registry.catalog import all_tools
-from tools_registry.evaluation.measures import (
-    CUTS,
-    LabelledQuery,
-    SelectionReport,
-    evaluate_ranking,
-)
+from tools_registry.evaluation.measures import CUTS, LabelledQuery, SelectionReport, evaluate_ranking
 from tools_registry.index import indexed_vectors
 from tools_registry.models import LabelledQuestion, ToolOverride
 from tools_registry.ranking import Ranking
@@ -35,9 +30,7 @@ _MOST_QUESTIONS = 1_000
 
 @admin.register(LabelledQuestion)
 class LabelledQuestionAdmin(StaffAdmin):
-    purpose = _(
-        "Des questions avec les outils qu’il leur faut : elles mesurent le choix des outils."
-    )
+    purpose = _("Des questions avec les outils qu’il leur faut : elles mesurent le choix des outils.")
     list_display = ("text", "tools")
     list_filter = ("expected",)
     list_select_related = False
@@ -60,10 +53,7 @@ def recall(request: HttpRequest) -> HttpResponse:
     """Recall at K on the labelled questions, and the pairs of tools that are confused or described alike."""
     require(request, "tools_registry.view_labelledquestion")
     rows = LabelledQuestion.objects.prefetch_related("expected")[:_MOST_QUESTIONS]
-    queries = [
-        LabelledQuery(row.text, tuple(tool.tool_name for tool in row.expected.all()))
-        for row in rows
-    ]
+    queries = [LabelledQuery(row.text, tuple(tool.tool_name for tool in row.expected.all())) for row in rows]
     queries = [query for query in queries if query.tools]
     report = SelectionReport()
     pairs: list[tuple[str, str, float]] = []

@@ -33,14 +33,7 @@ from agents.exceptions import ApplicationError
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.admin.phrasings import REFRESH_SECONDS, suggest_and_report
 from tools_registry.catalog import all_tools, forget_recent
-from tools_registry.models import (
-    CatalogueState,
-    RemoteTool,
-    SourceKind,
-    ToolOverride,
-    ToolSource,
-    ToolUsage,
-)
+from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
 from tools_registry.selection.base import tool_limit
 from tools_registry.sources.refresh import refresh_source
 from tools_registry.tasks import ask_to_read, enqueue_index_after_commit
@@ -67,25 +60,9 @@ class ToolSourceAdmin(StaffAdmin):
     readonly_fields = ("tools", "refreshed_at", "last_error", "unusable", "failing")
     fieldsets = (
         (None, {"fields": ("name", "slug", "kind", "is_active")}),
-        (
-            _("Où"),
-            {
-                "fields": (
-                    "command",
-                    "url",
-                    "document",
-                    "document_file",
-                    "chosen",
-                    "allowed_hosts",
-                    "headers",
-                )
-            },
-        ),
+        (_("Où"), {"fields": ("command", "url", "document", "document_file", "chosen", "allowed_hosts", "headers")}),
         (_("Droits et bornes"), {"fields": ("tags", "is_personal", "timeout_seconds")}),
-        (
-            _("Dernière lecture"),
-            {"fields": ("tools", "refreshed_at", "last_error", "unusable", "failing")},
-        ),
+        (_("Dernière lecture"), {"fields": ("tools", "refreshed_at", "last_error", "unusable", "failing")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSource]:
@@ -95,12 +72,8 @@ class ToolSourceAdmin(StaffAdmin):
             allowed=Count("tools", filter=Q(tools__is_present=True, tools__is_allowed=True)),
         )
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        is_reading = ToolSource.objects.filter(
-            reading_since__gt=timezone.now() - _LONGEST_READING
-        ).exists()
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        is_reading = ToolSource.objects.filter(reading_since__gt=timezone.now() - _LONGEST_READING).exists()
         shown = {"refresh_seconds": REFRESH_SECONDS if is_reading else 0}
         page: HttpResponse = super().changelist_view(request, {**shown, **(extra_context or {})})
         return page
@@ -108,23 +81,17 @@ class ToolSourceAdmin(StaffAdmin):
     @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
     def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
         for source in queryset:
-            if source.kind == SourceKind.OPENAPI and (
-                not source.document or len(source.document) > _READ_AT_ONCE
-            ):
+            if source.kind == SourceKind.OPENAPI and (not source.document or len(source.document) > _READ_AT_ONCE):
                 self._read_in_background(request, source)
             else:
                 refresh_and_report(request, source)
 
     has_phrase_permission = open_to("tools_registry.change_tooloverride")
 
-    @admin.action(
-        description=_("Proposer des formulations pour les outils permis"), permissions=["phrase"]
-    )
+    @admin.action(description=_("Proposer des formulations pour les outils permis"), permissions=["phrase"])
     def suggest(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
         """For those that have none yet, accepted or to be reviewed."""
-        permitted = RemoteTool.objects.filter(
-            source__in=queryset.values("pk"), is_present=True, is_allowed=True
-        )
+        permitted = RemoteTool.objects.filter(source__in=queryset.values("pk"), is_present=True, is_allowed=True)
         tools = ToolOverride.objects.filter(
             tool_name__in=permitted.values("tool_name"), examples=None, suggestions=None
         )
@@ -135,8 +102,7 @@ class ToolSourceAdmin(StaffAdmin):
         if ask_to_read(source.pk):
             messages.info(
                 request,
-                gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
-                % {"source": source},
+                gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.") % {"source": source},
             )
             return
         ToolSource.objects.filter(pk=source.pk).update(reading_since=None)
@@ -177,9 +143,7 @@ class ToolSourceAdmin(StaffAdmin):
         rows = ToolUsage.objects.filter(tool_name__in=names).exclude(last_error="")
         return bullets(
             "{} ({}) : {}",
-            rows.order_by("-last_error_at").values_list(
-                "tool_name", "last_error_code", "last_error"
-            )[:_MOST_ERRORS],
+            rows.order_by("-last_error_at").values_list("tool_name", "last_error_code", "last_error")[:_MOST_ERRORS],
         )
 
 
@@ -192,9 +156,7 @@ class _SourceFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
         return list(ToolSource.objects.values_list("pk", "name"))
 
-    def queryset(
-        self, request: HttpRequest, queryset: QuerySet[RemoteTool]
-    ) -> QuerySet[RemoteTool]:
+    def queryset(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> QuerySet[RemoteTool]:
         keys = database_keys([self.value() or ""])
         return queryset.filter(source__in=keys) if self.value() else queryset
 
@@ -216,18 +178,13 @@ class RemoteToolAdmin(ReadOnlyAdmin):
         # Of the last call: an error that a later call did not meet again is past.
         failing = Q(last_called_at=None) | Q(last_error_at__gte=F("last_called_at"))
         used = ToolUsage.objects.filter(failing, tool_name=OuterRef("tool_name"))
-        return tools.defer(
-            "source__document", "source__problems", "parameters", "operation"
-        ).annotate(
-            decided=Subquery(decided.values("needs_approval")[:1]),
-            last_error=Subquery(used.values("last_error")[:1]),
+        return tools.defer("source__document", "source__problems", "parameters", "operation").annotate(
+            decided=Subquery(decided.values("needs_approval")[:1]), last_error=Subquery(used.values("last_error")[:1])
         )
 
     has_decide_permission = open_to("tools_registry.change_remotetool")
 
-    has_approve_permission = open_to(
-        "tools_registry.change_remotetool", "tools_registry.change_tooloverride"
-    )
+    has_approve_permission = open_to("tools_registry.change_remotetool", "tools_registry.change_tooloverride")
 
     @admin.action(description=_("Permettre"), permissions=["decide"])
     def allow(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> None:
@@ -255,9 +212,7 @@ class RemoteToolAdmin(ReadOnlyAdmin):
     def ask_no_more(self, request: HttpRequest, queryset: QuerySet[RemoteTool]) -> None:
         self._set_approval(request, queryset, needs_approval=False)
 
-    def _decide(
-        self, request: HttpRequest, queryset: QuerySet[RemoteTool], *, is_allowed: bool
-    ) -> None:
+    def _decide(self, request: HttpRequest, queryset: QuerySet[RemoteTool], *, is_allowed: bool) -> None:
         keys = list(queryset.exclude(is_allowed=is_allowed).values_list("pk", flat=True))
         if keys:
             with short_write():
@@ -265,14 +220,10 @@ class RemoteToolAdmin(ReadOnlyAdmin):
                 _changed()
         self._report(request, len(keys))
 
-    def _set_approval(
-        self, request: HttpRequest, queryset: QuerySet[RemoteTool], *, needs_approval: bool
-    ) -> None:
+    def _set_approval(self, request: HttpRequest, queryset: QuerySet[RemoteTool], *, needs_approval: bool) -> None:
         names = list(queryset.values_list("tool_name", flat=True))
         with short_write():
-            ToolOverride.objects.bulk_create(
-                [ToolOverride(tool_name=name) for name in names], ignore_conflicts=True
-            )
+            ToolOverride.objects.bulk_create([ToolOverride(tool_name=name) for name in names], ignore_conflicts=True)
             rows = ToolOverride.objects.filter(tool_name__in=names)
             count = rows.exclude(needs_approval=needs_approval).update(
                 needs_approval=needs_approval, updated_at=timezone.now()
@@ -326,14 +277,7 @@ def refresh_and_report(request: HttpRequest, source: ToolSource) -> None:
             "%(source)s : %(added)d outils nouveaux, %(changed)d changés, %(gone)d disparus. "
             "Les outils nouveaux et changés attendent d’être permis."
         )
-        % {
-            "source": source,
-            "added": len(report.added),
-            "changed": len(report.changed),
-            "gone": len(report.gone),
-        },
+        % {"source": source, "added": len(report.added), "changed": len(report.changed), "gone": len(report.gone)},
     )
     for name, reason in report.refused[:10]:
-        messages.warning(
-            request, gettext("%(name)s est écarté : %(reason)s") % {"name": name, "reason": reason}
-        )
+        messages.warning(request, gettext("%(name)s est écarté : %(reason)s") % {"name": name, "reason": reason})

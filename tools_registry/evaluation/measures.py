@@ -60,9 +60,7 @@ def ranking_of(specs: Sequence[ToolSpec], model: Embedder) -> Ranking:
     return Ranking(specs, matrix)
 
 
-def evaluate_ranking(
-    ranking: Ranking, queries: Sequence[LabelledQuery], model: Embedder
-) -> SelectionReport:
+def evaluate_ranking(ranking: Ranking, queries: Sequence[LabelledQuery], model: Embedder) -> SelectionReport:
     """Rank the tools for each query, and count. A tool that is not in the ranking is never found."""
     if not queries:
         return SelectionReport()

@@ -34,17 +34,11 @@ class QualityReport:
 
 def assess_tool(spec: ToolSpec, *, alike: tuple[str, float] | None = None) -> QualityReport:
     """The score of a tool's effective texts; `alike` is the nearest other tool with its cosine, where it is known."""
-    findings = [
-        *_of_description(spec),
-        *_of_parameters(spec),
-        *_of_examples(spec),
-    ]
+    findings = [*_of_description(spec), *_of_parameters(spec), *_of_examples(spec)]
     if alike is not None and alike[1] >= ALIKE:
         findings.append(
             Finding(
-                _("La description ressemble à celle de %(name)s : dites ce qui les distingue.")
-                % {"name": alike[0]},
-                20,
+                _("La description ressemble à celle de %(name)s : dites ce qui les distingue.") % {"name": alike[0]}, 20
             )
         )
     lost = sum(finding.points for finding in findings)
@@ -90,9 +84,7 @@ def _of_parameters(spec: ToolSpec) -> list[Finding]:
 
 def _of_examples(spec: ToolSpec) -> list[Finding]:
     if not spec.examples:
-        return [
-            Finding(_("Aucune formulation d’exemple : c’est ce qui améliore le plus le choix."), 15)
-        ]
+        return [Finding(_("Aucune formulation d’exemple : c’est ce qui améliore le plus le choix."), 15)]
     if len(spec.examples) < _ENOUGH_EXAMPLES:
         return [Finding(_("Peu de formulations d’exemple ; cinq suffisent."), 5)]
     return []

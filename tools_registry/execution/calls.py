@@ -2,8 +2,8 @@
 
 Nothing a tool does raises: an unknown name, a missing right, bad arguments, a timeout or a failure becomes a result
 with `success=False` that the model reads. The wall of tags is checked again here, as rights are now. Tools are plain
-functions, run across the bridge that they declare. A thread cannot be stopped: a tool that outlives its timeout goes
-on unheard, which is why backends bound their own waits and why a tool that keeps failing is suspended.
+functions, run across the bridge that they declare. A thread cannot be stopped: a tool that outlives its timeout goes on
+unheard, which is why backends bound their own waits and why a tool that keeps failing is suspended.
 """
 
 import asyncio
@@ -70,11 +70,7 @@ class ToolResult:
 
 
 async def execute_calls(
-    calls: Sequence[ToolCall],
-    *,
-    tools: Sequence[ToolSpec],
-    context: ToolContext,
-    approved: Collection[str] = (),
+    calls: Sequence[ToolCall], *, tools: Sequence[ToolSpec], context: ToolContext, approved: Collection[str] = ()
 ) -> list[ToolResult]:
     """Run the calls in parallel, up to a limit; the results stand in the order of the calls.
 
@@ -83,9 +79,7 @@ async def execute_calls(
     """
     offered = {spec.name: spec for spec in tools}
     names = {call.name for call in calls if call.name in offered}
-    permitted = await in_database(
-        permitted_now, names, user_id=context.user_id, agent_id=context.agent_id
-    )
+    permitted = await in_database(permitted_now, names, user_id=context.user_id, agent_id=context.agent_id)
     limit = asyncio.Semaphore(settings.TOOL_PARALLEL_CALLS)
 
     async def run(call: ToolCall) -> ToolResult:
@@ -99,11 +93,7 @@ async def execute_calls(
             )
 
     results = await asyncio.gather(*(run(call) for call in calls))
-    outcomes = [
-        Outcome(result.name, result.error or "", result.reason)
-        for result in results
-        if result.name in offered
-    ]
+    outcomes = [Outcome(result.name, result.error or "", result.reason) for result in results if result.name in offered]
     try:
         await in_database(record_calls, outcomes)
     except DatabaseError as error:
@@ -113,12 +103,7 @@ async def execute_calls(
 
 
 async def _execute(
-    call: ToolCall,
-    spec: ToolSpec | None,
-    *,
-    is_permitted: bool,
-    is_approved: bool,
-    context: ToolContext,
+    call: ToolCall, spec: ToolSpec | None, *, is_permitted: bool, is_approved: bool, context: ToolContext
 ) -> ToolResult:
     started = time.perf_counter()
     try:
@@ -151,9 +136,7 @@ async def _execute(
 def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
     """The arguments as an object that fits the tool's schema; raises `InvalidToolArgumentsError` saying why not."""
     if len(text) > settings.TOOL_MAX_ARGUMENT_CHARACTERS:
-        raise InvalidToolArgumentsError(
-            f"The arguments are longer than {settings.TOOL_MAX_ARGUMENT_CHARACTERS}."
-        )
+        raise InvalidToolArgumentsError(f"The arguments are longer than {settings.TOOL_MAX_ARGUMENT_CHARACTERS}.")
     try:
         # An empty text is what some models send for a tool without parameters.
         arguments = read_json(text) if text.strip() else {}
@@ -161,9 +144,7 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
         raise InvalidToolArgumentsError("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
         raise InvalidToolArgumentsError("The arguments are not a JSON object.")
-    from tools_registry.execution.schema import (
-        schema_problem,
-    )  # loads a validator: 50 ms of each start
+    from tools_registry.execution.schema import schema_problem  # loads a validator: 50 ms of each start
 
     if problem := schema_problem(spec, arguments):
         raise InvalidToolArgumentsError(problem)
@@ -182,9 +163,7 @@ def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
         return str(unknown)
 
     try:
-        text = json.dumps(
-            to_jsonable_python(value, fallback=named), ensure_ascii=False, allow_nan=False
-        )
+        text = json.dumps(to_jsonable_python(value, fallback=named), ensure_ascii=False, allow_nan=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ToolFailedError(f"The tool's result has no JSON form: {error}") from error
     limit = settings.TOOL_MAX_RESULT_CHARACTERS

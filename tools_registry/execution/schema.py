@@ -17,8 +17,7 @@ from tools_registry.tool import Arguments, ToolSpec
 
 #: Without patterns: see above.
 _Validator = validators.extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator,
-    {"pattern": lambda *_given: None, "patternProperties": lambda *_given: None},
+    Draft202012Validator, {"pattern": lambda *_given: None, "patternProperties": lambda *_given: None}
 )
 
 

@@ -1,7 +1,7 @@
 """How often each tool was offered, called, and failed; read by staff, never by selection.
 
-The counters of a tool are one row. They are written after the fact, in one short transaction, and a simulation or a
-dry run writes nothing: it does not call these verbs.
+The counters of a tool are one row. They are written after the fact, in one short transaction, and a simulation or a dry
+run writes nothing: it does not call these verbs.
 """
 
 from collections import Counter
@@ -37,10 +37,7 @@ def record_calls(outcomes: Sequence[Outcome]) -> None:
     called = Counter(outcome.name for outcome in outcomes)
     failed = {outcome.name: outcome for outcome in outcomes if outcome.error}
     counts = {
-        name: {
-            "called": count,
-            "failed": sum(bool(each.error) for each in outcomes if each.name == name),
-        }
+        name: {"called": count, "failed": sum(bool(each.error) for each in outcomes if each.name == name)}
         for name, count in called.items()
     }
     with short_write():
@@ -69,12 +66,9 @@ def _add(counts: dict[str, dict[str, int]], *, last: str) -> None:
         return
     now = timezone.now()
     with short_write():
-        known = set(
-            ToolUsage.objects.filter(tool_name__in=counts).values_list("tool_name", flat=True)
-        )
+        known = set(ToolUsage.objects.filter(tool_name__in=counts).values_list("tool_name", flat=True))
         ToolUsage.objects.bulk_create(
-            [ToolUsage(tool_name=name) for name in sorted(counts.keys() - known)],
-            ignore_conflicts=True,
+            [ToolUsage(tool_name=name) for name in sorted(counts.keys() - known)], ignore_conflicts=True
         )
         for name in sorted(counts):
             added: dict[str, Any] = {key: F(key) + value for key, value in counts[name].items()}

@@ -72,8 +72,8 @@ class SelectionSettings:
     tools_enabled: bool = True
 
 
-#: From which score on a tool is offered where staff set no threshold, by embedding model; see `benchmarks/tools/README.md`.
-#: A model that is not here has no threshold: the best are offered whatever their scores.
+#: From which score on a tool is offered where staff set no threshold, by embedding model; see
+#: `benchmarks/tools/README.md`. A model that is not here has no threshold: the best are offered whatever their scores.
 MODEL_THRESHOLDS: dict[str, float] = {
     "universal-sentence-encoder-multilingual-3": 0.25,
     "multilingual-e5-small": 0.90,
@@ -108,9 +108,7 @@ class ToolSelector(ABC):
         return False
 
     @abstractmethod
-    def rank(
-        self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
-    ) -> list[RankedTool]:
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         """The `limit` best candidates, best first."""
 
 
@@ -149,20 +147,14 @@ def select_tools(
     selector = tool_selector(mode_in_use(config, candidates))
     if not selector.ranks:
         return [
-            SelectedTool(
-                spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL
-            )
+            SelectedTool(spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL)
             for spec in candidates
         ]
     chosen = {
-        spec.name: SelectedTool(spec, None, SelectionReason.RESIDENT)
-        for spec in candidates.resident[:MAX_RESIDENT]
+        spec.name: SelectedTool(spec, None, SelectionReason.RESIDENT) for spec in candidates.resident[:MAX_RESIDENT]
     }
     ranked = selector.rank(
-        question_vector=question_vector,
-        question=question,
-        candidates=candidates,
-        limit=config.tool_top_k + len(chosen),
+        question_vector=question_vector, question=question, candidates=candidates, limit=config.tool_top_k + len(chosen)
     )
     threshold = effective_threshold(config)
     similar = 0

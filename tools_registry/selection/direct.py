@@ -11,7 +11,5 @@ class DirectToolSelector(ToolSelector):
     def is_immediate(self, candidates: ToolList) -> bool:
         return True
 
-    def rank(
-        self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
-    ) -> list[RankedTool]:
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         return [RankedTool(spec, 0.0) for spec in candidates][:limit]

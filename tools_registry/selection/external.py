@@ -30,16 +30,11 @@ class ExternalToolSelector(ToolSelector):
         if not held or held != candidates.tokens[1]:
             ask_for_index(f"external {candidates.tokens} {held}")
 
-    def rank(
-        self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
-    ) -> list[RankedTool]:
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         wanted = min(max(limit * _FETCHED, _LEAST_FETCHED), len(candidates))
         near = _nearest(question_vector, candidates, wanted)
         words = _lexicon(candidates).scores(question)
-        ranked = [
-            RankedTool(candidates[position], score + float(words[position]))
-            for position, score in near
-        ]
+        ranked = [RankedTool(candidates[position], score + float(words[position])) for position, score in near]
         ranked.sort(key=lambda found: (-found.score, found.spec.name))
         return ranked[:limit]
 
@@ -52,11 +47,7 @@ def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[i
             hits = vector_store().query(EXTERNAL_ALIAS, asked, Wanted(limit=count))
         except CollectionMissingError:
             return []
-        found = [
-            (positions[name], hit.score)
-            for hit in hits
-            if (name := str(hit.payload.get("name"))) in positions
-        ]
+        found = [(positions[name], hit.score) for hit in hits if (name := str(hit.payload.get("name"))) in positions]
         if len(found) >= wanted or len(hits) < count:
             return found
         count *= 4

@@ -45,15 +45,9 @@ class LocalToolSelector(ToolSelector):
             and len(state.ranking.names) <= _IMMEDIATE
         )
 
-    def rank(
-        self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int
-    ) -> list[RankedTool]:
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         return rank_candidates(
-            self.ranking(candidates.tokens),
-            candidates,
-            question_vector=question_vector,
-            question=question,
-            limit=limit,
+            self.ranking(candidates.tokens), candidates, question_vector=question_vector, question=question, limit=limit
         )
 
     def ranking(self, tokens: tuple[str, str]) -> Ranking:
@@ -69,12 +63,7 @@ class LocalToolSelector(ToolSelector):
 
 
 def rank_candidates(
-    ranking: Ranking,
-    candidates: ToolList,
-    *,
-    question_vector: Vectors,
-    question: str,
-    limit: int,
+    ranking: Ranking, candidates: ToolList, *, question_vector: Vectors, question: str, limit: int
 ) -> list[RankedTool]:
     """The best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
     placed = candidates.placed

@@ -48,14 +48,10 @@ def simulate_selection(
     mode = mode_in_use(config, candidates)
     selector = tool_selector(mode)
     selector.prepare(candidates)
-    chosen = select_tools(
-        question_vector=vector, question=question, candidates=candidates, config=config
-    )
+    chosen = select_tools(question_vector=vector, question=question, candidates=candidates, config=config)
     scores: dict[str, float] = {}
     if selector.ranks:
-        ranked = selector.rank(
-            question_vector=vector, question=question, candidates=candidates, limit=SHOWN
-        )
+        ranked = selector.rank(question_vector=vector, question=question, candidates=candidates, limit=SHOWN)
         scores = {found.spec.name: found.score for found in ranked}
     return Simulation(
         mode=mode,
@@ -63,19 +59,13 @@ def simulate_selection(
         top_k=config.tool_top_k,
         scored=_scored(chosen, scores, candidates),
         walled=[(spec, sorted(spec.tags - tags)) for spec in all_tools() if not spec.tags <= tags],
-        sent=json.dumps(
-            [found.spec.as_function() for found in chosen], ensure_ascii=False, indent=2
-        ),
+        sent=json.dumps([found.spec.as_function() for found in chosen], ensure_ascii=False, indent=2),
     )
 
 
-def _scored(
-    chosen: Sequence[SelectedTool], scores: dict[str, float], candidates: ToolList
-) -> list[ScoredTool]:
+def _scored(chosen: Sequence[SelectedTool], scores: dict[str, float], candidates: ToolList) -> list[ScoredTool]:
     offered = {
-        found.spec.name: ScoredTool(
-            found.spec, scores.get(found.spec.name, found.score), found.reason.value
-        )
+        found.spec.name: ScoredTool(found.spec, scores.get(found.spec.name, found.score), found.reason.value)
         for found in chosen
     }
     others = [

@@ -1,8 +1,8 @@
 """The text of an OpenAPI document as values: JSON or YAML, within bounds that hold before anything is built.
 
-An alias of YAML costs nothing to write and its whole target each time that it is read, and a merge (`<<`) copies it: 487 bytes were
-20 s of a request. So its events are counted first, then it is composed (aliases are references there), its size with every
-alias written out is counted, and only then are values made of it.
+An alias of YAML costs nothing to write and its whole target each time that it is read, and a merge (`<<`) copies it:
+487 bytes were 20 s of a request. So its events are counted first, then it is composed (aliases are references there),
+its size with every alias written out is counted, and only then are values made of it.
 """
 
 from collections.abc import Iterator
@@ -40,9 +40,7 @@ def _yaml(text: str) -> Any:
         if root is None:
             return None
         if _written_out(root) > MOST_NODES:
-            raise ToolSourceError(
-                f"The document holds more than {MOST_NODES} values once its aliases are written out."
-            )
+            raise ToolSourceError(f"The document holds more than {MOST_NODES} values once its aliases are written out.")
         return loader.construct_document(root)
     finally:
         loader.dispose()
@@ -93,6 +91,4 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
     elif isinstance(node, yaml.SequenceNode):
         yield from node.value
     elif node.tag != _TEXT and len(node.value) > LONGEST_PLAIN_VALUE:
-        raise ToolSourceError(
-            f"A value of more than {LONGEST_PLAIN_VALUE} characters needs quotes."
-        )
+        raise ToolSourceError(f"A value of more than {LONGEST_PLAIN_VALUE} characters needs quotes.")

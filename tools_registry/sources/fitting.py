@@ -1,7 +1,7 @@
 """Schemas of foreign tools made fit for models: what would make a model API refuse the whole request is rewritten.
 
-One tool with `{"type": "array"}` and no `items` fails every question of a desk. So only the words that model APIs know are
-kept, references are replaced by what they refer to, and what is missing is added. That loosens a schema and never
+One tool with `{"type": "array"}` and no `items` fails every question of a desk. So only the words that model APIs know
+are kept, references are replaced by what they refer to, and what is missing is added. That loosens a schema and never
 tightens it: the tool's own server checks its arguments anyway. What cannot be made fit raises `ToolDefinitionError`,
 which says why. Fitting a schema that is fit changes nothing.
 """
@@ -48,9 +48,7 @@ def fitted(schema: Any, document: Mapping[str, Any] | None = None) -> dict[str, 
 
     Raises `ToolDefinitionError`.
     """
-    from jsonschema import (
-        Draft202012Validator,
-    )  # 50 ms of each start, for sites that have such tools
+    from jsonschema import Draft202012Validator  # 50 ms of each start, for sites that have such tools
     from jsonschema.exceptions import SchemaError
 
     if not isinstance(schema, dict):
@@ -66,9 +64,7 @@ def fitted(schema: Any, document: Mapping[str, Any] | None = None) -> dict[str, 
     except (SchemaError, ValueError, TypeError, RecursionError) as error:
         raise ToolDefinitionError(f"The schema is not valid: {_short(error)}") from error
     if len(text) > MOST_CHARACTERS:
-        raise ToolDefinitionError(
-            f"The schema has {len(text)} characters; a model is given {MOST_CHARACTERS} at most."
-        )
+        raise ToolDefinitionError(f"The schema has {len(text)} characters; a model is given {MOST_CHARACTERS} at most.")
     return top
 
 
@@ -171,9 +167,7 @@ class _Fitting:
         found = {**target, **beside} if isinstance(target, dict) else target
         return self.fit(found, where, (*within, reference))
 
-    def _keep_object(
-        self, node: Mapping[str, Any], made: dict[str, Any], where: str, within: Sequence[str]
-    ) -> None:
+    def _keep_object(self, node: Mapping[str, Any], made: dict[str, Any], where: str, within: Sequence[str]) -> None:
         described, required = node.get("properties"), node.get("required")
         names = [str(name) for name in required] if isinstance(required, list) else []
         if isinstance(described, dict):
@@ -202,9 +196,7 @@ class _Fitting:
         if "properties" in made and not made.keys() & {"type", *_CHOICES}:
             made["type"] = "object"
 
-    def _keep_array(
-        self, node: Mapping[str, Any], made: dict[str, Any], where: str, within: Sequence[str]
-    ) -> None:
+    def _keep_array(self, node: Mapping[str, Any], made: dict[str, Any], where: str, within: Sequence[str]) -> None:
         items, first = node.get("items"), node.get("prefixItems")
         places = items if isinstance(items, list) else first if isinstance(first, list) else None
         if places is not None:

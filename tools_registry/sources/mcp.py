@@ -1,7 +1,8 @@
 """Tools of MCP servers, through the official SDK: over stdio, and over streamable HTTP. The only file that imports it.
 
-Connections stay open between calls (`sessions`) and end with this process. Local servers are those of the setting `MCP_STDIO_SERVERS`, with a bare environment; remote ones
-obey `sources.network`. Every wait is bounded by the source's own delay.
+Connections stay open between calls (`sessions`) and end with this process. Local servers are those of the setting
+`MCP_STDIO_SERVERS`, with a bare environment; remote ones obey `sources.network`. Every wait is bounded by the source's
+own delay.
 """
 
 import sys
@@ -95,9 +96,7 @@ async def _listed(client: "Client") -> "list[tuple[McpTool | str, str]]":
         kept = session._absorb_tool_listing(ListToolsResult(tools=list(good)), complete=False).tools
         found.extend((tool, "") for tool in kept)
         names = {tool.name for tool in kept}
-        found.extend(
-            (tool.name, "its headers are not valid") for tool in good if tool.name not in names
-        )
+        found.extend((tool.name, "its headers are not valid") for tool in good if tool.name not in names)
         cursor = raw.get("nextCursor")
         if not cursor:
             return found
@@ -115,9 +114,7 @@ async def _page(client: "Client", cursor: str | None = None) -> dict[str, Any]:
 
 def _in_words(error: "ValidationError") -> str:
     """What is wrong with a tool as its server describes it, in a line for staff."""
-    told = [
-        f"{'.'.join(map(str, found['loc'])) or 'it'}: {found['msg']}" for found in error.errors()
-    ]
+    told = [f"{'.'.join(map(str, found['loc'])) or 'it'}: {found['msg']}" for found in error.errors()]
     return "; ".join(told[:3])[:300]
 
 
@@ -146,9 +143,7 @@ def call_tool(
             session._tool_output_schemas.setdefault(name, None)
         try:
             result = await client.call_tool(
-                name,
-                dict(arguments),
-                progress_callback=None if on_progress is None else progressed,
+                name, dict(arguments), progress_callback=None if on_progress is None else progressed
             )
         except MCPError as error:
             if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
@@ -161,20 +156,14 @@ def call_tool(
             ) from error
         except RuntimeError as error:  # its own words for a result that breaks the tool's schema
             reason = getattr(error.__cause__, "message", "") or str(error)
-            raise ToolServerError(
-                f"The result does not fit the tool's own schema: {reason}"
-            ) from error
+            raise ToolServerError(f"The result does not fit the tool's own schema: {reason}") from error
         blocks = [_shown(block) for block in result.content]
         if result.is_error:
             texts = [block if isinstance(block, str) else str(block) for block in blocks]
             raise ToolReportedError("\n".join(texts) or f"{name} failed.")
         if result.structured_content is not None:
             # Its text is the same again, and the rest is not.
-            more = [
-                shown
-                for shown, block in zip(blocks, result.content, strict=True)
-                if block.type != "text"
-            ]
+            more = [shown for shown, block in zip(blocks, result.content, strict=True) if block.type != "text"]
             structured = result.structured_content
             return {"result": structured, "content": more} if more else structured
         return blocks[0] if len(blocks) == 1 else blocks
@@ -228,16 +217,9 @@ def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
     local = address.kind == SourceKind.MCP_STDIO
     where = tuple(_command_line(address.command)) if local else (address.url,)
     # Another source, address, secret or delay is another connection.
-    key = (
-        address.source,
-        where,
-        tuple(sorted(resolved_headers(address.headers).items())),
-        address.timeout_seconds,
-    )
+    key = (address.source, where, tuple(sorted(resolved_headers(address.headers).items())), address.timeout_seconds)
     try:
-        return _sessions.run(
-            key, partial(_connected, address), work, seconds=address.timeout_seconds
-        )
+        return _sessions.run(key, partial(_connected, address), work, seconds=address.timeout_seconds)
     except TimeoutError as error:
         raise ToolTimeoutError(f"No answer within {address.timeout_seconds} s.") from error
     except Exception as error:  # the SDK raises groups of anything; ours are taken out of them
@@ -253,9 +235,7 @@ def _first_of_ours(error: BaseException) -> ToolError | None:
     if isinstance(error, TimeoutError):
         return ToolTimeoutError("The server did not answer in time.")
     if isinstance(error, OSError) and error.filename:
-        return ToolSourceError(
-            f"The command {error.filename!r} cannot be started: {error.strerror}."
-        )
+        return ToolSourceError(f"The command {error.filename!r} cannot be started: {error.strerror}.")
     code, message = getattr(error, "code", None), getattr(error, "message", None)
     if isinstance(code, int) and isinstance(message, str):  # an error of the protocol
         return ToolServerError(f"{message} ({code})")
@@ -272,9 +252,7 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
     async with AsyncExitStack() as stack:
         if address.kind == SourceKind.MCP_STDIO:
             command, *arguments = _command_line(address.command)
-            parameters = StdioServerParameters(
-                command=command, args=arguments, env=resolved_headers(address.headers)
-            )
+            parameters = StdioServerParameters(command=command, args=arguments, env=resolved_headers(address.headers))
             transport = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
         else:
             http: httpx2.AsyncClient = await stack.enter_async_context(
@@ -285,9 +263,7 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
                 )
             )
             transport = streamable_http_client(
-                address.url,
-                http_client=http,
-                max_sse_event_size=settings.TOOL_MAX_RESPONSE_BYTES,
+                address.url, http_client=http, max_sse_event_size=settings.TOOL_MAX_RESPONSE_BYTES
             )
         client = Client(transport, read_timeout_seconds=address.timeout_seconds, cache=None)
         yield await stack.enter_async_context(client)

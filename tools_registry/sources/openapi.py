@@ -44,9 +44,7 @@ def read_document(address: SourceAddress, on_progress: OnProgress | None = None)
     operations = list(_operations(document))
     chosen = [operation for operation in operations if operation.is_among(address.chosen)]
     if operations and not chosen:
-        raise ToolSourceError(
-            f"None of the {len(operations)} operations is chosen. {_ways(operations)}"
-        )
+        raise ToolSourceError(f"None of the {len(operations)} operations is chosen. {_ways(operations)}")
     if len(chosen) > _MOST_OPERATIONS:
         raise ToolSourceError(
             f"The document has {len(chosen)} operations, and {_MOST_OPERATIONS} are read at most: "
@@ -104,9 +102,7 @@ def _document(text: str) -> dict[str, Any]:
 def _server(document: Mapping[str, Any], address: SourceAddress) -> str:
     """The first of the document's servers that is an allowed host; raises saying what the first one lacks."""
     servers = document.get("servers")
-    named = (
-        [each for each in servers if isinstance(each, dict)] if isinstance(servers, list) else []
-    )
+    named = [each for each in servers if isinstance(each, dict)] if isinstance(servers, list) else []
     refused: ToolSourceError | None = None
     for server in named or [{"url": "/"}]:
         try:
@@ -163,9 +159,7 @@ class _Operation:
         """Whether a line of staff's names it: `tag:issues`, `/repos/*`, `GET /repos/*`, or its own name. No line: all."""
         names = [self.path, f"{self.method.upper()} {self.path}", self.name]
         names += [f"tag:{tag}" for tag in self.tags]
-        return not chosen or any(
-            fnmatchcase(name.lower(), line.lower()) for line in chosen for name in names
-        )
+        return not chosen or any(fnmatchcase(name.lower(), line.lower()) for line in chosen for name in names)
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
@@ -177,9 +171,7 @@ def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
         for method in _METHODS:
             described = item.get(method)
             if isinstance(described, dict):
-                yield _Operation(
-                    str(path), method, described, shared if isinstance(shared, list) else []
-                )
+                yield _Operation(str(path), method, described, shared if isinstance(shared, list) else [])
 
 
 def _tool(document: Mapping[str, Any], base: str, operation: _Operation) -> DeclaredTool:
@@ -237,9 +229,7 @@ def _inputs(document: Mapping[str, Any], operation: _Operation) -> _Inputs:
     """The parameters that a model may fill; raises where the path has one that is not described."""
     inputs = _Inputs()
     for (parameter, place), item in _parameters(document, operation).items():
-        if place not in ("path", "query", "header") or (
-            place == "header" and parameter.lower() in _RESERVED_HEADERS
-        ):
+        if place not in ("path", "query", "header") or (place == "header" and parameter.lower() in _RESERVED_HEADERS):
             continue
         schema, text = item.get("schema"), item.get("description")
         inputs.properties[parameter] = {
@@ -251,9 +241,7 @@ def _inputs(document: Mapping[str, Any], operation: _Operation) -> _Inputs:
             inputs.joined[parameter] = separator
         if place == "path" or item.get("required") is True:
             inputs.required.append(parameter)
-    missing = [
-        part for part in _VARIABLE.findall(operation.path) if inputs.places.get(part) != "path"
-    ]
+    missing = [part for part in _VARIABLE.findall(operation.path) if inputs.places.get(part) != "path"]
     if missing:
         raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
     return inputs
@@ -266,14 +254,10 @@ def _separator(item: Mapping[str, Any]) -> str:
     return _SEPARATORS.get(style, ",") if is_joined else ""
 
 
-def _parameters(
-    document: Mapping[str, Any], operation: _Operation
-) -> dict[tuple[str, str], dict[str, Any]]:
+def _parameters(document: Mapping[str, Any], operation: _Operation) -> dict[tuple[str, str], dict[str, Any]]:
     """By name and place; an operation's own parameter replaces the path's of the same name."""
     own = operation.described.get("parameters")
-    described = [
-        _at(document, item) for item in [*operation.shared, *(own if isinstance(own, list) else [])]
-    ]
+    described = [_at(document, item) for item in [*operation.shared, *(own if isinstance(own, list) else [])]]
     return {
         (str(item["name"]), str(item.get("in"))): item
         for item in described
@@ -281,9 +265,7 @@ def _parameters(
     }
 
 
-def _add_body(
-    inputs: _Inputs, document: Mapping[str, Any], operation: Mapping[str, Any]
-) -> dict[str, Any] | None:
+def _add_body(inputs: _Inputs, document: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any] | None:
     """Add the body as one more argument; how it is sent where that is not as JSON, `None` where the operation has none.
 
     JSON before a form, a form before one with files: a file is what the model writes, as a text.

@@ -27,10 +27,7 @@ _MOST_DESCRIPTION = 4_000
 _MOST_PROBLEMS = 200
 _BATCH = 200
 #: What a reading may change of a row.
-_READ_FIELDS = (
-    *("description", "parameters", "operation"),
-    *("needs_approval", "is_allowed", "is_present"),
-)
+_READ_FIELDS = (*("description", "parameters", "operation"), *("needs_approval", "is_allowed", "is_present"))
 #: How often a reading says how far it is.
 _TELL_SECONDS = 1.0
 
@@ -135,9 +132,7 @@ def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: Refresh
         decided = ToolOverride.objects.filter(tool_name__in=names, needs_approval=False)
         decided.update(needs_approval=None)
     ToolOverride.objects.bulk_create(
-        [ToolOverride(tool_name=row.tool_name) for row in merged.new],
-        batch_size=_BATCH,
-        ignore_conflicts=True,
+        [ToolOverride(tool_name=row.tool_name) for row in merged.new], batch_size=_BATCH, ignore_conflicts=True
     )
 
 

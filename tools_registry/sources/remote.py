@@ -1,7 +1,7 @@
 """The tools of remote sources as specifications, from what was stored when their lists were last read.
 
-Nothing here connects: a source is asked when staff refresh it (`refresh`), and called when its tool is executed. What it
-answers holds none of the secrets that the request carried.
+Nothing here connects: a source is asked when staff refresh it (`refresh`), and called when its tool is executed. What
+it answers holds none of the secrets that the request carried.
 """
 
 import json
@@ -61,9 +61,9 @@ def remote_specs() -> list[ToolSpec]:
     }
     rows = RemoteTool.objects.filter(is_allowed=True, is_present=True, source__in=sources)
     # Schemas as their text, which is read once in a process: a thousand of them are half a second.
-    rows = rows.annotate(
-        schema=Cast("parameters", TextField()), request=Cast("operation", TextField())
-    ).only("source_id", "tool_name", "remote_name", "description", "needs_approval")
+    rows = rows.annotate(schema=Cast("parameters", TextField()), request=Cast("operation", TextField())).only(
+        "source_id", "tool_name", "remote_name", "description", "needs_approval"
+    )
     specs = []
     for row in rows:
         source, address = sources[row.source_id]

@@ -14,12 +14,7 @@ from urllib.parse import quote
 import httpx2
 
 from agents.network import guarded_client, host_of
-from tools_registry.exceptions import (
-    ToolFailedError,
-    ToolReportedError,
-    ToolServerError,
-    ToolTimeoutError,
-)
+from tools_registry.exceptions import ToolFailedError, ToolReportedError, ToolServerError, ToolTimeoutError
 from tools_registry.sources.base import SourceAddress
 from tools_registry.sources.network import reach_of, resolved_headers
 from tools_registry.tool import Arguments, ToolImage
@@ -32,11 +27,9 @@ _TEXTUAL = re.compile(r"text/|[/+](?:json|xml|yaml|javascript|csv|x-www-form-url
 _Pairs = list[tuple[str, str | int | float | bool | None]]
 
 
-def call_operation(
-    address: SourceAddress, operation: Mapping[str, Any], arguments: Arguments
-) -> object:
-    """Make the request; the answer's status and body. Raises `ToolReportedError` where the service says that the request is
-    wrong, `ToolServerError` where it says that it failed itself."""
+def call_operation(address: SourceAddress, operation: Mapping[str, Any], arguments: Arguments) -> object:
+    """Make the request; the answer's status and body. Raises `ToolReportedError` where the service says that the
+    request is wrong, `ToolServerError` where it says that it failed itself."""
     url, query, headers = _request_parts(operation, arguments)
     try:
         with client_of(address, address.allowed_hosts) as client:
@@ -59,13 +52,9 @@ def call_operation(
     return {"status": response.status_code, "body": _answered(response)}
 
 
-def client_of(
-    address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None
-) -> httpx2.Client:
+def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.Client:
     headers = resolved_headers(address.headers)
-    return guarded_client(
-        reach_of(allowed, max_bytes=max_bytes), timeout=address.timeout_seconds, headers=headers
-    )
+    return guarded_client(reach_of(allowed, max_bytes=max_bytes), timeout=address.timeout_seconds, headers=headers)
 
 
 def _body(operation: Mapping[str, Any], arguments: Arguments) -> dict[str, Any]:
@@ -78,25 +67,17 @@ def _body(operation: Mapping[str, Any], arguments: Arguments) -> dict[str, Any]:
     given = {name: inner for name, inner in value.items() if inner is not None}
     files = set(operation.get("files") or ()) if kind == MULTIPART else set()
     joined = operation.get("body_joined") or {}
-    fields = {
-        name: _values(inner, joined.get(name, ""))
-        for name, inner in given.items()
-        if name not in files
-    }
+    fields = {name: _values(inner, joined.get(name, "")) for name, inner in given.items() if name not in files}
     if kind == FORM:
         return {"data": fields}
     parts = [
-        (name, (f"{name}.txt", _text(inner).encode(), "text/plain"))
-        for name, inner in given.items()
-        if name in files
+        (name, (f"{name}.txt", _text(inner).encode(), "text/plain")) for name, inner in given.items() if name in files
     ]
     plain = [(name, (None, item.encode())) for name, inner in fields.items() for item in inner]
     return {"files": [*plain, *parts]}
 
 
-def _request_parts(
-    operation: Mapping[str, Any], arguments: Arguments
-) -> tuple[str, _Pairs, dict[str, str]]:
+def _request_parts(operation: Mapping[str, Any], arguments: Arguments) -> tuple[str, _Pairs, dict[str, str]]:
     url, headers = str(operation["url"]), {}
     query: _Pairs = []
     joined = _joined(operation)

@@ -1,8 +1,8 @@
 """Connections to MCP servers that stay open between calls: starting a local server takes seconds, a call milliseconds.
 
 One thread with an event loop holds them, each in a task of its own (the SDK wants a connection closed by the task that
-opened it). A connection that was idle is asked whether it lives before it is used; one that failed or hung is closed, and
-the next call opens another. A call is never repeated: nobody knows whether the server ran it.
+opened it). A connection that was idle is asked whether it lives before it is used; one that failed or hung is closed,
+and the next call opens another. A call is never repeated: nobody knows whether the server ran it.
 """
 
 import asyncio
@@ -69,9 +69,7 @@ class Sessions(Generic[C]):
                 self._forget(key, session)
             raise
 
-    async def _session(
-        self, key: Hashable, connect: Callable[[], AbstractAsyncContextManager[C]]
-    ) -> "_Session[C]":
+    async def _session(self, key: Hashable, connect: Callable[[], AbstractAsyncContextManager[C]]) -> "_Session[C]":
         session = self._open.get(key)
         if session is not None and not await session.lives(self._ping):
             self._forget(key, session)

@@ -84,9 +84,7 @@ def _body(given: Iterable[Mapping[str, Any]], consumes: list[str]) -> dict[str, 
             "properties": {
                 str(each.get("name")): {
                     **{k: v for k, v in each.items() if k not in ("name", "in", "required")},
-                    **(
-                        {"type": "string", "format": "binary"} if each.get("type") == "file" else {}
-                    ),
+                    **({"type": "string", "format": "binary"} if each.get("type") == "file" else {}),
                 }
                 for each in fields
             },

@@ -10,9 +10,7 @@ from agents.staff.agent_files import AgentFileError, import_agent, open_agent_fi
 
 
 class Command(BaseCommand):
-    help = (
-        "Make a new agent of a file; its documents are indexed by a worker. Nothing is overwritten."
-    )
+    help = "Make a new agent of a file; its documents are indexed by a worker. Nothing is overwritten."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)

@@ -41,11 +41,7 @@ def exported_exchanges(conversation: Conversation) -> list[ExportedExchange]:
     newest = stored.exclude(turn=None).select_related("turn").order_by("-id")
     messages = list(reversed(newest[: 2 * settings.EXPORT_MAX_EXCHANGES]))
     answers = {m.turn_id: m for m in messages if m.role == Role.ASSISTANT}
-    return [
-        _exchange(message, answers.get(message.turn_id))
-        for message in messages
-        if message.role == Role.USER
-    ]
+    return [_exchange(message, answers.get(message.turn_id)) for message in messages if message.role == Role.USER]
 
 
 def _exchange(asked: Message, answered: Message | None) -> ExportedExchange:
@@ -103,9 +99,7 @@ def as_markdown(conversation: Conversation) -> bytes:
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def source_lines(
-    sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str
-) -> list[str]:
+def source_lines(sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str) -> list[str]:
     """« [1] Title, p. 3 – the question that the passage answers – its address », title and question as `write` puts them."""
     lines = []
     for source in sources:
@@ -123,10 +117,7 @@ def source_lines(
 
 def dated(conversation: Conversation) -> str:
     day = formats.date_format(timezone.localtime(conversation.created_at), "DATE_FORMAT")
-    return _("%(desk)s, conversation du %(day)s.") % {
-        "desk": conversation.deployment.name,
-        "day": day,
-    }
+    return _("%(desk)s, conversation du %(day)s.") % {"desk": conversation.deployment.name, "day": day}
 
 
 def no_answer() -> str:

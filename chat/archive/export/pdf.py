@@ -4,8 +4,8 @@ The PDF is drawn with the fonts that every reader of PDFs has, whose characters 
 other scripts are not, and the document says so where one was left out. `EXPORT_FONT` names a font file to be embedded
 instead.
 
-A line drawn costs a quarter of a millisecond, so a document has `EXPORT_PDF_MAX_LINES` of them, by estimate: of a longer conversation the
-newest exchanges, and the document says how many are not in it.
+A line drawn costs a quarter of a millisecond, so a document has `EXPORT_PDF_MAX_LINES` of them, by estimate: of a
+longer conversation the newest exchanges, and the document says how many are not in it.
 """
 
 import re
@@ -20,13 +20,7 @@ from fpdf import FPDF
 from fpdf.enums import XPos, YPos
 from markdown_it.token import Token
 
-from chat.archive.export.documents import (
-    ExportedExchange,
-    dated,
-    exported_exchanges,
-    no_answer,
-    source_lines,
-)
+from chat.archive.export.documents import ExportedExchange, dated, exported_exchanges, no_answer, source_lines
 from chat.models import Conversation
 from chat.rendering import answer_tokens
 
@@ -105,9 +99,7 @@ class _Page:
         else:
             self._pdf.core_fonts_encoding = _CORE_ENCODING
 
-    def text(
-        self, text: str, *, look: _Look = "plain", size: float = _TEXT_POINTS, indent: int = 0
-    ) -> None:
+    def text(self, text: str, *, look: _Look = "plain", size: float = _TEXT_POINTS, indent: int = 0) -> None:
         own_font = bool(settings.EXPORT_FONT)
         family = "Courier" if look == "code" and not own_font else self._family
         font = (family, self._bold if look == "bold" else "", size)
@@ -121,17 +113,11 @@ class _Page:
                 self._pdf.ln(height)
                 continue
             self._pdf.set_x(left)
-            self._pdf.cell(
-                w=0,
-                h=height,
-                text=line,
-                new_x=XPos.LMARGIN,
-                new_y=YPos.NEXT,
-            )
+            self._pdf.cell(w=0, h=height, text=line, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
 
     def _lines(self, text: str, width: float, widths: dict[str, float]) -> Iterator[str]:
-        """The text broken at blanks to a width in millimetres. Each word is measured once for the document (`widths`): the
-        library's own breaking measures a line again at each of its blanks, and took four times as long."""
+        """The text broken at blanks to a width in millimetres. Each word is measured once for the document (`widths`):
+        the library's own breaking measures a line again at each of its blanks, and took four times as long."""
         usable = width - 2 * self._pdf.c_margin
         blank = self._measured(" ", widths)
         for paragraph in text.split("\n"):

@@ -1,7 +1,8 @@
 """The HTTP door to a person's approval of tools: which calls of a turn wait, and the decision on one.
 
-What a page sends over its socket (`approve`, `deny`), any other client of the API posts here. Another decision on a call
-that was decided is refused. The events of a turn that goes on are at `/api/rag/turns/{id}/events`, as every turn's.
+What a page sends over its socket (`approve`, `deny`), any other client of the API posts here. Another decision on a
+call that was decided is refused. The events of a turn that goes on are at `/api/rag/turns/{id}/events`, as every
+turn's.
 """
 
 import uuid
@@ -52,10 +53,7 @@ class ApprovalsView(APIView):
 
     permission_classes = [AllowAny]
 
-    @extend_schema(
-        operation_id="turn_approvals",
-        responses={200: TurnApprovalsSerializer, 404: ErrorSerializer},
-    )
+    @extend_schema(operation_id="turn_approvals", responses={200: TurnApprovalsSerializer, 404: ErrorSerializer})
     def get(self, request: Request, turn_id: uuid.UUID) -> Response:
         """The calls of a turn that ask for approval, waiting or decided."""
         return _body(owned_turn(Reader.of(request), turn_id))

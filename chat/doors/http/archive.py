@@ -21,11 +21,7 @@ from chat.access.visitors import Reader
 from chat.archive.export.documents import as_json, as_markdown, file_name
 from chat.archive.sharing import revoke_link, share_branch, standing_links
 from chat.doors.http.reading import CountedReading
-from chat.doors.http.serializers import (
-    ErrorSerializer,
-    SharedLinkListSerializer,
-    SharedLinkSerializer,
-)
+from chat.doors.http.serializers import ErrorSerializer, SharedLinkListSerializer, SharedLinkSerializer
 from chat.exceptions import InvalidMessageError
 from chat.models import Conversation
 
@@ -49,9 +45,7 @@ class ExportView(CountedReading):
     reads_what = "export"
     permission_classes = [AllowAny]
 
-    def perform_content_negotiation(
-        self, request: Request, force: bool = False
-    ) -> tuple[BaseRenderer, str]:
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
         """Our own `?format=` names a document, not a renderer of the framework."""
         return JSONRenderer(), JSONRenderer.media_type
 
@@ -88,9 +82,7 @@ class LinksView(CountedReading):
     def get(self, request: Request, conversation_id: uuid.UUID) -> Response:
         """The links of a conversation that still open, the newest first."""
         conversation = owned_conversation(Reader.of(request), conversation_id)
-        links = SharedLinkSerializer(
-            standing_links(conversation), many=True, context={"request": request}
-        )
+        links = SharedLinkSerializer(standing_links(conversation), many=True, context={"request": request})
         return Response({"results": links.data})
 
     @extend_schema(

@@ -77,18 +77,10 @@ class BatchMessageSerializer(StrictSerializer):
     relance_index = StrictCountField(min_value=0, max_value=MAX_RELANCE_INDEX, required=False)
     success = StrictBooleanField(required=False)
     error = StrictTextField(allow_blank=True, allow_null=True, max_length=5_000, required=False)
-    duration_ms = StrictDurationField(
-        min_value=0, max_value=2**31 - 1, allow_null=True, required=False
-    )
+    duration_ms = StrictDurationField(min_value=0, max_value=2**31 - 1, allow_null=True, required=False)
 
-    _REQUIRED = {
-        "assistant": {"tool_calls"},
-        "tool": {"tool_call_id", "name", "content", "timestamp", "relance_index"},
-    }
-    _OPTIONAL = {
-        "assistant": {"content", "timestamp", "relance_index"},
-        "tool": {"success", "error", "duration_ms"},
-    }
+    _REQUIRED = {"assistant": {"tool_calls"}, "tool": {"tool_call_id", "name", "content", "timestamp", "relance_index"}}
+    _OPTIONAL = {"assistant": {"content", "timestamp", "relance_index"}, "tool": {"success", "error", "duration_ms"}}
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         role = attrs["role"]
@@ -123,9 +115,7 @@ class BatchSerializer(StrictSerializer):
                 role=Role(message["role"]),
                 content=message.get("content") or "",
                 tool_calls=tuple(
-                    RequestedCall(
-                        call["id"], call["function"]["name"], call["function"]["arguments"]
-                    )
+                    RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"])
                     for call in message.get("tool_calls", ())
                 ),
                 tool_call_id=message.get("tool_call_id", ""),

@@ -107,18 +107,8 @@ class BatchView(SessionView):
             round_index=round_index,
             idempotency_key=request.headers.get("Idempotency-Key", "")[:100],
         )
-        result = append_batch(
-            batch,
-            max_tool_calls=config.max_tool_calls,
-            expected_version=_expected_version(request),
-        )
-        log_batch(
-            "appended",
-            turn_id=None,
-            operation_id=operation_id,
-            round_index=round_index,
-            applied=result.applied,
-        )
+        result = append_batch(batch, max_tool_calls=config.max_tool_calls, expected_version=_expected_version(request))
+        log_batch("appended", turn_id=None, operation_id=operation_id, round_index=round_index, applied=result.applied)
         conversation.refresh_from_db()
         answer = {
             "success": True,

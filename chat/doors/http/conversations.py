@@ -11,13 +11,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chat.access.permissions import (
-    kept_conversations,
-    named,
-    open_deployment,
-    owned_conversations,
-    start_conversation,
-)
+from chat.access.permissions import kept_conversations, named, open_deployment, owned_conversations, start_conversation
 from chat.access.rate_limits import address_of, limit_opening
 from chat.access.visitors import Reader
 from chat.archive.search import excerpts, search_conversations
@@ -45,10 +39,7 @@ _OF_THEIR_OWN = ("list", "retrieve", "destroy", "delete_several", "messages")
 
 
 class ConversationViewSet(
-    CountedReading,
-    mixins.RetrieveModelMixin,
-    mixins.DestroyModelMixin,
-    viewsets.GenericViewSet[Conversation],
+    CountedReading, mixins.RetrieveModelMixin, mixins.DestroyModelMixin, viewsets.GenericViewSet[Conversation]
 ):
     """The caller's own conversations."""
 
@@ -63,8 +54,7 @@ class ConversationViewSet(
         return own(Reader.of(self.request)).select_related("deployment")
 
     @extend_schema(
-        parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")],
-        responses=ConversationListSerializer,
+        parameters=[OpenApiParameter("deployment"), OpenApiParameter("q")], responses=ConversationListSerializer
     )
     def list(self, request: Request) -> Response:
         found = self.get_queryset().filter(is_temporary=False).exclude(title="")

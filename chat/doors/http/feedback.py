@@ -38,9 +38,7 @@ class FeedbackView(APIView):
         )
         return Response(GivenFeedbackSerializer(feedback).data)
 
-    @extend_schema(
-        operation_id="message_feedback_withdraw", responses={204: None, 404: ErrorSerializer}
-    )
+    @extend_schema(operation_id="message_feedback_withdraw", responses={204: None, 404: ErrorSerializer})
     def delete(self, request: Request, message_id: int) -> Response:
         """Take a verdict back."""
         withdraw_feedback(owned_answer(self.reader(request), message_id))

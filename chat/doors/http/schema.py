@@ -16,11 +16,7 @@ _QUESTION = {
         "clientMessageId": {**_TEXT, "description": "The same again finds the turn that it began."},
         "conversationId": {**_ID, "nullable": True},
         "deployment": {**_TEXT, "description": "Where no conversation is named."},
-        "replaces": {
-            **_ID,
-            "nullable": True,
-            "description": "The turn that this one is a version of.",
-        },
+        "replaces": {**_ID, "nullable": True, "description": "The turn that this one is a version of."},
         "asTyped": {
             "type": "boolean",
             "default": False,
@@ -36,11 +32,7 @@ _CSRF = {
     "schema": _TEXT,
     "description": "The value of the cookie `csrftoken`; demanded with the session's cookie.",
 }
-_AFTER = {
-    "in": "header",
-    "name": "Last-Event-ID",
-    "schema": {"type": "integer", "minimum": 0, "default": 0},
-}
+_AFTER = {"in": "header", "name": "Last-Event-ID", "schema": {"type": "integer", "minimum": 0, "default": 0}}
 _TURN = {"in": "path", "name": "turn_id", "required": True, "schema": _ID}
 #: The form of one event.
 _EVENT = {
@@ -58,20 +50,13 @@ _EVENTS = {
 }
 _STOPPED = {
     "description": "`stopped` is false where the turn had ended.",
-    "content": {
-        "application/json": {
-            "schema": {"type": "object", "properties": {"stopped": {"type": "boolean"}}}
-        }
-    },
+    "content": {"application/json": {"schema": {"type": "object", "properties": {"stopped": {"type": "boolean"}}}}},
 }
 _SUGGESTED = {
     "description": "Questions near this one that are answered without a model.",
     "content": {
         "application/json": {
-            "schema": {
-                "type": "object",
-                "properties": {"suggestions": {"type": "array", "items": _TEXT}},
-            }
+            "schema": {"type": "object", "properties": {"suggestions": {"type": "array", "items": _TEXT}}}
         }
     },
 }
@@ -110,10 +95,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             },
         ],
     },
-    "v1_chat_completions": {
-        "model": "demo",
-        "messages": [{"role": "user", "content": "Bonjour"}],
-    },
+    "v1_chat_completions": {"model": "demo", "messages": [{"role": "user", "content": "Bonjour"}]},
     "v1_completions": {"model": "demo", "prompt": "Bonjour"},
     "v1_responses": {"model": "demo", "input": "Bonjour"},
     "v1_embeddings": {"model": "demo", "input": ["Bonjour"]},
@@ -142,9 +124,7 @@ def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
     return result
 
 
-def _operation(
-    name: str, status: str, answer: dict[str, Any], *parameters: dict[str, Any]
-) -> dict[str, Any]:
+def _operation(name: str, status: str, answer: dict[str, Any], *parameters: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": name,
         "tags": ["rag"],

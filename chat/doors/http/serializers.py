@@ -34,17 +34,7 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
 
     class Meta:
         model = Conversation
-        fields = (
-            "id",
-            "title",
-            "deployment",
-            "temporary",
-            "pinned",
-            "phase",
-            "project",
-            "created_at",
-            "updated_at",
-        )
+        fields = ("id", "title", "deployment", "temporary", "pinned", "phase", "project", "created_at", "updated_at")
         read_only_fields = ("id", "deployment", "phase", "project", "created_at", "updated_at")
         extra_kwargs = {"title": {"required": True, "allow_blank": False, "max_length": 200}}
 
@@ -90,9 +80,7 @@ LIST_LIMIT = 200
 
 
 class ChosenConversationsSerializer(serializers.Serializer[Any]):
-    ids = serializers.ListField(
-        child=serializers.UUIDField(), allow_empty=False, max_length=LIST_LIMIT
-    )
+    ids = serializers.ListField(child=serializers.UUIDField(), allow_empty=False, max_length=LIST_LIMIT)
 
 
 class DeletedConversationsSerializer(serializers.Serializer[Any]):
@@ -124,9 +112,7 @@ class TurnSummarySerializer(serializers.Serializer[Any]):
         help_text="Why the turn failed, or its answer stops before its end; empty for a whole answer."
     )
 
-    readAs = serializers.SerializerMethodField(
-        help_text="How the question was read, where otherwise than typed."
-    )
+    readAs = serializers.SerializerMethodField(help_text="How the question was read, where otherwise than typed.")
 
     def get_notice(self, turn: Turn) -> str:
         return message_of(turn.error_code)
@@ -252,9 +238,7 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
         if message.role != Role.ASSISTANT:
             return ""
         return render_answer(
-            message.content,
-            turn_id=str(message.turn_id),
-            source_numbers={source["n"] for source in message.sources},
+            message.content, turn_id=str(message.turn_id), source_numbers={source["n"] for source in message.sources}
         )
 
 

@@ -12,12 +12,7 @@ from rest_framework.authentication import CSRFCheck
 
 from agents.database import in_database
 from agents.exceptions import ApplicationError
-from chat.access.permissions import (
-    open_deployment,
-    owned_conversation,
-    owned_turn,
-    start_conversation,
-)
+from chat.access.permissions import open_deployment, owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking, limit_reading
 from chat.access.visitors import Reader
 from chat.doors import questions
@@ -61,11 +56,7 @@ class SessionCaller:
         deployment = open_deployment(reader.user, str(body.get("deployment") or ""))
         # The same message sent again finds the conversation that it opened the first time.
         return start_conversation(
-            reader,
-            deployment,
-            client_message_id=client_message_id,
-            phase=scope["phase"],
-            project=scope["project"],
+            reader, deployment, client_message_id=client_message_id, phase=scope["phase"], project=scope["project"]
         )
 
     def turn(self, turn_id: uuid.UUID) -> Turn:

@@ -34,21 +34,14 @@ def url_citations(
     return [
         {
             "type": "url_citation",
-            "url_citation": {
-                "start_index": start,
-                "end_index": end,
-                "title": _title(source),
-                "url": url,
-            },
+            "url_citation": {"start_index": start, "end_index": end, "title": _title(source), "url": url},
         }
         for source, url in zip(shown, _addresses(request, turn_id, shown), strict=True)
         for start, end in places.get(source["n"], [elsewhere])
     ]
 
 
-def _addresses(
-    request: HttpRequest, turn_id: uuid.UUID, sources: Sequence[Mapping[str, Any]]
-) -> list[str]:
+def _addresses(request: HttpRequest, turn_id: uuid.UUID, sources: Sequence[Mapping[str, Any]]) -> list[str]:
     """The pages they come from; a second passage of one page has its own page of this site."""
     addresses: list[str] = []
     for source in sources:
@@ -65,6 +58,4 @@ def _title(source: Mapping[str, Any]) -> str:
 
 
 def _page(request: HttpRequest, turn_id: uuid.UUID, number: int) -> str:
-    return request.build_absolute_uri(
-        reverse("cited-passage", args=[passage_token(turn_id, number)])
-    )
+    return request.build_absolute_uri(reverse("cited-passage", args=[passage_token(turn_id, number)]))

@@ -1,9 +1,9 @@
 """Housekeeping of chat programs: prompts that a program sends by itself (a title, tags, suggestions), not its user.
 
-A desk that took them for questions would search, refuse and count them, and list some as unanswered. They are recognised by
-the words of the programs' own templates, several of which must be there together, and answered by plain rules in
-the form that the program reads: a title is the first question itself, what to search for is the last one, several answers
-become the first of them; whatever would have to be invented is left empty.
+A desk that took them for questions would search, refuse and count them, and list some as unanswered. They are
+recognised by the words of the programs' own templates, several of which must be there together, and answered by plain
+rules in the form that the program reads: a title is the first question itself, what to search for is the last one,
+several answers become the first of them; whatever would have to be invented is left empty.
 """
 
 import json
@@ -75,24 +75,11 @@ _TEMPLATES = (
         (_TASK, "title", "summarizing the chat history", "<chat_history>"),
         _as_json("title", _title),
     ),
+    _Template("tags", _OPEN_WEBUI, (_TASK, "broad tags", "<chat_history>"), _as_json("tags", _none)),
     _Template(
-        "tags",
-        _OPEN_WEBUI,
-        (_TASK, "broad tags", "<chat_history>"),
-        _as_json("tags", _none),
+        "follow_ups", _OPEN_WEBUI, (_TASK, "follow-up questions", "<chat_history>"), _as_json("follow_ups", _none)
     ),
-    _Template(
-        "follow_ups",
-        _OPEN_WEBUI,
-        (_TASK, "follow-up questions", "<chat_history>"),
-        _as_json("follow_ups", _none),
-    ),
-    _Template(
-        "follow_ups",
-        _OPEN_WEBUI,
-        (_TASK, '"follow_ups"', "<chat_history>"),
-        _as_json("follow_ups", _none),
-    ),
+    _Template("follow_ups", _OPEN_WEBUI, (_TASK, '"follow_ups"', "<chat_history>"), _as_json("follow_ups", _none)),
     _Template(
         "queries",
         _OPEN_WEBUI,
@@ -105,23 +92,10 @@ _TEMPLATES = (
         (_TASK, "image generation", "<chat_history>"),
         _as_json("prompt", lambda prompt: "".join(_questions(prompt)[-1:])),
     ),
+    _Template("autocompletion", _OPEN_WEBUI, (_TASK, "autocompletion", "<text>"), _as_json("text", _nothing)),
+    _Template("emoji", _OPEN_WEBUI, ("your task is to reflect", "facial expression", "fitting emoji"), _nothing),
     _Template(
-        "autocompletion",
-        _OPEN_WEBUI,
-        (_TASK, "autocompletion", "<text>"),
-        _as_json("text", _nothing),
-    ),
-    _Template(
-        "emoji",
-        _OPEN_WEBUI,
-        ("your task is to reflect", "facial expression", "fitting emoji"),
-        _nothing,
-    ),
-    _Template(
-        "merging",
-        _OPEN_WEBUI,
-        ("set of responses from various models", "responses from models:"),
-        _first_answer,
+        "merging", _OPEN_WEBUI, ("set of responses from various models", "responses from models:"), _first_answer
     ),
     # Nothing summarised: the program shortens the thread itself.
     _Template(
@@ -136,26 +110,16 @@ _TEMPLATES = (
         ("available tools:", "choose and return the correct tool"),
         _as_json("tool_calls", _none),
     ),
+    _Template("title", _LIBRECHAT, ("5-word-or-less title for the conversation", "title case"), _title),
     _Template(
-        "title",
-        _LIBRECHAT,
-        ("5-word-or-less title for the conversation", "title case"),
-        _title,
-    ),
-    _Template(
-        "title",
-        _LIBRECHAT,
-        ("analyze this conversation and provide", "detected language", "concise title"),
-        _title,
+        "title", _LIBRECHAT, ("analyze this conversation and provide", "detected language", "concise title"), _title
     ),
 )
 
 
 def chore_of(prompt: str, instructions: str = "") -> Chore | None:
     """The housekeeping that a last message, or the instructions with it, ask for; `None` for a person's question."""
-    words = " ".join(
-        _GIVEN.split(text.casefold(), maxsplit=1)[0] for text in (instructions, prompt)
-    )
+    words = " ".join(_GIVEN.split(text.casefold(), maxsplit=1)[0] for text in (instructions, prompt))
     for template in _TEMPLATES:
         if all(mark in words for mark in template.marks):
             return Chore(template.name, template.answer(prompt))

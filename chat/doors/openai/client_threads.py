@@ -1,7 +1,7 @@
 """The thread of a client that keeps it itself: `/v1` sends all messages with every question.
 
-The last question is this turn's. What came before is what a follow-up leans on and what the prompt shows, in place of
-a stored thread, of which there is none; as much of it as the turn uses is kept with the conversation, so that staff see
+The last question is this turn's. What came before is what a follow-up leans on and what the prompt shows, in place of a
+stored thread, of which there is none; as much of it as the turn uses is kept with the conversation, so that staff see
 what an answer was given to. It is the client's word: nothing of it is searched, learned from or shown to others.
 """
 
@@ -33,8 +33,8 @@ class ClientThread:
 def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
     """Split `(role, text)` messages, of users and assistants alone, into what came before and the last question.
 
-    Questions in a row are one question (the last of them), and so are answers; an answer before any question
-    (a greeting of the client's own) belongs to no exchange. Raises `ValueError` where no question comes last.
+    Questions in a row are one question (the last of them), and so are answers; an answer before any question (a
+    greeting of the client's own) belongs to no exchange. Raises `ValueError` where no question comes last.
     """
     if not messages or messages[-1][0] != "user":
         raise ValueError("The last message is no question.")

@@ -1,8 +1,8 @@
 """The person's own question in what a chat program sends as a user message.
 
-Programs that add passages of their own wrap the question in a template. The template's words would be searched, embedded and
-remembered as a question; the passages are the client's and no source of this desk. Where no known template is recognised,
-the text is the question.
+Programs that add passages of their own wrap the question in a template. The template's words would be searched,
+embedded and remembered as a question; the passages are the client's and no source of this desk. Where no known template
+is recognised, the text is the question.
 """
 
 import re

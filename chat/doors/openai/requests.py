@@ -1,10 +1,11 @@
 """What `/v1/chat/completions` accepts: a body becomes a `CompletionRequest`, or an error that names the field.
 
-Three kinds of fields: those that are used; those that change what an answer *is*, which are ignored too unless the key is
-strict; and all others, which tune a model that the deployment's staff have tuned, and are ignored. Chat programs send
-their tools, stop words and formats with every question: a desk that refuses them answers nobody. What is no text (images,
-calls and results of the client's own tools) is passed over. System messages are ignored: an instruction of the client's
-would not bind validated answers, which no model writes, and would leave its mark on answers that are remembered for others.
+Three kinds of fields: those that are used; those that change what an answer *is*, which are ignored too unless the key
+is strict; and all others, which tune a model that the deployment's staff have tuned, and are ignored. Chat programs
+send their tools, stop words and formats with every question: a desk that refuses them answers nobody. What is no text
+(images, calls and results of the client's own tools) is passed over. System messages are ignored: an instruction of the
+client's would not bind validated answers, which no model writes, and would leave its mark on answers that are
+remembered for others.
 """
 
 import hashlib
@@ -63,8 +64,8 @@ class RefusedFieldError(InvalidMessageError):
 class CompletionRequest:
     """`fingerprint` is the same for the same model and messages: what an idempotency key may be used again for.
 
-    `chore`: the client asks for its own housekeeping, and no question is meant. `follows`: the turn of the answer before,
-    which the desk keeps. `own_sources`: how many the client numbers itself, before those of the desk.
+    `chore`: the client asks for its own housekeeping, and no question is meant. `follows`: the turn of the answer
+    before, which the desk keeps. `own_sources`: how many the client numbers itself, before those of the desk.
     """
 
     model: str
@@ -95,9 +96,7 @@ def parse_text_request(body: bytes, *, is_strict: bool = False) -> CompletionReq
     return read_request({**data, "messages": messages}, is_strict=is_strict)
 
 
-def read_request(
-    data: Mapping[str, Any], *, is_strict: bool, follows: uuid.UUID | None = None
-) -> CompletionRequest:
+def read_request(data: Mapping[str, Any], *, is_strict: bool, follows: uuid.UUID | None = None) -> CompletionRequest:
     model = required_model(data)
     if is_strict:
         _refuse_unusual(data)
@@ -179,11 +178,7 @@ class _Messages:
             return valid_question(last)
         except InvalidMessageError as error:
             is_long = len(last) > settings.MAX_MESSAGE_CHARACTERS
-            refuse(
-                self.place,
-                str(error.public_message),
-                wire_code="string_above_max_length" if is_long else None,
-            )
+            refuse(self.place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
 
     def before(self) -> ClientThread:
         thread, _last = read_messages(
@@ -197,10 +192,7 @@ def _read_message(message: Any, where: str, *, is_strict: bool) -> tuple[str, st
     role = message.get("role") if isinstance(message, dict) else None
     known = _SAID | _INSTRUCTING | (set() if is_strict else _OF_TOOLS)
     if not isinstance(role, str) or role not in known:
-        refuse(
-            f"{where}.role",
-            _("« role » doit être « system », « developer », « user » ou « assistant »."),
-        )
+        refuse(f"{where}.role", _("« role » doit être « system », « developer », « user » ou « assistant »."))
     if role in _OF_TOOLS:
         return "assistant", ""
     if role in _INSTRUCTING:

@@ -62,9 +62,7 @@ def refuse_previous() -> NoReturn:
 def thread_to(key: ApiKey, slug: str, turn_id: uuid.UUID) -> ClientThread:
     """What was said until the end of an answer that this key was given. Raises `RefusedFieldError` where there is none."""
     turn = (
-        Turn.objects.filter(
-            pk=turn_id, conversation__api_key=key, conversation__deployment__slug=slug
-        )
+        Turn.objects.filter(pk=turn_id, conversation__api_key=key, conversation__deployment__slug=slug)
         .select_related("conversation")
         .first()
     )
@@ -104,19 +102,14 @@ class ResponseWriter:
             (
                 self._event("response.created", begun),
                 self._event("response.in_progress", begun),
-                self._event(
-                    "response.output_item.added",
-                    {"output_index": 0, "item": self._item("in_progress", [])},
-                ),
+                self._event("response.output_item.added", {"output_index": 0, "item": self._item("in_progress", [])}),
                 self._event("response.content_part.added", {**self._place(), "part": _part("")}),
             )
         )
 
     def text(self, text: str) -> bytes:
         self._texts.append(text)
-        return self._event(
-            "response.output_text.delta", {**self._place(), "delta": text, "logprobs": []}
-        )
+        return self._event("response.output_text.delta", {**self._place(), "delta": text, "logprobs": []})
 
     def closing(self, ending: Ending) -> bytes:
         text = "".join(self._texts)
@@ -130,13 +123,10 @@ class ResponseWriter:
         )
         return annotations + b"".join(
             (
-                self._event(
-                    "response.output_text.done", {**self._place(), "text": text, "logprobs": []}
-                ),
+                self._event("response.output_text.done", {**self._place(), "text": text, "logprobs": []}),
                 self._event("response.content_part.done", {**self._place(), "part": part}),
                 self._event(
-                    "response.output_item.done",
-                    {"output_index": 0, "item": self._item(_status(ending), [part])},
+                    "response.output_item.done", {"output_index": 0, "item": self._item(_status(ending), [part])}
                 ),
                 self._event(f"response.{_status(ending)}", {"response": self.whole(text, ending)}),
             )
@@ -157,17 +147,9 @@ class ResponseWriter:
         return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
     def _item(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "type": "message",
-            "id": self._item_id,
-            "status": status,
-            "role": "assistant",
-            "content": content,
-        }
+        return {"type": "message", "id": self._item_id, "status": status, "role": "assistant", "content": content}
 
-    def _response(
-        self, status: str, output: list[dict[str, Any]], ending: Ending | None
-    ) -> dict[str, Any]:
+    def _response(self, status: str, output: list[dict[str, Any]], ending: Ending | None) -> dict[str, Any]:
         """Fields that OpenAI's clients demand are there, with what a desk always does."""
         return {
             "id": f"{PREFIX}{self.turn_id.hex}",

@@ -1,8 +1,8 @@
 """From a request of `/v1` to a turn, and a turn's events as far as a client of `/v1` can be told of them.
 
 Each request has a conversation of its own, marked as the API's and nobody's on the pages: the client keeps its thread
-and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it
-again; with an `Idempotency-Key` it goes on, since the same key comes back for its answer.
+and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again;
+with an `Idempotency-Key` it goes on, since the same key comes back for its answer.
 """
 
 import uuid
@@ -53,9 +53,7 @@ def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str)
     """Find or make its conversation. Raises `IdempotencyConflictError` where the key came with other messages before."""
     deployment = keyed_deployment(key, asked.model)
     config = current_config(deployment.pk)
-    before = asked.before.last(
-        config.context_exchanges, characters=settings.API_MAX_HISTORY_CHARACTERS
-    )
+    before = asked.before.last(config.context_exchanges, characters=settings.API_MAX_HISTORY_CHARACTERS)
     fields: dict[str, Any] = {
         "deployment": deployment,
         "channel": Channel.API,
@@ -76,12 +74,7 @@ def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str)
     return OpenedRequest(conversation, message_id, bool(idempotency_key), config.api_source_lines)
 
 
-def _attempt(
-    conversation: Conversation,
-    asked: CompletionRequest,
-    deployment: Deployment,
-    before: ClientThread,
-) -> str:
+def _attempt(conversation: Conversation, asked: CompletionRequest, deployment: Deployment, before: ClientThread) -> str:
     """The id of the try that answers this request: the same again, unless all tries so far came to nothing."""
     # Nothing came of a turn whose process died, whoever marks it as interrupted.
     stale = {turn.turn_id for turn in stale_turns(conversation.pk)}
@@ -125,9 +118,7 @@ async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> 
     turn = await in_database(Turn.objects.get, pk=turn_id)
     for tool_call_id in tool_call_ids:
         try:
-            await runner.decide(
-                turn, tool_call_id=tool_call_id, is_approved=False, language=language
-            )
+            await runner.decide(turn, tool_call_id=tool_call_id, is_approved=False, language=language)
         except ApprovalOverError:
             continue  # another reader of the same turn was faster
 

@@ -25,20 +25,8 @@ from chat.doors.openai.embeddings import embedded, embeddings_json, parse_embedd
 from chat.doors.openai.renumbering import renumbered
 from chat.doors.openai.requests import CompletionRequest, parse_request, parse_text_request
 from chat.doors.openai.responses import ResponseWriter, parse_response_request, thread_to
-from chat.doors.openai.turns import (
-    InterruptedTurnError,
-    OpenedRequest,
-    ending_of,
-    follow_turn,
-    open_request,
-)
-from chat.doors.openai.wire import (
-    Ending,
-    WireError,
-    client_language,
-    model_json,
-    source_lines,
-)
+from chat.doors.openai.turns import InterruptedTurnError, OpenedRequest, ending_of, follow_turn, open_request
+from chat.doors.openai.wire import Ending, WireError, client_language, model_json, source_lines
 from chat.doors.openai.writers import CompletionWriter, TextWriter, Writer
 from chat.doors.questions import HeldRights, bounded_body, event_stream
 from chat.exceptions import MessageTooLargeError
@@ -83,10 +71,7 @@ def _wrong_method(method: str) -> JsonResponse:
 @_edge()
 async def unknown(request: HttpRequest) -> HttpResponseBase:
     """Whatever else is asked for below `/v1`."""
-    message = _("Adresse inconnue : %(method)s %(path)s.") % {
-        "method": request.method,
-        "path": request.path,
-    }
+    message = _("Adresse inconnue : %(method)s %(path)s.") % {"method": request.method, "path": request.path}
     return WireError(404, message, "invalid_request_error", "unknown_url").response()
 
 
@@ -146,9 +131,7 @@ def _body(request: HttpRequest) -> bytes:
 
 
 async def _answer(
-    request: HttpRequest,
-    parse: Callable[..., CompletionRequest],
-    written: Callable[[uuid.UUID, str, bool], Writer],
+    request: HttpRequest, parse: Callable[..., CompletionRequest], written: Callable[[uuid.UUID, str, bool], Writer]
 ) -> HttpResponseBase:
     authorization = request.headers.get("Authorization", "")
     key = await in_database(_admitted, authorization)
@@ -187,9 +170,7 @@ def _done_chore(chore: Chore, asked: CompletionRequest, writer: Writer) -> HttpR
     return event_stream(chunks())
 
 
-async def _failing_in(
-    language: str, events: AsyncGenerator[Event, None]
-) -> AsyncGenerator[Event, None]:
+async def _failing_in(language: str, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
     """The same events; an answer is in the language of the desk, an error in that of the client."""
     async with aclosing(events) as following:
         async for event in following:
@@ -218,10 +199,7 @@ async def _stopping(
 
 
 async def _whole(
-    events: AsyncGenerator[Event, None],
-    writer: Writer,
-    opened: OpenedRequest,
-    cite: Citing,
+    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
 ) -> HttpResponseBase:
     sources: list[Any] = []
     async with aclosing(events) as following:
@@ -243,10 +221,7 @@ async def _whole(
 
 
 async def _streamed(
-    events: AsyncGenerator[Event, None],
-    writer: Writer,
-    opened: OpenedRequest,
-    cite: Citing,
+    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
 ) -> HttpResponseBase:
     """Headers wait for the first text, so that what fails before it has a status of its own."""
     chunks = _chunks(events, writer, opened, cite)
@@ -268,10 +243,7 @@ async def _sent(
 
 
 async def _chunks(
-    events: AsyncGenerator[Event, None],
-    writer: Writer,
-    opened: OpenedRequest,
-    cite: Citing,
+    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
 ) -> AsyncGenerator[bytes | WireError, None]:
     """What a client reads of these events; an error where the turn failed."""
     sources: list[Any] = []

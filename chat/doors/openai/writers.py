@@ -50,12 +50,7 @@ class CompletionWriter:
 
     def whole(self, text: str, ending: Ending) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None, **ending.extension()}
-        choice = {
-            "index": 0,
-            "message": message,
-            "logprobs": None,
-            "finish_reason": ending.finish_reason,
-        }
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ending.finish_reason}
         return {**self._head(self.whole_kind), "choices": [choice], "usage": ending.usage()}
 
     def opening(self) -> bytes:

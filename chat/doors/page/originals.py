@@ -1,7 +1,8 @@
 """The page of a document that a citation leads to, with its passage marked.
 
-It is a page of pictures, or in a document without pages the passage between its neighbours: the file itself is never given, nor a page that the passage does not stand on. Who may see it is asked
-anew for each: the deployment open to them, its setting, the passage still there. Absent and refused are not told apart.
+It is a page of pictures, or in a document without pages the passage between its neighbours: the file itself is never
+given, nor a page that the passage does not stand on. Who may see it is asked anew for each: the deployment open to
+them, its setting, the passage still there. Absent and refused are not told apart.
 """
 
 import uuid
@@ -17,13 +18,7 @@ from django.views.decorators.http import require_safe
 from chat.access.permissions import owned_turn
 from chat.access.rate_limits import address_of, limit_reading
 from chat.access.visitors import Reader
-from chat.archive.cited_passages import (
-    CitedPassage,
-    cited_passage,
-    pages_of,
-    passage_token,
-    place_of,
-)
+from chat.archive.cited_passages import CitedPassage, cited_passage, pages_of, passage_token, place_of
 from chat.doors.page.rendered import rendered_texts
 from chat.doors.page.views import not_kept
 from chat.exceptions import LinkNotFoundError, RateLimitedError, TurnNotFoundError
@@ -59,11 +54,7 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
         "token": token,
         "passage_on": pages.opens_on,
         "pages": [
-            {
-                "number": number,
-                "boxes": boxes,
-                "image": reverse("cited-page-image", args=[token, number]),
-            }
+            {"number": number, "boxes": boxes, "image": reverse("cited-page-image", args=[token, number])}
             for number, boxes in pages.boxes.items()
         ],
     }

@@ -71,11 +71,7 @@ def read(request: HttpRequest, slug: str, conversation_id: uuid.UUID) -> HttpRes
 
 
 def _page(
-    request: HttpRequest,
-    slug: str,
-    conversation: Conversation | None,
-    status: int = 200,
-    **more: Any,
+    request: HttpRequest, slug: str, conversation: Conversation | None, status: int = 200, **more: Any
 ) -> HttpResponse:
     exchanges = exported_exchanges(conversation) if conversation else []
     face = conversation.deployment if conversation else None

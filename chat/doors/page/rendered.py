@@ -16,9 +16,7 @@ MAX_RENDERED_CHARACTERS = 200_000
 
 def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Exchanges (`question`, `answer`, `sources`) with their answers as sanitised HTML; `place` numbers them, as citations do."""
-    passages = rendered_texts(
-        text_of(source) for exchange in exchanges for source in exchange["sources"]
-    )
+    passages = rendered_texts(text_of(source) for exchange in exchanges for source in exchange["sources"])
     return [
         {
             **exchange,
@@ -63,12 +61,7 @@ def rendered_source(source: Mapping[str, Any], passages: Mapping[str, str]) -> d
     if question and path[-1:] == [question]:
         path.pop()
     place = " › ".join(path)
-    return {
-        **source,
-        "title": question or place,
-        "place": place if question else "",
-        "html": passages[text_of(source)],
-    }
+    return {**source, "title": question or place, "place": place if question else "", "html": passages[text_of(source)]}
 
 
 def text_of(source: Mapping[str, Any]) -> str:

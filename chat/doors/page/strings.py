@@ -106,13 +106,9 @@ def page_strings(author: str = "") -> dict[str, str]:
         "deleteQuestion": _("« {title} » et ses messages seront effacés définitivement."),
         "titleLabel": _("Titre de la conversation"),
         "deleteTitle": _("Supprimer la conversation ?"),
-        "deleteOneQuestion": _(
-            "La conversation choisie et ses messages seront effacés définitivement."
-        ),
+        "deleteOneQuestion": _("La conversation choisie et ses messages seront effacés définitivement."),
         "deleteManyTitle": _("Supprimer {count} conversations ?"),
-        "deleteManyQuestion": _(
-            "Ces conversations et leurs messages seront effacés définitivement."
-        ),
+        "deleteManyQuestion": _("Ces conversations et leurs messages seront effacés définitivement."),
         "deleteSelected": _("Supprimer ({count})"),
         "pin": _("Épingler « {title} »"),
         "unpin": _("Détacher « {title} »"),
@@ -124,9 +120,7 @@ def page_strings(author: str = "") -> dict[str, str]:
         "thisWeek": _("7 derniers jours"),
         "deleted": _("Conversation supprimée."),
         "deletedMany": _("{count} conversations supprimées."),
-        "conversationMissing": _(
-            "Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."
-        ),
+        "conversationMissing": _("Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."),
         # Exports, links, temporary chats.
         "shareNone": _("Aucun lien pour le moment."),
         "shareCopy": _("Copier le lien"),

@@ -1,8 +1,8 @@
 """The chat page: one template for the home page, a deployment and a conversation.
 
-A deployment or conversation that is absent or not for this person is a 404 that still shows a page with a way on; the owner
-of a conversation whose deployment has closed to them reads it on a page of its own. Each
-runs under a policy without inline script or style: keep it so.
+A deployment or conversation that is absent or not for this person is a 404 that still shows a page with a way on; the
+owner of a conversation whose deployment has closed to them reads it on a page of its own. Each runs under a policy
+without inline script or style: keep it so.
 """
 
 import uuid
@@ -51,9 +51,7 @@ IMPORTED_SCRIPTS = tuple(
 @gzip_page  # Of a length that differs each time, and its token masked (Django): what is sent tells nothing (BREACH).
 @never_cache
 @require_safe
-def chat_page(
-    request: HttpRequest, slug: str | None = None, conversation_id: uuid.UUID | None = None
-) -> HttpResponse:
+def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uuid.UUID | None = None) -> HttpResponse:
     deployments = list(open_deployments(request.user))
     deployment = next((d for d in deployments if slug is None or d.slug == slug), None)
     if deployment is not None:
@@ -116,9 +114,7 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "face": face,
         "passage": passage,
-        "source": rendered_source(passage.source, rendered_texts([text], heading=2))
-        if passage
-        else None,
+        "source": rendered_source(passage.source, rendered_texts([text], heading=2)) if passage else None,
         "pages": pages_of(passage) if passage else None,
         "token": token,
         "config": {"strings": reader_strings()},
@@ -136,9 +132,7 @@ def logo(request: HttpRequest, digest: str) -> HttpResponse:
     return HttpResponse(bytes(png), content_type="image/png")
 
 
-def not_kept(
-    request: HttpRequest, response: HttpResponse, face: Deployment | None = None
-) -> HttpResponse:
+def not_kept(request: HttpRequest, response: HttpResponse, face: Deployment | None = None) -> HttpResponse:
     """To be read only: no search engine keeps it, and its address is told to no other site."""
     response["Content-Security-Policy"] = _policy(request.get_host(), face)
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
@@ -146,9 +140,7 @@ def not_kept(
     return response
 
 
-def _kept(
-    request: HttpRequest, slug: str | None, conversation_id: uuid.UUID
-) -> Conversation | None:
+def _kept(request: HttpRequest, slug: str | None, conversation_id: uuid.UUID) -> Conversation | None:
     """The reader's own conversation of that id in the deployment of that slug, open to them or not."""
     if _is_new(request):
         return None
@@ -204,10 +196,7 @@ def _policy(host: str, deployment: Deployment | None = None) -> str:
 
 
 def _config(
-    request: HttpRequest,
-    deployment: Deployment | None,
-    conversation_id: uuid.UUID | None,
-    is_mine: bool,
+    request: HttpRequest, deployment: Deployment | None, conversation_id: uuid.UUID | None, is_mine: bool
 ) -> dict[str, Any]:
     """What the page's script is told: addresses, limits, words."""
     user = request.user

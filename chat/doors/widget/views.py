@@ -1,10 +1,10 @@
 """The widget: one script tag on another site, a frame from here, and what the frame asks for.
 
-A site may show it when it is in the deployment's list. Three walls: the frame's page is refused for any other site;
-its policy (`frame-ancestors`) makes the browser show it on no site but the one it was asked for; and the visitor's token names
-that site, which is looked up again at every request. No cookie is read or set here: browsers keep none for foreign
-frames, and a session of this site must never speak through another one. Requests come from the frame, so from this
-very origin; any other is refused.
+A site may show it when it is in the deployment's list. Three walls: the frame's page is refused for any other site; its
+policy (`frame-ancestors`) makes the browser show it on no site but the one it was asked for; and the visitor's token
+names that site, which is looked up again at every request. No cookie is read or set here: browsers keep none for
+foreign frames, and a session of this site must never speak through another one. Requests come from the frame, so from
+this very origin; any other is refused.
 """
 
 import uuid
@@ -32,11 +32,7 @@ from agents.database import in_database
 from agents.face import style_source
 from agents.llm.base import language_model
 from agents.models import valid_origin
-from chat.access.permissions import (
-    owned_conversation,
-    owned_turn,
-    start_conversation,
-)
+from chat.access.permissions import owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking
 from chat.access.visitors import WidgetVisitor, new_widget_visitor, widget_visitor
 from chat.doors import questions
@@ -58,17 +54,7 @@ THEMES = ("light", "dark")
 #: What the frame's script imports, step by step.
 IMPORTED_SCRIPTS = tuple(
     f"chat/{name}.js"
-    for name in (
-        "api",
-        "composer",
-        "copying",
-        "dom",
-        "feedback",
-        "markdown",
-        "passage",
-        "question",
-        "thread",
-    )
+    for name in ("api", "composer", "copying", "dom", "feedback", "markdown", "passage", "question", "thread")
 )
 
 
@@ -94,9 +80,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
             origin = _framing_origin(request)
             visitor = new_widget_visitor(public_key, origin)
         except WidgetClosedError as error:
-            page = render(
-                request, "widget/closed.html", {"message": error.public_message}, status=403
-            )
+            page = render(request, "widget/closed.html", {"message": error.public_message}, status=403)
             # The sentence is for whoever sets the site up: it may be read there, and holds nothing else.
             page["Content-Security-Policy"] = content_policy(frame_ancestors="*")
             return page
@@ -124,9 +108,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                 },
                 "strings": {
                     **page_strings(deployment.organisation),
-                    "approval": _(
-                        "Cette réponse demande un accord, qui ne peut pas être donné ici."
-                    ),
+                    "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),
                 },
             },
         }
@@ -143,9 +125,7 @@ def _framing_origin(request: HttpRequest) -> str:
     try:
         origin = valid_origin(request.GET.get("origin", ""))
         referrer = request.headers.get("Referer")
-        told = (
-            valid_origin("{0.scheme}://{0.netloc}".format(urlsplit(referrer))) if referrer else ""
-        )
+        told = valid_origin("{0.scheme}://{0.netloc}".format(urlsplit(referrer))) if referrer else ""
     except (ValidationError, ValueError) as error:
         raise WidgetClosedError("no origin") from error
     if told and told != origin:

@@ -24,10 +24,7 @@ class Command(BaseCommand):
         deployment = deployment_named(options["deployment"])
         with errors_to_terminal():
             row = ask(
-                deployment,
-                options["question"],
-                conversation_id=options["conversation"],
-                dry_run=options["dry_run"],
+                deployment, options["question"], conversation_id=options["conversation"], dry_run=options["dry_run"]
             )
         if options["json"]:
             print_json(self.stdout, row)

@@ -7,13 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from chat.staff.quality.pairs import (
-    Proposal,
-    propose_thresholds,
-    rate_json,
-    read_pairs,
-    verdict_pairs,
-)
+from chat.staff.quality.pairs import Proposal, propose_thresholds, rate_json, read_pairs, verdict_pairs
 from knowledge.calibration.stored import store_calibration
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
@@ -29,9 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--pairs", metavar="FILE.jsonl", type=Path)
         parser.add_argument("--verdicts", action="store_true", help="also staff's own verdicts")
         parser.add_argument("--agent", help="for this agent alone")
-        parser.add_argument(
-            "--budget", type=float, default=0.02, help="share of other questions served (0.02)"
-        )
+        parser.add_argument("--budget", type=float, default=0.02, help="share of other questions served (0.02)")
         parser.add_argument("--dry-run", action="store_true", help="propose, keep nothing")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
@@ -53,9 +45,7 @@ class Command(BaseCommand):
         sources += ["verdicts"] if options["verdicts"] else []
         stores = proposal.is_enough and not options["dry_run"]
         if stores:
-            value = proposal.calibrated(
-                model=model.recipe.model, index=index, source=", ".join(sources)
-            )
+            value = proposal.calibrated(model=model.recipe.model, index=index, source=", ".join(sources))
             store_calibration(value, budget=options["budget"])
         if options["json"]:
             print_json(self.stdout, _report(proposal, model.recipe.model, index, stored=stores))
@@ -67,17 +57,12 @@ class Command(BaseCommand):
             self.stdout.write(f"{step.threshold:.2f}  hit {step.hit}  false {step.false_hit}")
         chosen = proposal.chosen
         if chosen is None:
-            self.stdout.write(
-                f"{model}: no threshold serves anything within {proposal.budget:.1%}."
-            )
+            self.stdout.write(f"{model}: no threshold serves anything within {proposal.budget:.1%}.")
         else:
-            self.stdout.write(
-                f"{model}: {chosen.threshold:.2f} (hit {chosen.hit}, false {chosen.false_hit})"
-            )
+            self.stdout.write(f"{model}: {chosen.threshold:.2f} (hit {chosen.hit}, false {chosen.false_hit})")
             if chosen.false_hit.high > proposal.budget:
                 self.stdout.write(
-                    "The interval reaches beyond the budget: more pairs with different answers "
-                    "would make it sure."
+                    "The interval reaches beyond the budget: more pairs with different answers would make it sure."
                 )
         if not stored and not dry_run:
             self.stderr.write(
@@ -94,11 +79,7 @@ def _report(proposal: Proposal, model: str, index: str, *, stored: bool) -> dict
         "index": index,
         "budget": proposal.budget,
         "thresholds": [
-            {
-                "threshold": step.threshold,
-                "hit": rate_json(step.hit),
-                "false_hit": rate_json(step.false_hit),
-            }
+            {"threshold": step.threshold, "hit": rate_json(step.hit), "false_hit": rate_json(step.false_hit)}
             for step in proposal.steps
         ],
         "proposed": {
@@ -107,8 +88,7 @@ def _report(proposal: Proposal, model: str, index: str, *, stored: bool) -> dict
             "hit": rate_json(chosen.hit) if chosen else None,
             "false_hit": rate_json(chosen.false_hit) if chosen else None,
             "within_budget": chosen is not None,
-            "interval_within_budget": chosen is not None
-            and chosen.false_hit.high <= proposal.budget,
+            "interval_within_budget": chosen is not None and chosen.false_hit.high <= proposal.budget,
         },
         "enough_pairs": proposal.is_enough,
         "stored": stored,

@@ -25,12 +25,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE.jsonl", type=Path)
-        parser.add_argument(
-            "--agent", help="with this agent's threshold and words; default: the site's threshold"
-        )
-        parser.add_argument(
-            "--verifier", action="store_true", help="with the language model behind the second key"
-        )
+        parser.add_argument("--agent", help="with this agent's threshold and words; default: the site's threshold")
+        parser.add_argument("--verifier", action="store_true", help="with the language model behind the second key")
         parser.add_argument("--threshold", type=float, help="this similarity instead")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
@@ -84,7 +80,5 @@ def _words_of(agent: Agent) -> Vocabulary:
 def _verifier(agent: Agent | None) -> ModelVerifier:
     verifier = configured_verifier(llm_model=agent_setting(agent, "llm_model") if agent else "")
     if verifier is None:
-        raise CommandError(
-            "There is no language model to verify with: set OPENAI_API_KEY or OPENAI_BASE_URL."
-        )
+        raise CommandError("There is no language model to verify with: set OPENAI_API_KEY or OPENAI_BASE_URL.")
     return verifier

@@ -75,12 +75,7 @@ def make_agent() -> Agent:
     )
     Deployment.objects.get_or_create(
         slug=SLUG,
-        defaults={
-            "name": "Guide de Répondant",
-            "agent": agent,
-            "welcome": WELCOME,
-            "suggestions": SUGGESTIONS,
-        },
+        defaults={"name": "Guide de Répondant", "agent": agent, "welcome": WELCOME, "suggestions": SUGGESTIONS},
     )
     return agent
 
@@ -92,10 +87,7 @@ def index_guide(agent: Agent) -> None:
         category, _ = Category.objects.get_or_create(name=label)
         for page in sorted((GUIDE / language).glob("*.md")):
             stored = store_document(
-                agent=agent,
-                name=f"{language}/{page.name}",
-                data=page.read_bytes(),
-                category=category,
+                agent=agent, name=f"{language}/{page.name}", data=page.read_bytes(), category=category
             )
             documents.append(stored.document)
     with progress_bar("point") as on_progress:

@@ -9,13 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from chat.models import GoldenSet
-from chat.staff.quality.evaluation import (
-    Row,
-    evaluate,
-    questions_of,
-    read_questions,
-    summarise,
-)
+from chat.staff.quality.evaluation import Row, evaluate, questions_of, read_questions, summarise
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 

@@ -25,9 +25,7 @@ class Command(JsonCommand):
         with errors_to_terminal():
             found = {kept.name: kept.count() for kept in KEPT} if is_dry else _retain()
         verb = "would go" if is_dry else "deleted"
-        lines = [
-            f"{found.get(kept.name, 0):>9}  {kept.name} {verb} ({kept.until})" for kept in KEPT
-        ]
+        lines = [f"{found.get(kept.name, 0):>9}  {kept.name} {verb} ({kept.until})" for kept in KEPT]
         self.tell(options, {"dry_run": is_dry, "rows": found}, lines)
 
 

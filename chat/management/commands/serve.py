@@ -75,9 +75,7 @@ def add_serving_arguments(parser: ArgumentParser) -> None:
         default=str(settings.WEB_PROCESSES),
         help="web processes on this machine (WEB_PROCESSES)",
     )
-    parser.add_argument(
-        "--no-worker", action="store_true", help="web only; run Celery workers elsewhere"
-    )
+    parser.add_argument("--no-worker", action="store_true", help="web only; run Celery workers elsewhere")
 
 
 def _at_least_one(text: str) -> int:

@@ -5,8 +5,8 @@ turns in one round trip, every `EVENT_LOG_FLUSH_SECONDS`. So a token waits for n
 restarts ends no turn: the copy is made anew from memory when Redis is back. Another process reads the streams of all
 turns that it follows in one round trip as well, and has each in memory once, however many readers it has.
 
-An entry holds the events up to its id (`<event id>-0`): a text for a `Delta`, `[name, fields]` for the others. Streams are
-bounded in length and die by themselves.
+An entry holds the events up to its id (`<event id>-0`): a text for a `Delta`, `[name, fields]` for the others. Streams
+are bounded in length and die by themselves.
 """
 
 import asyncio
@@ -136,9 +136,7 @@ class RedisEventLogs(EventLogs):
 
     async def _fill(self, followed: Mapping[tuple[uuid.UUID, int], TurnLog]) -> None:
         by_key = {_key(*of).encode(): log for of, log in followed.items()}
-        seen: dict[Any, Any] = {
-            key: f"{log.run * EVENTS_PER_RUN + len(log.events)}-0" for key, log in by_key.items()
-        }
+        seen: dict[Any, Any] = {key: f"{log.run * EVENTS_PER_RUN + len(log.events)}-0" for key, log in by_key.items()}
         for key, entries in await self._connection().xread(seen) or ():
             _extend(by_key[key], entries)
 
@@ -152,9 +150,7 @@ class RedisEventLogs(EventLogs):
 
     def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
         if self._client is None:
-            self._client = redis.Redis.from_url(
-                self._url, retry=Retry(NoBackoff(), 0), **_options()
-            )
+            self._client = redis.Redis.from_url(self._url, retry=Retry(NoBackoff(), 0), **_options())
         log = TurnLog(run)
         try:
             _extend(log, self._client.xrange(_key(turn_id, run)))
@@ -191,9 +187,7 @@ class RedisEventLogs(EventLogs):
     def _connection(self) -> Any:
         """The client, whose own types do not tell which of its answers this protocol gives."""
         if self._async_client is None:
-            self._async_client = redis.asyncio.Redis.from_url(
-                self._url, retry=AsyncRetry(NoBackoff(), 0), **_options()
-            )
+            self._async_client = redis.asyncio.Redis.from_url(self._url, retry=AsyncRetry(NoBackoff(), 0), **_options())
         return self._async_client
 
 
@@ -224,9 +218,7 @@ class _Copy:
         )
         # A log without an end is what is left of an answer whose process died.
         is_complete = self.log.is_complete
-        seconds = (
-            settings.TURN_LOG_RETENTION_SECONDS if is_complete else settings.EVENT_LOG_TTL_SECONDS
-        )
+        seconds = settings.TURN_LOG_RETENTION_SECONDS if is_complete else settings.EVENT_LOG_TTL_SECONDS
         pipeline.pexpire(self.key, max(1, int(1000 * seconds)))
 
 
@@ -272,9 +264,7 @@ def _packed(events: Iterable[Event]) -> str:
 
 
 def _unpacked(text: bytes) -> list[Event]:
-    return [
-        Delta(packed) if isinstance(packed, str) else _event(*packed) for packed in json.loads(text)
-    ]
+    return [Delta(packed) if isinstance(packed, str) else _event(*packed) for packed in json.loads(text)]
 
 
 def _event(name: str, fields: dict[str, Any]) -> Event:

@@ -14,14 +14,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 from agents.admin_base import admin_url, count_link, linked, open_to
 from chat.models import Conversation, Message, Role, SharedThread, Turn
 from chat.staff.admin.correcting import correction_address
-from chat.staff.admin.private import (
-    PrivateAdmin,
-    asked_text,
-    prose_of,
-    source_badge,
-    sources_of,
-    temporary_note,
-)
+from chat.staff.admin.private import PrivateAdmin, asked_text, prose_of, source_badge, sources_of, temporary_note
 from chat.thread.branches import branch_turns, in_turn_order
 
 
@@ -31,40 +24,20 @@ class ConversationAdmin(PrivateAdmin):
     is_erasable = True
     change_form_template = "admin/chat/conversation/change_form.html"
     list_display = ("shown_title", "deployment", "asker", "turns", "created_at", "updated_at")
-    list_filter = (
-        "deployment",
-        "channel",
-        "is_temporary",
-        ("updated_at", RangeDateFilter),
-        "turns__answer_source",
-    )
+    list_filter = ("deployment", "channel", "is_temporary", ("updated_at", RangeDateFilter), "turns__answer_source")
     list_filter_submit = True
     list_select_related = ("deployment", "user", "api_key")
     search_fields = ("title", "phase", "project")
     ordering = ("-updated_at",)
     fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    "deployment_link",
-                    "asker",
-                    "channel",
-                    "temporary",
-                    "created_at",
-                    "updated_at",
-                )
-            },
-        ),
+        (None, {"fields": ("deployment_link", "asker", "channel", "temporary", "created_at", "updated_at")}),
         (_("Phase et projet"), {"fields": ("phase", "project")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
         conversations: QuerySet[Conversation] = super().get_queryset(request)
         counted = Turn.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
-        return conversations.annotate(
-            turn_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
-        )
+        return conversations.annotate(turn_count=Subquery(counted.annotate(found=Count("pk")).values("found")))
 
     def get_deleted_objects(
         self, objs: Sequence[Conversation] | QuerySet[Conversation], request: HttpRequest
@@ -79,9 +52,7 @@ class ConversationAdmin(PrivateAdmin):
     ) -> HttpResponse:
         conversation = kwargs.get("obj")
         if isinstance(conversation, Conversation):
-            messages = Message.objects.for_conversation(conversation.pk).select_related(
-                "turn__conversation"
-            )
+            messages = Message.objects.for_conversation(conversation.pk).select_related("turn__conversation")
             context["client_thread"] = conversation.client_thread
             branch = branch_turns(conversation.pk, conversation.leaf)
             context["thread"] = [
@@ -96,9 +67,7 @@ class ConversationAdmin(PrivateAdmin):
                     "sources": sources_of(message),
                     "source": source_badge(message.turn) if message.turn else "",
                     "why_url": admin_url(Turn, "change", message.turn_id),
-                    "correct_url": correction_address(request, message.turn)
-                    if message.turn
-                    else "",
+                    "correct_url": correction_address(request, message.turn) if message.turn else "",
                 }
                 for message in in_turn_order(messages)
             ]

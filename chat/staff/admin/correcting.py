@@ -1,7 +1,8 @@
 """« Corriger »: one page from a wrong answer to a right one, and to its proof.
 
 The answer and why it was given; its passages and the validated answers near it, to take the right one from; what that
-withdraws, before it is saved; then the question asked again. Every button but *save* shows the same page again, filled in.
+withdraws, before it is saved; then the question asked again. Every button but *save* shows the same page again, filled
+in.
 """
 
 import uuid
@@ -23,19 +24,8 @@ from agents.llm.base import language_model
 from agents.staff.scope import visible
 from chat.models import AnswerSource, Feedback, QuestionOrigin, Turn, TurnStatus
 from chat.staff.admin.forms import CorrectionForm
-from chat.staff.admin.private import (
-    linked_sources,
-    prose,
-    prose_of,
-    source_badge,
-    verdict_badge,
-)
-from chat.staff.corrections import (
-    Correction,
-    NothingToCorrectError,
-    close_what_it_answers,
-    prove,
-)
+from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
+from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.golden.sets import add_questions, row_of_answer, set_for
 from chat.thread.reading import exchange_of
@@ -94,9 +84,7 @@ class _Page:
         self.passages = linked_sources(correction.passages())
         self.withdrawn: Withdrawn | None = None
         self.search = ""
-        self.form = CorrectionForm(
-            initial={"question": correction.question, "answer": correction.answer}
-        )
+        self.form = CorrectionForm(initial={"question": correction.question, "answer": correction.answer})
 
     def act(self) -> LearnedResponse | None:
         """Do what was pressed; the answer that was saved, where one was."""
@@ -127,10 +115,7 @@ class _Page:
             return None
         if self.correction.is_marked_wrong(row):
             messages.error(
-                self.request,
-                _(
-                    "C’est la réponse marquée comme fausse : donnez-en une autre, ou écrivez la bonne."
-                ),
+                self.request, _("C’est la réponse marquée comme fausse : donnez-en une autre, ou écrivez la bonne.")
             )
             return None
         question = _as_question(self.request.POST.get("question")) or self.correction.question
@@ -138,9 +123,7 @@ class _Page:
         if self._is_unseen(self.request.POST.get("shown", "")):
             messages.warning(
                 self.request,
-                _(
-                    "Cette réponse en remplace d’autres, montrées ci-dessous : donnez-la de nouveau pour confirmer."
-                ),
+                _("Cette réponse en remplace d’autres, montrées ci-dessous : donnez-la de nouveau pour confirmer."),
             )
             return None
         self.correction.give(row, question=question, owner=signed_in(self.request))
@@ -156,18 +139,13 @@ class _Page:
         if self._is_unseen(data["shown"]):
             messages.warning(
                 self.request,
-                _(
-                    "Cette réponse en remplace d’autres, montrées ci-dessous : enregistrez de nouveau pour confirmer."
-                ),
+                _("Cette réponse en remplace d’autres, montrées ci-dessous : enregistrez de nouveau pour confirmer."),
             )
             self.form = CorrectionForm(initial=data)
             return None
         taken = next((each for each in self.passages if each["n"] == data["taken"]), None)
         row = self.correction.keep(
-            question=data["question"],
-            answer=data["answer"],
-            owner=signed_in(self.request),
-            taken=taken,
+            question=data["question"], answer=data["answer"], owner=signed_in(self.request), taken=taken
         )
         for text in _advice(row):
             messages.warning(self.request, text)
@@ -192,9 +170,7 @@ class _Page:
         """Whether something would be withdrawn that the page has not shown."""
         return self.withdrawn is not None and not self.withdrawn.keys <= set(shown.split())
 
-    def _foreseen(
-        self, question: str, answer: str = "", *, exclude: LearnedResponse | None
-    ) -> Withdrawn | None:
+    def _foreseen(self, question: str, answer: str = "", *, exclude: LearnedResponse | None) -> Withdrawn | None:
         """`None` where it cannot be looked up: the answer is kept all the same."""
         own = exclude.pk if exclude else None
         try:
@@ -232,9 +208,7 @@ class _Page:
             self.form.fields.pop("golden", None)
         return self.form
 
-    def _near_answers(
-        self, question: str, withdrawn: Withdrawn | None
-    ) -> Sequence[LearnedResponse]:
+    def _near_answers(self, question: str, withdrawn: Withdrawn | None) -> Sequence[LearnedResponse]:
         """Validated answers to choose from: those looked for, or the nearest to the question."""
         try:
             found = find_answers(self.correction.agent, self.search or question, limit=_FOUND)
@@ -252,9 +226,7 @@ def _as_question(typed: Any) -> str:
 def _advice(row: LearnedResponse) -> list[SafeString]:
     """What goes on being answered near this question, for staff to read again; nothing where it cannot be looked up."""
     try:
-        similar = find_similar(
-            agent=row.agent, questions=[row.question], answer=row.answer, exclude=row.pk
-        )
+        similar = find_similar(agent=row.agent, questions=[row.question], answer=row.answer, exclude=row.pk)
     except ApplicationError:
         similar = []
     near = [similar_text(each) for each in similar if each.response.is_standing]
@@ -295,12 +267,7 @@ def _linked(withdrawn: Withdrawn | None) -> list[dict[str, Any]]:
     memory = [("memory", entry, str(entry.deployment)) for entry in withdrawn.entries]
     faq = [("faq", row, "") for row in withdrawn.answers]
     return [
-        {
-            "is_memory": table == "memory",
-            "row": row,
-            "where": where,
-            "url": admin_url(type(row), "change", row.pk),
-        }
+        {"is_memory": table == "memory", "row": row, "where": where, "url": admin_url(type(row), "change", row.pk)}
         for table, row, where in [*memory, *faq]
     ]
 

@@ -12,28 +12,9 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import (
-    ConditionFilter,
-    Tone,
-    admin_url,
-    badge,
-    change_link,
-    link,
-    open_to,
-    signed_in,
-    stacked,
-)
+from agents.admin_base import ConditionFilter, Tone, admin_url, badge, change_link, link, open_to, signed_in, stacked
 from agents.staff.scope import visible
-from chat.models import (
-    Feedback,
-    FeedbackQuerySet,
-    FollowUp,
-    Message,
-    QuestionOrigin,
-    Role,
-    Turn,
-    Verdict,
-)
+from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, QuestionOrigin, Role, Turn, Verdict
 from chat.staff.admin.correcting import is_correctable, may_correct
 from chat.staff.admin.golden import tell_added
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
@@ -87,18 +68,9 @@ class FollowUpFilter(admin.SimpleListFilter):
 
 @admin.register(Feedback)
 class FeedbackAdmin(PrivateAdmin):
-    purpose = _(
-        "Ce que les personnes disent des réponses. « À revoir » attend une correction : ouvrez « Corriger »."
-    )
+    purpose = _("Ce que les personnes disent des réponses. « À revoir » attend une correction : ouvrez « Corriger ».")
     change_list_template = "admin/chat/feedback/change_list.html"
-    list_display = (
-        "question",
-        "said",
-        "state",
-        "way",
-        "deployment",
-        "updated_at",
-    )
+    list_display = ("question", "said", "state", "way", "deployment", "updated_at")
     list_filter = (
         FollowUpFilter,
         "verdict",
@@ -132,17 +104,13 @@ class FeedbackAdmin(PrivateAdmin):
         asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER)
         return verdicts.annotate(asked=Subquery(asked.values("content")[:1]))
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list, under the counts of the verdicts that stand."""
         standing = visible(request, Feedback.objects.filter(withdrawn_at=None))
         counted = standing.order_by().values_list("verdict").annotate(found=Count("pk"))
         found = dict(counted)
         context = {"up": found.get(Verdict.UP, 0), "down": found.get(Verdict.DOWN, 0)}
-        response: HttpResponse = super().changelist_view(
-            request, {**context, **(extra_context or {})}
-        )
+        response: HttpResponse = super().changelist_view(request, {**context, **(extra_context or {})})
         return response
 
     @admin.display(description=_("question"))
@@ -183,9 +151,7 @@ class FeedbackAdmin(PrivateAdmin):
         """Of useful answers only: what was wrong is corrected first."""
         useful = verdicts.filter(verdict=Verdict.UP, withdrawn_at=None)
         count = 0
-        for given in useful.select_related("turn__conversation__deployment")[
-            : settings.GOLDEN_MAX_QUESTIONS
-        ]:
+        for given in useful.select_related("turn__conversation__deployment")[: settings.GOLDEN_MAX_QUESTIONS]:
             if (row := row_of_turn(given.turn)) is not None:
                 golden_set = set_for(given.turn.conversation.deployment)
                 count += add_questions(golden_set, [row], QuestionOrigin.VERDICT)

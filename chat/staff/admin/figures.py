@@ -106,10 +106,7 @@ def figures(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         period, deployment = form.cleaned_data["period"], form.cleaned_data["deployment"]
         rights = (TOPICS, *(thing.right for thing in THINGS))
-        viewer = Viewer(
-            frozenset(right for right in rights if request.user.has_perm(right)),
-            partial(visible, request),
-        )
+        viewer = Viewer(frozenset(right for right in rights if request.user.has_perm(right)), partial(visible, request))
         found = report(period, deployment, viewer, Prices.of(RuntimeSettings.load()))
         if name := request.GET.get("csv"):
             return _download(found, name, period)
@@ -140,14 +137,7 @@ def _periods(request: HttpRequest, form: PeriodForm) -> list[tuple[int, str, boo
     chosen = None if form.errors else form.cleaned_data.get("days") or _USUAL
     has_dates = any(form.data.get(name) for name in ("first", "last"))
     kept = {"deployment": deployment} if deployment else {}
-    return [
-        (
-            days,
-            admin_url(Turn, "figures", days=days, **kept),
-            days == chosen and not has_dates,
-        )
-        for days in PERIODS
-    ]
+    return [(days, admin_url(Turn, "figures", days=days, **kept), days == chosen and not has_dates) for days in PERIODS]
 
 
 def _download(found: Report, name: str, period: Period) -> HttpResponse:

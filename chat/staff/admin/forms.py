@@ -20,16 +20,12 @@ class CorrectionForm(forms.Form):
     """The question and the answer as they will be kept, and what staff look for meanwhile."""
 
     question = forms.CharField(
-        label=_("Question"),
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Une question qui se comprend seule."),
+        label=_("Question"), widget=UnfoldAdminTextInputWidget, help_text=_("Une question qui se comprend seule.")
     )
     answer = forms.CharField(
         label=_("La bonne réponse"),
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 8}),
-        help_text=_(
-            "Écrivez-la, ou reprenez le texte d’un passage : c’est ce texte qui sera donné."
-        ),
+        help_text=_("Écrivez-la, ou reprenez le texte d’un passage : c’est ce texte qui sera donné."),
     )
     golden = forms.BooleanField(
         label=_("Garder comme question de référence"),
@@ -81,10 +77,6 @@ class RefusalsForm(forms.Form):
     step = forms.ChoiceField(
         label=_("Voie"),
         required=False,
-        choices=[
-            ("", _("Toutes")),
-            ("memory_guard", _("Mémoire")),
-            ("direct_answer", _("Réponse directe")),
-        ],
+        choices=[("", _("Toutes")), ("memory_guard", _("Mémoire")), ("direct_answer", _("Réponse directe"))],
         widget=UnfoldAdminSelectWidget,
     )

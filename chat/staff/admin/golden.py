@@ -24,16 +24,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from agents.admin_base import (
-    StaffAdmin,
-    admin_page,
-    admin_url,
-    clipped,
-    count_link,
-    link,
-    require,
-    signed_in,
-)
+from agents.admin_base import StaffAdmin, admin_page, admin_url, clipped, count_link, link, require, signed_in
 from agents.staff.scope import visible
 from chat.models import AnswerSource, GoldenQuestion, GoldenRun, GoldenSet, QuestionOrigin, Turn
 from chat.staff.admin.golden_runs import SEEING
@@ -83,23 +74,13 @@ class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
         help_text=_("Un texte par ligne."),
     )
     document = forms.CharField(
-        label=_("Titre d’un document cité"),
-        required=False,
-        max_length=500,
-        widget=UnfoldAdminTextInputWidget,
+        label=_("Titre d’un document cité"), required=False, max_length=500, widget=UnfoldAdminTextInputWidget
     )
     page = forms.IntegerField(
-        label=_("À la page"),
-        required=False,
-        min_value=1,
-        max_value=100_000,
-        widget=UnfoldAdminTextInputWidget,
+        label=_("À la page"), required=False, min_value=1, max_value=100_000, widget=UnfoldAdminTextInputWidget
     )
     expected_question = forms.CharField(
-        label=_("Question enregistrée attendue"),
-        required=False,
-        max_length=2_000,
-        widget=UnfoldAdminTextInputWidget,
+        label=_("Question enregistrée attendue"), required=False, max_length=2_000, widget=UnfoldAdminTextInputWidget
     )
     refused = forms.BooleanField(label=_("Doit être refusée"), required=False)
 
@@ -217,9 +198,7 @@ class GoldenSetAdmin(StaffAdmin):
         found = kwargs.get("obj")
         if isinstance(found, GoldenSet):
             context["count"] = found.questions.count()
-            context["questions_url"] = admin_url(
-                GoldenQuestion, "changelist", golden_set__id__exact=found.pk
-            )
+            context["questions_url"] = admin_url(GoldenQuestion, "changelist", golden_set__id__exact=found.pk)
             context["runs_url"] = admin_url(GoldenRun, "changelist", golden_set__id__exact=found.pk)
             context["may_fill"] = request.user.has_perm(RIGHT)
             context["may_see_runs"] = any(request.user.has_perm(right) for right in SEEING)
@@ -285,17 +264,11 @@ def keep_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
 
 
 def tell_added(request: HttpRequest, count: int) -> None:
-    text = ngettext(
-        "%(count)d question de référence ajoutée.",
-        "%(count)d questions de référence ajoutées.",
-        count,
-    )
+    text = ngettext("%(count)d question de référence ajoutée.", "%(count)d questions de référence ajoutées.", count)
     if count:
         messages.success(request, text % {"count": count})
     else:
-        messages.info(
-            request, gettext("Rien à ajouter : le jeu a déjà ces questions, ou il est plein.")
-        )
+        messages.info(request, gettext("Rien à ajouter : le jeu a déjà ces questions, ou il est plein."))
 
 
 @require_http_methods(["GET", "POST"])
@@ -330,9 +303,7 @@ def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
         golden_set=golden_set,
         form=form,
         found=found,
-        listed=[(row["question"], expected_in_words(expected_of(row))) for row in found.rows]
-        if found
-        else [],
+        listed=[(row["question"], expected_in_words(expected_of(row))) for row in found.rows] if found else [],
         packed=packed,
         media=form.media,
     )

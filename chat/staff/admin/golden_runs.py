@@ -66,17 +66,11 @@ class WhatIfForm(SettingsOnPaper):
 
     level = forms.ChoiceField(
         label=_("Où le changement serait écrit"),
-        choices=[
-            ("deployment", _("Ce déploiement")),
-            ("agent", _("Son agent")),
-            ("site", _("Tout le site")),
-        ],
+        choices=[("deployment", _("Ce déploiement")), ("agent", _("Son agent")), ("site", _("Tout le site"))],
         widget=UnfoldAdminSelectWidget,
     )
     count = forms.IntegerField(
-        label=_("Dernières questions différentes"),
-        min_value=1,
-        widget=UnfoldAdminTextInputWidget,
+        label=_("Dernières questions différentes"), min_value=1, widget=UnfoldAdminTextInputWidget
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -101,25 +95,13 @@ class WhatIfForm(SettingsOnPaper):
 class GoldenRunAdmin(ReadOnlyAdmin):
     """Questions of a set are the staff's own words; those of a « et si » are people's (`chat.view_turn`)."""
 
-    purpose = _(
-        "Les questions posées par un jeu, un contrôle ou un « et si », et ce qu’elles ont donné."
-    )
+    purpose = _("Les questions posées par un jeu, un contrôle ou un « et si », et ce qu’elles ont donné.")
     change_form_template = "admin/chat/goldenrun/change_form.html"
     list_display = ("__str__", "kind", "state", "figures", "created_at")
     list_filter = ("kind", "status", "golden_set", "deployment")
     list_select_related = ("golden_set", "deployment")
     ordering = ("-pk",)
-    fields = (
-        "kind",
-        "state",
-        "progress",
-        "where",
-        "changed",
-        "passing",
-        "error",
-        "by",
-        "created_at",
-    )
+    fields = ("kind", "state", "progress", "where", "changed", "passing", "error", "by", "created_at")
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -142,9 +124,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenRun]:
         found: QuerySet[GoldenRun] = _shown_to(request, super().get_queryset(request))
-        return found.annotate(
-            total=Count("results"), asked=Count("results", filter=Q(results__after__isnull=False))
-        )
+        return found.annotate(total=Count("results"), asked=Count("results", filter=Q(results__after__isnull=False)))
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -187,8 +167,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
             return change_link(run.build)
         labels = {name: str(field.label) for name, field in setting_fields().items()}
         return " ; ".join(
-            f"{labels.get(name, name)} : {_value_text(name, value)}"
-            for name, value in run.changes.items()
+            f"{labels.get(name, name)} : {_value_text(name, value)}" for name, value in run.changes.items()
         )
 
     @admin.display(description=_("laissé passer"))
@@ -203,9 +182,7 @@ def _shown(request: HttpRequest, run: GoldenRun) -> dict[str, Any]:
     if not both and run.golden_set is not None:
         other = _compared(request, run)
         _lay_beside(results, other)
-    worse = (
-        {each.pk for each in worse_results(run)} if both else {r.pk for r in results if r.is_worse}
-    )
+    worse = {each.pk for each in worse_results(run)} if both else {r.pk for r in results if r.is_worse}
     is_paper = run.kind == RunKind.WHAT_IF
     rows = [(each, _verdict(each, each.pk in worse)) for each in results if each.after]
     rank = {"worse": 0, "better": 1, "changed": 2, "failed": 3}
@@ -219,10 +196,7 @@ def _shown(request: HttpRequest, run: GoldenRun) -> dict[str, Any]:
         "way_labels": _way_labels(both=both, beside=other is not None),
         "side_by_side": both or other is not None,
         "other": other,
-        "counts": {
-            name: sum(verdict == name for _each, verdict in rows)
-            for name in ("worse", "better", "changed")
-        },
+        "counts": {name: sum(verdict == name for _each, verdict in rows) for name in ("worse", "better", "changed")},
         "passed": sum(each.has_passed for each in results),
         "total": len(results),
         "before": run_cost(results, "before") if both else None,
@@ -233,10 +207,7 @@ def _shown(request: HttpRequest, run: GoldenRun) -> dict[str, Any]:
         and bool(worse)
         and not run.override_reason
         and request.user.has_perm("chat.override_gate"),
-        "may_apply": run.status == RunStatus.DONE
-        and run.applied_at is None
-        and bool(run.changes)
-        and may_write,
+        "may_apply": run.status == RunStatus.DONE and run.applied_at is None and bool(run.changes) and may_write,
         "may_cancel": not run.is_over and request.user.has_perm("chat.add_goldenrun"),
     }
 
@@ -327,8 +298,7 @@ def _named(sources: list[dict[str, Any]]) -> list[str]:
     """Each source once: a stored question by its words, a passage by the title and page of its document."""
     page = gettext("p. %(page)s")
     found = [
-        each.get("question")
-        or (f"{each['title']}, {page % each}" if each.get("page") else each["title"])
+        each.get("question") or (f"{each['title']}, {page % each}" if each.get("page") else each["title"])
         for each in sources
     ]
     return list(dict.fromkeys(filter(None, found)))
@@ -344,11 +314,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
         run = enqueue_what_if(
-            data["deployment"],
-            form.settings,
-            level=data["level"],
-            count=data["count"],
-            by=signed_in(request),
+            data["deployment"], form.settings, level=data["level"], count=data["count"], by=signed_in(request)
         )
         return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
     return admin_page(
@@ -376,9 +342,7 @@ def override(request: HttpRequest, run_id: int) -> HttpResponse:
     run = _run_named(request, run_id, status=RunStatus.DONE)
     if reason := request.POST.get("reason", "").strip():
         let_pass(run, signed_in(request), reason)
-        messages.success(
-            request, gettext("Ce contrôle laisse passer : mettez maintenant en service.")
-        )
+        messages.success(request, gettext("Ce contrôle laisse passer : mettez maintenant en service."))
     else:
         messages.error(request, gettext("Écrivez pourquoi."))
     return HttpResponseRedirect(admin_url(GoldenRun, "change", run_id))

@@ -45,15 +45,7 @@ class ApiKeyAdmin(StaffAdmin):
     list_filter = ("is_revoked", "deployments")
     search_fields = ("name", "prefix")
     ordering = ("name",)
-    fields = (
-        "name",
-        "deployments",
-        "is_strict",
-        "expires_at",
-        "is_revoked",
-        "shown_prefix",
-        "last_used_at",
-    )
+    fields = ("name", "deployments", "is_strict", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
     readonly_fields = ("shown_prefix", "last_used_at")
     filter_horizontal = ("deployments",)
     actions = ("revoke",)
@@ -67,9 +59,7 @@ class ApiKeyAdmin(StaffAdmin):
             obj.drawn_secret = obj.draw_secret()
         super().save_model(request, obj, form, change)
 
-    def response_add(
-        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
-    ) -> HttpResponse:
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": gettext("Clé d’API créée"),

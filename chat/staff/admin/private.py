@@ -86,9 +86,7 @@ def temporary_note(conversation: Conversation) -> SafeString | str:
     """What its author was promised: nothing of it is used again, and it goes soon."""
     if not conversation.is_temporary:
         return gettext("non")
-    note = gettext(
-        "Rien n’en est réutilisé ; elle disparaît %(hours)s h après son dernier message."
-    )
+    note = gettext("Rien n’en est réutilisé ; elle disparaît %(hours)s h après son dernier message.")
     return stacked(_temporary_badge(), note % {"hours": rounded(settings.TEMPORARY_CHAT_HOURS, 0)})
 
 

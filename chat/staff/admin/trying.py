@@ -12,11 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
-from unfold.widgets import (
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-)
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.exceptions import ApplicationError
@@ -99,9 +95,7 @@ class TrialForm(SettingsOnPaper):
     """A question, where it is tried, for whom tools are chosen; a field for each setting is added below."""
 
     question = forms.CharField(
-        label=_("Question"),
-        max_length=2_000,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
+        label=_("Question"), max_length=2_000, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2})
     )
     user = forms.CharField(
         label=_("Pour les outils : comme l’utilisateur"),
@@ -116,9 +110,7 @@ class TrialForm(SettingsOnPaper):
         self.person: AbstractBaseUser | None = None
         read = {name for part in parts for name in _READ_BY.get(part, "").split()}
         self.add_settings(
-            name
-            for name in setting_fields()
-            if name in read or ("story" in parts and name not in NOT_ON_THE_PATH)
+            name for name in setting_fields() if name in read or ("story" in parts and name not in NOT_ON_THE_PATH)
         )
 
     def clean_user(self) -> str:
@@ -135,11 +127,7 @@ def _for_a_try(field: forms.Field) -> forms.Field:
     field.help_text = ""
     kept = gettext("Réglage actuel")
     if isinstance(field, forms.NullBooleanField):
-        field.widget.choices = [
-            ("unknown", kept),
-            ("true", gettext("Oui")),
-            ("false", gettext("Non")),
-        ]
+        field.widget.choices = [("unknown", kept), ("true", gettext("Oui")), ("false", gettext("Non"))]
     elif isinstance(field, forms.TypedChoiceField):
         others = [pair for pair in getattr(field.widget, "choices", ()) if pair[0]]
         field.choices = [("", kept), *others]
@@ -198,9 +186,7 @@ def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
         context = _story(result)
     if "memory" in parts:
         memory = trial.memory()
-        rows = [
-            (each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts
-        ]
+        rows = [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts]
         context["memory"] = memory
         context["entries"] = rows
     if "passages" in parts and (result is None or result.error is None):

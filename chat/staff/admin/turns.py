@@ -44,14 +44,7 @@ _STATUS_TONES: dict[str, Tone] = {
 class TurnAdmin(PrivateAdmin):
     purpose = _("Chaque question posée, par quelle voie elle a été répondue, et pourquoi.")
     change_form_template = "admin/chat/turn/change_form.html"
-    list_display = (
-        "question",
-        "way_and_score",
-        "state",
-        "verdict",
-        "deployment",
-        "moment",
-    )
+    list_display = ("question", "way_and_score", "state", "verdict", "deployment", "moment")
     list_filter = (
         "answer_source",
         "status",
@@ -85,9 +78,7 @@ class TurnAdmin(PrivateAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path(
-                "<uuid:turn_id>/correct/", wrap(correcting.correct_turn), name="chat_turn_correct"
-            ),
+            path("<uuid:turn_id>/correct/", wrap(correcting.correct_turn), name="chat_turn_correct"),
             path("replay/<int:group_id>/", wrap(views.replay_group), name="chat_turn_replay_group"),
             path("try/", wrap(trying.try_question), name="chat_turn_try"),
             path("figures/", wrap(figures.figures), name="chat_turn_figures"),
@@ -104,9 +95,7 @@ class TurnAdmin(PrivateAdmin):
         keys = list(queryset.values_list("pk", flat=True)[:2])
         if len(keys) == 1:
             return HttpResponseRedirect(admin_url(Turn, "correct", keys[0]))
-        self.message_user(
-            request, gettext("Choisissez une seule question à corriger."), messages.WARNING
-        )
+        self.message_user(request, gettext("Choisissez une seule question à corriger."), messages.WARNING)
         return None
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
@@ -117,9 +106,7 @@ class TurnAdmin(PrivateAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Turn]:
         turns: QuerySet[Turn] = super().get_queryset(request)
-        asked = Message.objects.filter(
-            conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER
-        )
+        asked = Message.objects.filter(conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER)
         return turns.annotate(asked=Subquery(asked.values("content")[:1]))
 
     def render_change_form(
@@ -132,8 +119,7 @@ class TurnAdmin(PrivateAdmin):
             context["steps"] = explain_trace(turn.trace)
             context["correct_url"] = correcting.correction_address(request, turn)
             context["may_keep"] = (
-                request.user.has_perm("chat.add_goldenquestion")
-                and not turn.conversation.is_temporary
+                request.user.has_perm("chat.add_goldenquestion") and not turn.conversation.is_temporary
             )
             context.update(_exchange(turn))
         return super().render_change_form(request, context, *args, **kwargs)
@@ -193,9 +179,7 @@ class TurnAdmin(PrivateAdmin):
     def loop(self, turn: Turn) -> str:
         if not turn.stop_reason:
             return "–"
-        return gettext(
-            "%(reason)s · relances : %(rounds)d · efficacité : %(efficiency)s %% (%(grade)s)"
-        ) % {
+        return gettext("%(reason)s · relances : %(rounds)d · efficacité : %(efficiency)s %% (%(grade)s)") % {
             "reason": turn.get_stop_reason_display(),
             "rounds": turn.rounds,
             "efficiency": rounded(turn.efficiency, 0),

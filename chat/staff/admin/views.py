@@ -23,9 +23,7 @@ def refusals(request: HttpRequest) -> HttpResponse:
     form = RefusalsForm(request.GET or None)
     wanted = form.cleaned_data if form.is_valid() else {}
     found = recent_refusals(
-        visible(request, Turn.objects.all()),
-        text=wanted.get("text", ""),
-        step=wanted.get("step", ""),
+        visible(request, Turn.objects.all()), text=wanted.get("text", ""), step=wanted.get("step", "")
     )
     return admin_page(
         request,
@@ -42,17 +40,13 @@ def refusals(request: HttpRequest) -> HttpResponse:
 def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Ask the questions of a group again, on POST, and show which are answered now."""
     require(request, "chat.view_turn", "faqs.view_questiongroup")
-    group = get_object_or_404(
-        visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id
-    )
+    group = get_object_or_404(visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id)
     questions = group_texts(group, settings.UNANSWERED_REPLAY_QUESTIONS)
     form = ReplayForm(request.POST or None, agent=group.agent)
     replayed = None
     if request.method == "POST" and form.is_valid():
         replayed = replay(form.cleaned_data["deployment"], questions)
-        if all(row.is_answered for row in replayed) and request.user.has_perm(
-            "faqs.change_questiongroup"
-        ):
+        if all(row.is_answered for row in replayed) and request.user.has_perm("faqs.change_questiongroup"):
             mark_answered(group)
     return admin_page(
         request,

@@ -1,8 +1,9 @@
 """Days counted into rows that stay when their conversations go: what was asked, how it was answered, what that took.
 
-A day is a pure function of its turns, read whole and written whole (`count_day`), so counting it twice changes nothing. What is
-deleted is counted once more as it goes, into rows that no count of the day touches (`keep_counts`): together they are what
-was ever asked. A day is due again when something of it changed later (`chat.thread.days`), or while it is not over.
+A day is a pure function of its turns, read whole and written whole (`count_day`), so counting it twice changes nothing.
+What is deleted is counted once more as it goes, into rows that no count of the day touches (`keep_counts`): together
+they are what was ever asked. A day is due again when something of it changed later (`chat.thread.days`), or while it is
+not over.
 
 Turns that were stored are counted, each version of a question as one; tries, evaluations and replays store none. What a
 temporary chat was given as its sources is not counted: nothing of its content outlives it.
@@ -44,16 +45,7 @@ from knowledge.vectors.base import batches
 logger = logging.getLogger(__name__)
 
 #: The columns of `DailyCount` that are added up.
-SUMS = (
-    "turns",
-    "llm_calls",
-    "prompt_tokens",
-    "completion_tokens",
-    "timed",
-    "milliseconds",
-    "up",
-    "down",
-)
+SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
 _STEP_CHARACTERS = 50
 #: A day that is over is counted once more after this: a claim of its last moment may not have been stored yet.
 GRACE = timedelta(hours=1)
@@ -70,12 +62,8 @@ class DayTally:
         default_factory=lambda: defaultdict(lambda: [0] * len(SUMS))
     )
     #: By deployment and step: how often, microseconds, those of the slowest.
-    steps: dict[tuple[int, str], list[int]] = field(
-        default_factory=lambda: defaultdict(lambda: [0, 0, 0])
-    )
-    uses: dict[tuple[int, str], dict[int, int]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(int))
-    )
+    steps: dict[tuple[int, str], list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    uses: dict[tuple[int, str], dict[int, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
     is_open: bool = False
 
     def rows(self, day: date, *, is_past: bool) -> Iterator[DayFigures]:
@@ -101,9 +89,7 @@ class DayTally:
             )
         for (deployment, kind), used in self.uses.items():
             tally = packed(used)
-            yield DailyUse(
-                day=day, deployment_id=deployment, is_past=is_past, kind=kind, tally=tally
-            )
+            yield DailyUse(day=day, deployment_id=deployment, is_past=is_past, kind=kind, tally=tally)
 
     def absorb(self, rows: Iterable[DayFigures]) -> None:
         """Add what stored rows say."""
@@ -114,9 +100,7 @@ class DayTally:
                     for at, name in enumerate(SUMS):
                         sums[at] += getattr(row, name)
                 case DailyStep():
-                    self._took(
-                        row.deployment_id, row.step, row.times, row.microseconds, row.slowest
-                    )
+                    self._took(row.deployment_id, row.step, row.times, row.microseconds, row.slowest)
                 case DailyUse():
                     used = self.uses[row.deployment_id, row.kind]
                     for key, count in unpacked(row.tally).tolist():
@@ -154,10 +138,7 @@ class DayTally:
             if isinstance(step, str) and isinstance(milliseconds, int | float):
                 microseconds = max(0, round(1000 * milliseconds))
                 self._took(deployment, step[:_STEP_CHARACTERS], 1, microseconds, microseconds)
-        if (
-            row["answer_source"] == AnswerSource.MEMORY_GUARD
-            and not row["conversation__is_temporary"]
-        ):
+        if row["answer_source"] == AnswerSource.MEMORY_GUARD and not row["conversation__is_temporary"]:
             entries = {line.get("entry") for line in _lines(row["trace"])}
             self._use(deployment, UsedKind.MEMORY, entries)
 
@@ -211,15 +192,10 @@ def _tallied(turns: QuerySet[Turn], answers: QuerySet[Message]) -> dict[date, Da
     for row in turns.order_by().values(*_TURN).iterator(settings.FIGURES_BATCH):
         days[day_of(row["started_at"])].add_turn(row)
     shown = answers.filter(
-        role=Role.ASSISTANT,
-        operation_id=None,
-        turn__status=TurnStatus.DONE,
-        conversation__is_temporary=False,
+        role=Role.ASSISTANT, operation_id=None, turn__status=TurnStatus.DONE, conversation__is_temporary=False
     ).order_by()
     columns = ("turn__started_at", "conversation__deployment_id", "sources")
-    for started_at, deployment, sources in shown.values_list(*columns).iterator(
-        settings.FIGURES_BATCH
-    ):
+    for started_at, deployment, sources in shown.values_list(*columns).iterator(settings.FIGURES_BATCH):
         days[day_of(started_at)].add_sources(deployment, sources)
     return days
 
@@ -228,9 +204,7 @@ def tally_of(day: date) -> DayTally:
     """What the rows of the conversations that exist say of a day."""
     within = (start_of(day), end_of(day))
     turns = Turn.objects.filter(started_at__gte=within[0], started_at__lt=within[1])
-    answers = Message.objects.filter(
-        turn__started_at__gte=within[0], turn__started_at__lt=within[1]
-    )
+    answers = Message.objects.filter(turn__started_at__gte=within[0], turn__started_at__lt=within[1])
     return _tallied(turns, answers).get(day) or DayTally()
 
 
@@ -265,9 +239,7 @@ def _write(day: date, tally: DayTally, *, is_past: bool) -> None:
 
 def _fold(day: date) -> None:
     """Of the rows of deleted conversations, one for each kind: those that are added meanwhile are left for the next time."""
-    past = [
-        row for model in _MODELS for row in model._default_manager.filter(day=day, is_past=True)
-    ]
+    past = [row for model in _MODELS for row in model._default_manager.filter(day=day, is_past=True)]
     tally = DayTally()
     tally.absorb(past)
     if len(past) == len(tally.counts) + len(tally.steps) + len(tally.uses):
@@ -312,9 +284,7 @@ def due_days(*, unless_counted_since: datetime | None = None) -> list[date]:
             days.add(day)
     if unless_counted_since is not None:
         fresh = {
-            day
-            for day, row in counted.items()
-            if row.counted_at is not None and row.counted_at >= unless_counted_since
+            day for day, row in counted.items() if row.counted_at is not None and row.counted_at >= unless_counted_since
         }
         days -= fresh
     return sorted(days, reverse=True)

@@ -1,7 +1,7 @@
 """Charts as inline SVG, drawn here: no script, no network, no style within (the colours are classes of `agents/admin.css`).
 
-A chart is stretched to its place, so its words stand around it as text of the page. What it shows is in the table beside it, which
-is what is read out.
+A chart is stretched to its place, so its words stand around it as text of the page. What it shows is in the table
+beside it, which is what is read out.
 """
 
 from collections.abc import Sequence
@@ -73,9 +73,7 @@ def share_bar(share: float, before: float | None) -> SafeString:
     """A share from 0 to 1, and below it, thinner, that of the period before."""
     earlier = ""
     if before:
-        earlier = format_html(
-            '<rect class="rp-series-before" y="8" width="{}" height="2"/>', f"{100 * before:.1f}"
-        )
+        earlier = format_html('<rect class="rp-series-before" y="8" width="{}" height="2"/>', f"{100 * before:.1f}")
     return format_html(
         '<svg class="rp-share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
         '<rect class="rp-series-1" width="{}" height="7"/>{}</svg>',

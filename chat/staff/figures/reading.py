@@ -1,7 +1,7 @@
 """What the counted days of a period say. Sums and counts only, as a query by hand over the same questions would give them.
 
-Questions, answers and ratings stand on the day of the question. Lists that name something (topics, passages, answers) are read
-from the rows that exist: what was deleted is counted and not named.
+Questions, answers and ratings stand on the day of the question. Lists that name something (topics, passages, answers)
+are read from the rows that exist: what was deleted is counted and not named.
 """
 
 from collections import defaultdict
@@ -16,24 +16,10 @@ from django.conf import settings
 from django.db.models import Count, Max, Model, Q, QuerySet, Sum
 
 from agents.models import Agent, Deployment, RuntimeSettings
-from chat.models import (
-    OPEN_STATUSES,
-    AnswerSource,
-    DailyCount,
-    DailyStep,
-    DailyUse,
-    TurnStatus,
-    UsedKind,
-)
+from chat.models import OPEN_STATUSES, AnswerSource, DailyCount, DailyStep, DailyUse, TurnStatus, UsedKind
 from chat.staff.figures.daily import SUMS, unpacked
 from chat.thread.days import end_of, start_of
-from faqs.models import (
-    CachedResponse,
-    LearnedResponse,
-    QuestionGroup,
-    UnansweredQuestion,
-    UnansweredReason,
-)
+from faqs.models import CachedResponse, LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
 from knowledge.models import Chunk
 
 #: Stored answers, given as they are; and those that the model wrote.
@@ -232,9 +218,7 @@ def steps(period: Period, deployment: int | None = None) -> list[Step]:
         .values("step")
         .annotate(count=Sum("times"), total=Sum("microseconds"), most=Max("slowest"))
     )
-    found = [
-        Step(row["step"], row["count"], row["total"] / 1000, row["most"] / 1000) for row in rows
-    ]
+    found = [Step(row["step"], row["count"], row["total"] / 1000, row["most"] / 1000) for row in rows]
     return sorted(found, key=lambda step: (-step.mean, step.name))
 
 
@@ -314,9 +298,7 @@ class Thing:
 
 
 def _passage_text(chunk: Chunk) -> str:
-    return " · ".join(
-        filter(None, (str(chunk.document), chunk.parent_context, chunk.content[:120]))
-    )
+    return " · ".join(filter(None, (str(chunk.document), chunk.parent_context, chunk.content[:120])))
 
 
 THINGS: tuple[Thing, ...] = (
@@ -351,17 +333,13 @@ def most_used(thing: Thing, used: Uses, limit: int, theirs: Theirs = all_of) -> 
     found: list[Named] = []
     for most in used.most(limit):
         rows = theirs(thing.every()).in_bulk(list(most))
-        found += [
-            Named(rows[key], thing.text(rows[key]), n) for key, n in most.items() if key in rows
-        ]
+        found += [Named(rows[key], thing.text(rows[key]), n) for key, n in most.items() if key in rows]
         if len(found) >= limit:
             break
     return found[:limit]
 
 
-def never_used(
-    thing: Thing, used: Uses, deployment: Deployment | None, limit: int, theirs: Theirs = all_of
-) -> Unused:
+def never_used(thing: Thing, used: Uses, deployment: Deployment | None, limit: int, theirs: Theirs = all_of) -> Unused:
     """Of those that may answer now, in the deployment's agents where one is chosen."""
     standing = theirs(thing.standing())
     if deployment is not None:
@@ -378,9 +356,7 @@ def agents_of(deployment: Deployment) -> QuerySet[Agent]:
     return Agent.objects.filter(Q(pk=deployment.agent_id) | Q(specialties__deployment=deployment))
 
 
-def topics(
-    period: Period, deployment: Deployment | None, limit: int, theirs: Theirs = all_of
-) -> list[Named]:
+def topics(period: Period, deployment: Deployment | None, limit: int, theirs: Theirs = all_of) -> list[Named]:
     """Groups of questions that were refused or met nothing close, the most asked first: of the conversations that are kept."""
     counted = theirs(_asked_in(period, deployment)).values("group").annotate(times=Count("pk"))
     most = {row["group"]: row["times"] for row in counted.order_by("-times", "group")[:limit]}

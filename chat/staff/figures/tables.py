@@ -82,8 +82,7 @@ class Table:
 
     def _row(self, row: tuple[Value, ...], link: str) -> str:
         cells = [
-            conditional_escape(shown(value, kind))
-            for value, (_title, kind) in zip(row, self.columns, strict=True)
+            conditional_escape(shown(value, kind)) for value, (_title, kind) in zip(row, self.columns, strict=True)
         ]
         head: str = cells[0]
         if link:
@@ -188,41 +187,22 @@ TOPICS = "faqs.view_questiongroup"
 def _tiles(now: Totals, before: Totals, prices: Prices) -> list[Tile]:
     figures: list[tuple[str, Kind, Any]] = [
         (_("Questions"), "count", lambda of: of.all.turns),
-        (
-            _("Répondues sans modèle"),
-            "percent",
-            lambda of: ratio(of.kinds["stored"].turns, of.all.turns),
-        ),
+        (_("Répondues sans modèle"), "percent", lambda of: ratio(of.kinds["stored"].turns, of.all.turns)),
         (_("Avis favorables"), "percent", lambda of: ratio(of.all.up, of.all.up + of.all.down)),
-        (
-            _("En échec"),
-            "percent",
-            lambda of: ratio(of.endings[reading.FAILED].turns, of.all.turns),
-        ),
+        (_("En échec"), "percent", lambda of: ratio(of.endings[reading.FAILED].turns, of.all.turns)),
         (_("Secondes par réponse"), "decimal", lambda of: of.all.seconds),
         (_("Appels au modèle"), "count", lambda of: of.all.llm_calls),
-        (
-            _("Tokens lus et écrits"),
-            "count",
-            lambda of: of.all.prompt_tokens + of.all.completion_tokens,
-        ),
+        (_("Tokens lus et écrits"), "count", lambda of: of.all.prompt_tokens + of.all.completion_tokens),
         (_("Dépense"), "money", lambda of: of.all.cost(prices) if prices else None),
     ]
-    return [
-        Tile(title, shown(read(now), kind), shown(read(before), kind))
-        for title, kind, read in figures
-    ]
+    return [Tile(title, shown(read(now), kind), shown(read(before), kind)) for title, kind, read in figures]
 
 
 def _chart(
-    days: Sequence[date],
-    parts: Sequence[tuple[str, Sequence[int]]],
-    styles: Sequence[int] = (1, 2, 3, 4),
+    days: Sequence[date], parts: Sequence[tuple[str, Sequence[int]]], styles: Sequence[int] = (1, 2, 3, 4)
 ) -> Chart:
     labels = [shown(day, "day") for day in days]
-    series = [
-        Series(name, style, values) for style, (name, values) in zip(styles, parts, strict=False)
-    ]
+    series = [Series(name, style, values) for style, (name, values) in zip(styles, parts, strict=False)]
     drawing, top = stacked_bars(labels, series)
     names = [(each.style, each.name) for each in series]
     return Chart(drawing, shown(top, "count"), (labels[0], labels[-1]), names)
@@ -232,18 +212,12 @@ ByDay = Mapping[date, Mapping[str, Sums]]
 
 
 def _days(found: ByDay) -> Table:
-    counts = {
-        kind: [sums[kind].turns if kind in sums else 0 for sums in found.values()] for kind in KINDS
-    }
+    counts = {kind: [sums[kind].turns if kind in sums else 0 for sums in found.values()] for kind in KINDS}
     totals = [sums["all"].turns if "all" in sums else 0 for sums in found.values()]
     return Table(
         "days",
         _("Questions par jour"),
-        [
-            (_("Jour"), "day"),
-            (_("Questions"), "count"),
-            *((str(name), "count") for name in KINDS.values()),
-        ],
+        [(_("Jour"), "day"), (_("Questions"), "count"), *((str(name), "count") for name in KINDS.values())],
         list(zip(found, totals, *counts.values(), strict=True)),
         _(
             "Sans modèle : de la mémoire, de la FAQ ou d’une question-réponse. Autres voies : précision demandée, refus du "
@@ -260,28 +234,15 @@ def _ratings(found: ByDay) -> Table:
     return Table(
         "ratings",
         _("Satisfaction"),
-        [
-            (_("Jour"), "day"),
-            (names[0], "count"),
-            (names[1], "count"),
-            (_("Avis favorables"), "percent"),
-        ],
-        [
-            (day, each.up, each.down, ratio(each.up, each.up + each.down))
-            for day, each in days.items()
-        ],
+        [(_("Jour"), "day"), (names[0], "count"), (names[1], "count"), (_("Avis favorables"), "percent")],
+        [(day, each.up, each.down, ratio(each.up, each.up + each.down)) for day, each in days.items()],
         _("Les avis comptent au jour de la question ; ceux qui sont retirés ne comptent pas."),
         chart=_chart(list(days), [(names[0], up), (names[1], down)], styles=(1, 4)),
     )
 
 
 def _compared(
-    key: str,
-    title: str,
-    what: str,
-    names: Mapping[Any, str],
-    now: Mapping[Any, Sums],
-    before: Mapping[Any, Sums],
+    key: str, title: str, what: str, names: Mapping[Any, str], now: Mapping[Any, Sums], before: Mapping[Any, Sums]
 ) -> Table:
     """Questions told apart by something, the most first, beside the period before."""
     every = sum(each.turns for each in now.values())
@@ -321,24 +282,13 @@ def _deployments(now: Totals, before: Totals) -> Table:
     found = {*now.deployments, *before.deployments}
     names = dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
     names |= {key: _("Déploiement supprimé (n° %d)") % key for key in found if key not in names}
-    return _compared(
-        "deployments",
-        _("Par déploiement"),
-        _("Déploiement"),
-        names,
-        now.deployments,
-        before.deployments,
-    )
+    return _compared("deployments", _("Par déploiement"), _("Déploiement"), names, now.deployments, before.deployments)
 
 
 def _languages(now: Totals, before: Totals) -> Table:
     known = {"fr": _("Français"), "en": _("Anglais")}
-    names = {
-        code: known.get(code, code) or _("Inconnue") for code in {*now.languages, *before.languages}
-    }
-    table = _compared(
-        "languages", _("Par langue"), _("Langue"), names, now.languages, before.languages
-    )
+    names = {code: known.get(code, code) or _("Inconnue") for code in {*now.languages, *before.languages}}
+    table = _compared("languages", _("Par langue"), _("Langue"), names, now.languages, before.languages)
     table.note = _(
         "Celle de la page, ou que demande le programme. Elle est inconnue d’une question d’avant cette version, et d’une "
         "réponse qui n’est pas allée à sa fin."
@@ -362,17 +312,9 @@ def _savings(now: Totals, before: Totals, prices: Prices) -> Table:
         ratio(model.prompt_tokens, model.turns),
         ratio(model.completion_tokens, model.turns),
         seconds[0],
-        prices.cost(model.prompt_tokens, model.completion_tokens) / model.turns
-        if prices and model.turns
-        else None,
+        prices.cost(model.prompt_tokens, model.completion_tokens) / model.turns if prices and model.turns else None,
     )
-    names = (
-        _("Appels au modèle"),
-        _("Tokens lus"),
-        _("Tokens écrits"),
-        _("Secondes d’attente"),
-        _("Argent"),
-    )
+    names = (_("Appels au modèle"), _("Tokens lus"), _("Tokens écrits"), _("Secondes d’attente"), _("Argent"))
     note = _(
         "%(count)s réponses de la mémoire, de la FAQ ou des questions-réponses ont été données sans que le modèle les rédige. "
         "Ce que cela épargne est estimé : le modèle les aurait rédigées au prix moyen de celles qu’il a rédigées dans la même "
@@ -401,9 +343,7 @@ def _topics(period: Period, deployment: Deployment | None, viewer: Viewer) -> Ta
         _("Sujets sans réponse"),
         [(_("Sujet"), "text"), (_("Questions"), "count"), (_("Période précédente"), "count")],
         [(each.text, each.times, each.before) for each in found],
-        _(
-            "Les plus demandés. Leurs mots s’effacent avec les conversations ; le nombre de refus, plus haut, reste."
-        ),
+        _("Les plus demandés. Leurs mots s’effacent avec les conversations ; le nombre de refus, plus haut, reste."),
         _links(found),
     )
 
@@ -456,9 +396,7 @@ def _uses(period: Period, deployment: Deployment | None, viewer: Viewer) -> list
         rows = [(each.text, each.times) for each in named]
         tables.append(Table(f"used-{thing.kind}", most, columns, rows, links=_links(named)))
         if never:
-            unused = reading.never_used(
-                thing, used, deployment, settings.FIGURES_LISTED, viewer.theirs
-            )
+            unused = reading.never_used(thing, used, deployment, settings.FIGURES_LISTED, viewer.theirs)
             note = _(
                 "%(unused)s sur %(total)s n’ont servi à aucune réponse de la période ; les premiers sont nommés."
             ) % {"unused": shown(unused.unused, "count"), "total": shown(unused.total, "count")}

@@ -21,25 +21,20 @@ def _dump(agent: Agent, _originals: Originals) -> list[dict[str, Any]]:
             "deployment": each.deployment.slug,
             **{name: getattr(each, name) for name in _COLUMNS},
             "questions": [
-                {"question": row.question, "note": row.note, **row.expected}
-                for row in each.questions.order_by("key")
+                {"question": row.question, "note": row.note, **row.expected} for row in each.questions.order_by("key")
             ],
         }
         for each in sets.order_by("deployment__slug", "name").prefetch_related("questions")
     ]
 
 
-def _load(
-    agent: Agent, rows: list[dict[str, Any]], _originals: Originals, taken: Taken, _by: Any
-) -> None:
+def _load(agent: Agent, rows: list[dict[str, Any]], _originals: Originals, taken: Taken, _by: Any) -> None:
     """A set comes with its deployment; one whose name is taken is left."""
     deployments = {each.slug: each for each in agent.deployments.all()}
     for row in rows:
         deployment = deployments.get(str(row["deployment"]))
         if deployment is None or GoldenSet.objects.filter(name=row["name"]).exists():
-            text = _(
-                "Le jeu de questions « %(name)s » est laissé : son nom ou son déploiement est pris."
-            )
+            text = _("Le jeu de questions « %(name)s » est laissé : son nom ou son déploiement est pris.")
             taken.notices.append(text % {"name": row["name"]})
             continue
         made = GoldenSet(deployment=deployment, **{name: row[name] for name in _COLUMNS})

@@ -89,10 +89,7 @@ _IN_WORDS: dict[str, tuple[Any, Any]] = {
     "not_contains": (gettext_lazy("ne contient pas"), gettext_lazy("contient à tort")),
     "document": (gettext_lazy("cite"), gettext_lazy("document non cité")),
     "page": (gettext_lazy("page"), gettext_lazy("autre page")),
-    "expected_question": (
-        gettext_lazy("question enregistrée"),
-        gettext_lazy("autre question enregistrée"),
-    ),
+    "expected_question": (gettext_lazy("question enregistrée"), gettext_lazy("autre question enregistrée")),
     "refused": (gettext_lazy("refusée"), gettext_lazy("non refusée")),
     "error": ("", gettext_lazy("erreur")),
 }
@@ -107,9 +104,7 @@ def expected_in_words(expected: Row) -> list[str]:
         said = gettext_lazy(" ou ") if key == "answer_source" else " ; "
         text = str(said).join(map(str, values))
         label = str(_IN_WORDS[key][0])
-        found.append(
-            label if value is True else _("%(label)s : %(text)s") % {"label": label, "text": text}
-        )
+        found.append(label if value is True else _("%(label)s : %(text)s") % {"label": label, "text": text})
     return found
 
 
@@ -141,9 +136,7 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
             yield "document"
     if (page := expected.get("page")) and all(each.get("page") != page for each in sources):
         yield "page"
-    if (wanted := expected.get("expected_question")) and all(
-        each["question"] != wanted for each in row["sources"]
-    ):
+    if (wanted := expected.get("expected_question")) and all(each["question"] != wanted for each in row["sources"]):
         yield "expected_question"
     if expected.get("refused") and source != AnswerSource.GUARD_RAIL:
         yield "refused"

@@ -93,15 +93,11 @@ def worse_results(run: GoldenRun) -> list[GoldenResult]:
     embedding model, its last run counts.
     """
     results = list(run.results.all())
-    lost = [
-        each for each in results if each.before and each.before["error"] and not each.has_passed
-    ]
+    lost = [each for each in results if each.before and each.before["error"] and not each.has_passed]
     passed: set[str] = set()
     if lost and run.golden_set_id:
         kinds = (RunKind.SET, RunKind.NIGHTLY)
-        earlier = GoldenRun.objects.filter(
-            golden_set=run.golden_set_id, kind__in=kinds, pk__lt=run.pk
-        )
+        earlier = GoldenRun.objects.filter(golden_set=run.golden_set_id, kind__in=kinds, pk__lt=run.pk)
         if (last := earlier.filter(status=RunStatus.DONE).first()) is not None:
             passed = {each.question for each in last.results.all() if each.has_passed}
     return [each for each in results if each.is_worse or (each in lost and each.question in passed)]
@@ -139,9 +135,7 @@ def _again(run: GoldenRun) -> None:
 
 
 def _linked(text: str, address: str) -> SafeString:
-    return format_html(
-        '{} <a href="{}" class="text-link underline">{}</a>', text, address, _("Voir le contrôle")
-    )
+    return format_html('{} <a href="{}" class="text-link underline">{}</a>', text, address, _("Voir le contrôle"))
 
 
 def _joined(reasons: Iterable[str]) -> str:

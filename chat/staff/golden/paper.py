@@ -8,11 +8,7 @@ from agents.models import Agent, Deployment, RuntimeSettings
 
 Target = Deployment | Agent | RuntimeSettings
 
-_LEVELS: dict[str, type[Target]] = {
-    "deployment": Deployment,
-    "agent": Agent,
-    "site": RuntimeSettings,
-}
+_LEVELS: dict[str, type[Target]] = {"deployment": Deployment, "agent": Agent, "site": RuntimeSettings}
 
 
 def level_of(target: object) -> str:

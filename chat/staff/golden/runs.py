@@ -1,7 +1,7 @@
 """A run: its questions asked by a worker, one by one, without writing.
 
-The row is the truth, as an `IndexBuild` is. A result that is empty is still to be asked, so a run that was killed goes on where it
-was; its lease is renewed with each question, and a worker that has lost it writes no more.
+The row is the truth, as an `IndexBuild` is. A result that is empty is still to be asked, so a run that was killed goes
+on where it was; its lease is renewed with each question, and a worker that has lost it writes no more.
 """
 
 import time
@@ -26,16 +26,7 @@ from agents.models import Deployment, IndexingMethod, RuntimeSettings
 from agents.processes.asking import ask_worker
 from agents.processes.heartbeat import lease_owner
 from agents.processes.upkeep import night_before
-from chat.models import (
-    TWO_WAYS,
-    GoldenResult,
-    GoldenRun,
-    GoldenSet,
-    Message,
-    Role,
-    RunKind,
-    RunStatus,
-)
+from chat.models import TWO_WAYS, GoldenResult, GoldenRun, GoldenSet, Message, Role, RunKind, RunStatus
 from chat.protocol import Event
 from chat.runs.terminal import answer_row
 from chat.staff.golden.expectations import unmet
@@ -57,8 +48,8 @@ def enqueue_run(
     since: datetime | None = None,
     **of: Any,
 ) -> GoldenRun:
-    """Have a worker ask a set; one of the same kind that waits or runs already, and is of the same matter, is that run. One that
-    was asked for before the set changed, or before `since`, is not.
+    """Have a worker ask a set; one of the same kind that waits or runs already, and is of the same matter, is that run.
+    One that was asked for before the set changed, or before `since`, is not.
     """
     going = GoldenRun.objects.filter(
         golden_set=golden_set, kind=kind, status__in=(RunStatus.QUEUED, RunStatus.RUNNING), **of
@@ -81,12 +72,7 @@ def enqueue_run(
 
 
 def enqueue_what_if(
-    deployment: Deployment,
-    changes: Mapping[str, Any],
-    *,
-    level: str,
-    count: int,
-    by: AbstractBaseUser | None,
+    deployment: Deployment, changes: Mapping[str, Any], *, level: str, count: int, by: AbstractBaseUser | None
 ) -> GoldenRun:
     """Have a worker ask the last real questions of a deployment both ways."""
     target = {"deployment": deployment.pk, "agent": deployment.agent_id}.get(level, 1)
@@ -100,9 +86,7 @@ def enqueue_what_if(
         by=cast("User | None", by),
     )
     asked = last_questions(deployment, min(count, settings.GOLDEN_MAX_QUESTIONS))
-    return _made(
-        run, [GoldenResult(question=text, source_turn=turn) for text, turn in asked.items()]
-    )
+    return _made(run, [GoldenResult(question=text, source_turn=turn) for text, turn in asked.items()])
 
 
 def last_questions(deployment: Deployment, count: int) -> dict[str, uuid.UUID]:
@@ -164,9 +148,7 @@ def carry_out(run_id: int) -> None:
                         return
                     GoldenResult.objects.filter(pk=result.pk).update(before=before, after=after)
     except ApplicationError as error:
-        mine.update(
-            status=RunStatus.FAILED, error=str(error.public_message), finished_at=timezone.now()
-        )
+        mine.update(status=RunStatus.FAILED, error=str(error.public_message), finished_at=timezone.now())
         return
     mine.update(status=RunStatus.DONE, error="", finished_at=timezone.now())
 
@@ -229,14 +211,10 @@ def reap_runs() -> int:
     now = timezone.now()
     expired = GoldenRun.objects.filter(status=RunStatus.RUNNING, lease_expires_at__lt=now)
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
-        status=RunStatus.FAILED,
-        finished_at=now,
-        error=_("Le worker s’est arrêté à chaque essai ; voir son journal."),
+        status=RunStatus.FAILED, finished_at=now, error=_("Le worker s’est arrêté à chaque essai ; voir son journal.")
     )
     forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
-    due = Q(status=RunStatus.QUEUED, created_at__lt=forgotten) | Q(
-        status=RunStatus.RUNNING, lease_expires_at__lt=now
-    )
+    due = Q(status=RunStatus.QUEUED, created_at__lt=forgotten) | Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
     for pk in (pks := list(GoldenRun.objects.filter(due).values_list("pk", flat=True)[:20])):
         nudge(pk)
     return len(pks)
@@ -246,9 +224,7 @@ def enqueue_nightly() -> int:
     """What the reaper does: the sets of every night that this night has not begun, as the nightly deletion begins."""
     if settings.RETAIN_HOUR < 0:
         return 0
-    tonight = GoldenRun.objects.filter(
-        kind=RunKind.NIGHTLY, created_at__gte=night_before(timezone.now())
-    )
+    tonight = GoldenRun.objects.filter(kind=RunKind.NIGHTLY, created_at__gte=night_before(timezone.now()))
     nightly = GoldenSet.objects.filter(is_nightly=True, deployment__is_active=True)
     chosen = list(nightly.exclude(pk__in=tonight.values("golden_set")))
     for golden_set in chosen:
@@ -259,10 +235,7 @@ def enqueue_nightly() -> int:
 def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, Any]:
     """Calls, tokens, and money at the site's prices, of one way (`before`, `after`)."""
     rows = [found for each in results if (found := getattr(each, way))]
-    total = {
-        key: sum(row[key] for row in rows)
-        for key in ("llm_calls", "prompt_tokens", "completion_tokens")
-    }
+    total = {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
     site = RuntimeSettings.load()
     read = total["prompt_tokens"] * site.prompt_price
     money = (read + total["completion_tokens"] * site.completion_price) / 1_000_000

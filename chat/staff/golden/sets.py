@@ -10,16 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.models import Deployment
-from chat.models import (
-    AnswerSource,
-    Feedback,
-    GoldenQuestion,
-    GoldenSet,
-    QuestionOrigin,
-    Turn,
-    TurnStatus,
-    Verdict,
-)
+from chat.models import AnswerSource, Feedback, GoldenQuestion, GoldenSet, QuestionOrigin, Turn, TurnStatus, Verdict
 from chat.staff.golden.expectations import Row, expected_of, question_key
 from chat.thread.reading import exchange_of
 from faqs.answers.texts import without_citations
@@ -95,10 +86,7 @@ def row_of_answer(question: str, answer: str) -> Row:
 
 
 def _stored(answer: str) -> dict[str, Any]:
-    return {
-        "answer_source": _STORED,
-        "contains": without_citations(answer).strip()[:_EXPECTED_CHARACTERS],
-    }
+    return {"answer_source": _STORED, "contains": without_citations(answer).strip()[:_EXPECTED_CHARACTERS]}
 
 
 def rows_of_useful_answers(deployment: Deployment) -> list[Row]:

@@ -1,12 +1,12 @@
 """Loops close: once a validated answer has taken effect, what it answers is ended by itself, with a link to it.
 
-Open work near an answer is asked again through the production path, without a model (`given_answers`), and ended only where
-it is given this very answer. What an answer had ended is asked again when it is withdrawn, expires, is deleted, or no longer
-asks the same; it is opened where no validated answer is given to it any more.
+Open work near an answer is asked again through the production path, without a model (`given_answers`), and ended only
+where it is given this very answer. What an answer had ended is asked again when it is withdrawn, expires, is deleted,
+or no longer asks the same; it is opened where no validated answer is given to it any more.
 
 Near: one product of the open questions' vectors with those of the answers' phrasings; then the second key; then at most
-`LOOP_REPLAYS` questions asked for one answer. Whoever is killed begins again: what was ended is not open any more, and an answer is
-marked as tried (`loops_revision`) at the end.
+`LOOP_REPLAYS` questions asked for one answer. Whoever is killed begins again: what was ended is not open any more, and
+an answer is marked as tried (`loops_revision`) at the end.
 """
 
 import logging
@@ -22,15 +22,7 @@ from django.utils import timezone
 
 from agents.effective import effective_config
 from agents.models import Agent, Deployment
-from chat.staff.quality.open_work import (
-    Kind,
-    Work,
-    deployments_of,
-    end,
-    ended_work,
-    open_work,
-    orphaned_work,
-)
+from chat.staff.quality.open_work import Kind, Work, deployments_of, end, ended_work, open_work, orphaned_work
 from chat.staff.quality.replay import Asked, given_answers
 from faqs.loops import PhrasingVector, close_groups, phrasing_vectors, reopen_groups
 from faqs.models import LearnedResponse
@@ -88,9 +80,7 @@ class Replays:
         for asked, claimants in wanted:
             if asked in self.given or asked in planned:
                 continue
-            payer = next(
-                (each for each in claimants if self.spent[each] < settings.LOOP_REPLAYS), None
-            )
+            payer = next((each for each in claimants if self.spent[each] < settings.LOOP_REPLAYS), None)
             if payer is not None:
                 self.spent[payer] += 1
                 planned[asked] = None
@@ -120,9 +110,7 @@ def close_loops(learned_ids: Collection[int]) -> ClosedLoops:
 
 
 def _by_agent(learned_ids: Collection[int]) -> Iterator[tuple[Agent, list[int]]]:
-    settled = LearnedResponse.objects.filter(
-        pk__in=list(learned_ids), settled_revision=F("revision")
-    )
+    settled = LearnedResponse.objects.filter(pk__in=list(learned_ids), settled_revision=F("revision"))
     pairs = list(settled.order_by("agent", "pk").values_list("agent", "pk"))
     for agent_id, group in groupby(pairs, key=lambda pair: pair[0]):
         yield Agent.objects.get(pk=agent_id), [key for _agent, key in group]
@@ -137,21 +125,14 @@ def _try_answers(agent: Agent, keys: Sequence[int], replays: Replays, report: Cl
     unfinished = _ask_open(agent, by_id, replays, report)
     report.groups += close_groups(agent.pk)
     # One that was settled again meanwhile is tried again.
-    tried = LearnedResponse.objects.filter(
-        pk__in=by_id.keys() - unfinished, indexed_at__lte=started
-    )
+    tried = LearnedResponse.objects.filter(pk__in=by_id.keys() - unfinished, indexed_at__lte=started)
     tried.update(loops_revision=F("settled_revision"))
 
 
 # --- What was ended --------------------------------------------------------------------------------------------------
 
 
-def _ask_again(
-    ended: Sequence[Work],
-    rows: dict[int, LearnedResponse],
-    replays: Replays,
-    report: ClosedLoops,
-) -> None:
+def _ask_again(ended: Sequence[Work], rows: dict[int, LearnedResponse], replays: Replays, report: ClosedLoops) -> None:
     """Open what is given no validated answer any more; what is given another one leads to that one."""
     doubtful = [work for work in ended if not _still_asks(rows.get(work.ended_by or 0), work)]
     for batch in batches(doubtful, _REPLAY_BATCH):
@@ -177,9 +158,7 @@ def _still_asks(row: LearnedResponse | None, work: Work) -> bool:
 # --- What is open ----------------------------------------------------------------------------------------------------
 
 
-def _ask_open(
-    agent: Agent, rows: dict[int, LearnedResponse], replays: Replays, report: ClosedLoops
-) -> set[int]:
+def _ask_open(agent: Agent, rows: dict[int, LearnedResponse], replays: Replays, report: ClosedLoops) -> set[int]:
     """End what is given one of these answers; returns those that have more to ask, and whose asking got on."""
     given_rows = [row for row in rows.values() if row.is_standing]
     deployments = deployments_of(agent)
@@ -219,17 +198,11 @@ def _least_scores(deployments: Sequence[Deployment]) -> Callable[[int], float | 
 
 
 def _candidates(
-    waiting: Sequence[Work],
-    rows: Sequence[LearnedResponse],
-    least_score: Callable[[int], float | None],
+    waiting: Sequence[Work], rows: Sequence[LearnedResponse], least_score: Callable[[int], float | None]
 ) -> list[Candidate]:
     """Open work that one of these answers may be given to, the likeliest first."""
     phrasings = list(phrasing_vectors(rows))
-    asked = [
-        (work, least)
-        for work in waiting
-        if (least := least_score(work.asked.deployment_id)) is not None
-    ]
+    asked = [(work, least) for work in waiting if (least := least_score(work.asked.deployment_id)) is not None]
     if not phrasings or not asked:
         return []
     fresh = (work.asked.text for work, _least in asked if work.stored_vector is None)
@@ -248,21 +221,15 @@ def _candidates(
     return sorted(found, key=lambda each: (not each.agrees, -each.score))
 
 
-def _candidate(
-    work: Work, near: Sequence[tuple[PhrasingVector, float]], same_meaning: float
-) -> Candidate | None:
+def _candidate(work: Work, near: Sequence[tuple[PhrasingVector, float]], same_meaning: float) -> Candidate | None:
     """Work whose question agrees with a phrasing, or means the same and differs by plain words only.
 
     No reading of a question takes away another number, date or name: asking again would be in vain.
     """
-    compared = [
-        (each, score, compare_questions(each.text, work.asked.text)) for each, score in near
-    ]
+    compared = [(each, score, compare_questions(each.text, work.asked.text)) for each, score in near]
     agreeing = [(each, score) for each, score, found in compared if found.agrees]
     alike = [
-        (each, score)
-        for each, score, found in compared
-        if found.is_open_to_verification and score >= same_meaning
+        (each, score) for each, score, found in compared if found.is_open_to_verification and score >= same_meaning
     ]
     claims = [*agreeing, *alike]
     if not claims:

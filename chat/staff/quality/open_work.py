@@ -17,13 +17,7 @@ from agents.models import Agent, Deployment
 from chat.models import AnswerSource, Feedback, Message, Role, Turn
 from chat.staff.quality.replay import Asked
 from chat.thread.verdicts import asked_question, settle_verdict
-from faqs.loops import (
-    answer_choice,
-    answer_question,
-    kept_vectors,
-    open_questions,
-    orphaned_questions,
-)
+from faqs.loops import answer_choice, answer_question, kept_vectors, open_questions, orphaned_questions
 from faqs.models import ChoiceStatus, OptionChoice, UnansweredQuestion, UnansweredReason
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 
@@ -79,9 +73,7 @@ def ended_work(learned_ids: Collection[int]) -> list[Work]:
     return [
         *_of_questions(UnansweredQuestion.objects.filter(answered_by__in=learned_ids)),
         *_of_verdicts(Feedback.objects.filter(settled_by__in=learned_ids)),
-        *_of_choices(
-            OptionChoice.objects.filter(status=ChoiceStatus.ANSWERED, answered_by__in=learned_ids)
-        ),
+        *_of_choices(OptionChoice.objects.filter(status=ChoiceStatus.ANSWERED, answered_by__in=learned_ids)),
     ]
 
 
@@ -89,11 +81,7 @@ def orphaned_work() -> list[Work]:
     """What was ended by answers that have been deleted since."""
     settled = Feedback.objects.filter(settled_at__isnull=False, settled_by=None)
     answered = OptionChoice.objects.filter(status=ChoiceStatus.ANSWERED, answered_by=None)
-    return [
-        *_of_questions(orphaned_questions()),
-        *_of_verdicts(settled),
-        *_of_choices(answered),
-    ]
+    return [*_of_questions(orphaned_questions()), *_of_verdicts(settled), *_of_choices(answered)]
 
 
 def end(work: Work, learned_id: int | None) -> bool:
@@ -151,12 +139,7 @@ def _of_verdicts(verdicts: QuerySet[Feedback], most: int | None = None) -> list[
                 Work(
                     Kind.VERDICT,
                     row.pk,
-                    Asked(
-                        conversation.deployment_id,
-                        text,
-                        conversation.phase,
-                        conversation.project,
-                    ),
+                    Asked(conversation.deployment_id, text, conversation.phase, conversation.project),
                     since=row.updated_at if _was_given(row.turn) else None,
                     ended_by=row.settled_by_id,
                     stored_vector=vectors.get(row.turn_id),
@@ -167,12 +150,7 @@ def _of_verdicts(verdicts: QuerySet[Feedback], most: int | None = None) -> list[
 
 def _of_choices(choices: Iterable[OptionChoice]) -> list[Work]:
     return [
-        Work(
-            Kind.CHOICE,
-            row.pk,
-            Asked(row.deployment_id, row.question),
-            ended_by=row.answered_by_id,
-        )
+        Work(Kind.CHOICE, row.pk, Asked(row.deployment_id, row.question), ended_by=row.answered_by_id)
         for row in choices
     ]
 
@@ -195,6 +173,4 @@ def _was_given(turn: Turn | None) -> bool:
 
 def _is_follow_up(turn: Turn) -> bool:
     lines = (line for line in turn.trace if isinstance(line, dict))
-    return any(
-        line.get("step") == "standalone" and line.get("outcome") == "follow_up" for line in lines
-    )
+    return any(line.get("step") == "standalone" and line.get("outcome") == "follow_up" for line in lines)

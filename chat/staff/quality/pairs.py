@@ -172,9 +172,7 @@ def check_pairs(
             )
 
 
-def _scores(
-    embedder: Embedder, stored: list[StandaloneQuestion], asked: list[StandaloneQuestion]
-) -> list[float]:
+def _scores(embedder: Embedder, stored: list[StandaloneQuestion], asked: list[StandaloneQuestion]) -> list[float]:
     """Stored and asked questions are embedded alike: a question's point holds its question's vector."""
     texts = [side.text for side in (*stored, *asked)]
     rows = embedder.embed(texts, purpose=Purpose.QUERY)
@@ -270,14 +268,9 @@ def propose_thresholds(pairs: Sequence[Pair], *, embedder: Embedder, budget: flo
     allowed = [row for row in rows if row.false_hit.rate <= budget and row.hit.hits > 0]
     most = max((row.hit.hits for row in allowed), default=0)
     chosen = max(
-        (row for row in allowed if row.hit.hits >= _KEPT_HITS * most),
-        key=lambda row: row.threshold,
-        default=None,
+        (row for row in allowed if row.hit.hits >= _KEPT_HITS * most), key=lambda row: row.threshold, default=None
     )
-    enough = (
-        len(same) >= settings.CALIBRATION_MIN_SAME
-        and len(different) >= settings.CALIBRATION_MIN_DIFFERENT
-    )
+    enough = len(same) >= settings.CALIBRATION_MIN_SAME and len(different) >= settings.CALIBRATION_MIN_DIFFERENT
     return Proposal(rows, chosen, budget, enough)
 
 

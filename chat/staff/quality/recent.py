@@ -1,5 +1,5 @@
-"""Real questions that were put to an agent: what a rebuilt index is tried with before it goes live, and which passages were
-of use, for whom a model writes questions first.
+"""Real questions that were put to an agent: what a rebuilt index is tried with before it goes live, and which passages
+were of use, for whom a model writes questions first.
 """
 
 from collections import Counter
@@ -36,6 +36,4 @@ def recently_used_chunks() -> Counter[int]:
         .order_by("-pk")
         .values_list("sources", flat=True)[: settings.QUESTIONS_USAGE_MESSAGES]
     )
-    return Counter(
-        source["chunk_id"] for sources in shown for source in sources if source.get("chunk_id")
-    )
+    return Counter(source["chunk_id"] for sources in shown for source in sources if source.get("chunk_id"))

@@ -1,7 +1,8 @@
 """Questions asked again through the production path, without writing: are they answered now?
 
 `replay` is for staff, who wait for it: a question counts as answered by the very rule that kept it as unanswered
-(`TurnResult.unanswered`), and one that no stored answer meets costs a call of the language model. `given_answers` asks no model.
+(`TurnResult.unanswered`), and one that no stored answer meets costs a call of the language model. `given_answers` asks
+no model.
 """
 
 from collections.abc import Sequence

@@ -78,9 +78,7 @@ _DEMONSTRATIVE = re.compile(
     r"^(?:\S+ ){0,4}(?:is|does|do|can|will|would|has|was|could|should|are) (?:this|that|these|those)\b"
 )
 #: "C'est gratuit ?", not "c'est légal de filmer…".
-_IT_IS = re.compile(
-    r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|_|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))"
-)
+_IT_IS = re.compile(r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|_|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))")
 _IMPERSONAL = re.compile(
     r"\b(?:y[ -]?(?:a|avait|aura|aurait)[ -](?:t-)?il|n'est-il pas|s'est-il passe|(?:qu')?il (?:n')?y a(?:vait)?|y aura-t-il|faut-il|il (?:ne )?(?:me |te |nous |vous )?faut|"
     r"(?:me|te|nous|vous) faut-il|s'agit-il|il s'agit|existe-t-il|il existe|reste-t-il|il (?:me |vous )?reste|"
@@ -123,17 +121,13 @@ _NOUN_PHRASE = re.compile(
     r"\b(?:(?:les?|la|un|une|des|du|de|d|au|aux|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos|quels?|quelles?|chaque|par|"
     r"the|an?|my|your|our|of|for|every|each|any) (?!plus\b)|l')(\w{3,})"
 )
-_DEFINITE = re.compile(
-    r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos) |l')\w{3,}"
-)
+_DEFINITE = re.compile(r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos) |l')\w{3,}")
 _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
 
 #: What is done, before what is asked of it: « pour m'inscrire, quels papiers ? » names its subject, « pour les réunions, quel jour ? » does not.
-_ACTION_HEAD = re.compile(
-    r"^pour (?:ne pas )?(?:[mts]'|me |te |se |nous |vous )?\w+(?:er|ir|re|oir)\b|^for \w+ing\b"
-)
+_ACTION_HEAD = re.compile(r"^pour (?:ne pas )?(?:[mts]'|me |te |se |nous |vous )?\w+(?:er|ir|re|oir)\b|^for \w+ing\b")
 #: They open a clause as well as a question.
 _ASKED_TIMES = ("quand ", "when ")
 
@@ -183,24 +177,18 @@ class StandaloneQuestion:
 TAKEN_UP = frozenset(("assent", "choice", "reply"))
 
 
-def standalone_question(
-    question: str, previous_question: str, answer: str = ""
-) -> StandaloneQuestion:
+def standalone_question(question: str, previous_question: str, answer: str = "") -> StandaloneQuestion:
     """A follow-up is searched together with the question before it; anything else is left alone.
 
-    `answer` is what was said to the question before. Inside a conversation the burden turns: a message that does not name
-    its own subject is taken for a follow-up (`chat.turn.leaning.own_subject`).
+    `answer` is what was said to the question before. Inside a conversation the burden turns: a message that does not
+    name its own subject is taken for a follow-up (`chat.turn.leaning.own_subject`).
     """
     rule = leaning_rule(question, previous_question, answer) if previous_question else ""
     if not rule:
         return StandaloneQuestion(text=question, is_follow_up=False, question=question)
     joined = f"{previous_question}\n{question}"
     return StandaloneQuestion(
-        text=joined,
-        is_follow_up=True,
-        rule=rule,
-        question=question,
-        alone="" if rule in TAKEN_UP else question,
+        text=joined, is_follow_up=True, rule=rule, question=question, alone="" if rule in TAKEN_UP else question
     )
 
 
@@ -342,10 +330,7 @@ def _has_loose_pronoun(bare: str) -> bool:
         before = bare[: found.start()]
         if not _names_something(before) and len(_specific_words(before)) < _NAMED_BEFORE:
             return True
-    return any(
-        len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE
-        for found in _OBJECT_PRONOUN.finditer(bare)
-    )
+    return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in _OBJECT_PRONOUN.finditer(bare))
 
 
 def _is_named_before(before: str) -> bool:

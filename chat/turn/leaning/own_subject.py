@@ -10,8 +10,8 @@ about a part of something that was named before:
 - `definite`: its only noun has the article of what both know (« L'appel est surtaxé ? », "Is the refund immediate?");
 - `comparison`: the other side of it was said ("Can I pay more?", « Laquelle est la plus sûre ? »).
 
-A name, a possession, an indefinite noun or a noun with its complement is a subject of one's own. The classes of words are
-data (`knowledge/language/words`). Messages come folded; `said` is the exchange before, folded as well.
+A name, a possession, an indefinite noun or a noun with its complement is a subject of one's own. The classes of words
+are data (`knowledge/language/words`). Messages come folded; `said` is the exchange before, folded as well.
 """
 
 import re
@@ -31,9 +31,7 @@ _CLOSERS = re.compile(rf"(?:[\s,.!-]+(?<!\bas )(?:{_POLITE}|{_ASSENT}))+[\s.!]*$
 _PART = re.compile(rf"^(?:{one_of('parts')})$")
 _GENERIC = re.compile(rf"^(?:{one_of('generic')})$")
 #: « est-elle », « peut-on », « y a-t-il »: of the verbs with a subject behind them, those that say nothing.
-_INVERTED = re.compile(
-    rf"^(?:{one_of('common_verbs')})-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles|ce)$"
-)
+_INVERTED = re.compile(rf"^(?:{one_of('common_verbs')})-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles|ce)$")
 _OF = frozenset(("de", "d'", "du", "des", "of"))
 _COPULAS = word_class("copulas")
 _CHOICES = word_class("choices")
@@ -197,17 +195,14 @@ def _is_completed(rest: str) -> bool:
 
 def _has_part_of_its_own(tokens: Sequence[str]) -> bool:
     """« Comment contester une amende ? » names what it is about, « L'amende est de combien ? » does not."""
-    return any(
-        token in _INDEFINITE | _POSSESSIVE and _is_part(tokens[at + 1])
-        for at, token in enumerate(tokens[:-1])
-    )
+    return any(token in _INDEFINITE | _POSSESSIVE and _is_part(tokens[at + 1]) for at, token in enumerate(tokens[:-1]))
 
 
 def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int], given: frozenset[str]) -> bool:
     """Whether its one definite noun is a part of something, was said, or is the subject of an English question.
 
-    Whatever else says something may be what is said of that noun, and no noun of its own: it has no article, possessive or
-    preposition.
+    Whatever else says something may be what is said of that noun, and no noun of its own: it has no article, possessive
+    or preposition.
     """
     heads = [at + 1 for at, token in enumerate(tokens[:-1]) if token in _DEFINITE]
     for head in heads:

@@ -1,8 +1,8 @@
 """Greetings, thanks, "who are you?" and a bare sign are answered at once, on every desk: no search, no model.
 
-The reply is the one that staff wrote for these words (a validated answer that is a courtesy), else the product's own, in the
-language of the words, with what this desk answers (`presentation_of`). Staff switch the product's own off by a setting; their own
-are then found by search, as any validated answer.
+The reply is the one that staff wrote for these words (a validated answer that is a courtesy), else the product's own,
+in the language of the words, with what this desk answers (`presentation_of`). Staff switch the product's own off by a
+setting; their own are then found by search, as any validated answer.
 """
 
 from django.utils.translation import get_language, gettext_noop, override
@@ -20,9 +20,7 @@ _REPLIES: dict[Kind, str] = {
     "greeting": gettext_noop("Bonjour ! %(presentation)s Que cherchez-vous ?"),
     "thanks": gettext_noop("Avec plaisir. Si vous avez une autre question, je suis là."),
     "farewell": gettext_noop("Au revoir, et à bientôt."),
-    "well_being": gettext_noop(
-        "Tout va bien, merci ! %(presentation)s Quelle est votre question ?"
-    ),
+    "well_being": gettext_noop("Tout va bien, merci ! %(presentation)s Quelle est votre question ?"),
     "presentation": gettext_noop(
         "Je suis un assistant automatique. %(presentation)s Je cite mes sources, et je le dis quand je ne trouve pas."
     ),

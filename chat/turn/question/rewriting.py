@@ -1,9 +1,9 @@
 """A follow-up rewritten by the model into a question that stands alone, before anything is looked up.
 
-The model is asked only where the rules of `chat.turn.leaning.follow_ups` say "follow-up". What it writes is checked, because the cache
-and the direct answers are then open to it: one question, no longer than its parts, that brings in no name, number, negation
-or word of its own and loses none of the follow-up's. Anything else, an error or a slow model included, leaves the follow-up
-as it was: searched together with the question before it, without stored answers.
+The model is asked only where the rules of `chat.turn.leaning.follow_ups` say "follow-up". What it writes is checked,
+because the cache and the direct answers are then open to it: one question, no longer than its parts, that brings in no
+name, number, negation or word of its own and loses none of the follow-up's. Anything else, an error or a slow model
+included, leaves the follow-up as it was: searched together with the question before it, without stored answers.
 """
 
 import re
@@ -43,9 +43,7 @@ MAX_CHARACTERS = 400
 READ_CHARACTERS = 600
 #: Words are compared by their beginning: « fiché », « fichage ».
 _STEM = 4
-_NEGATION = re.compile(
-    r"\b(?:ne|n'|pas|jamais|aucune?|sans|non|not|n't|never|without|cannot|can't|no)\b|n't\b"
-)
+_NEGATION = re.compile(r"\b(?:ne|n'|pas|jamais|aucune?|sans|non|not|n't|never|without|cannot|can't|no)\b|n't\b")
 _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b[A-ZÀ-Ý][\w’'-]*|\b[A-Z]{2,}\w*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
@@ -75,9 +73,7 @@ async def make_standalone(turn: TurnInProgress) -> StandaloneQuestion:
     return await rewrite(llm, asked, turn)
 
 
-async def rewrite(
-    llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInProgress
-) -> StandaloneQuestion:
+async def rewrite(llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInProgress) -> StandaloneQuestion:
     """One call of the model, and the check of what it wrote."""
     history, previous = turn.context.history, turn.context.previous
     messages = rewriting_prompt(asked.question, history, previous)
@@ -123,28 +119,20 @@ def _told_before(trace: Trace) -> str:
     )
 
 
-def rewriting_prompt(
-    question: str, history: Sequence[Exchange], previous: str
-) -> list[PromptMessage]:
+def rewriting_prompt(question: str, history: Sequence[Exchange], previous: str) -> list[PromptMessage]:
     """The instruction, then the last exchanges and the question as one quoted text."""
     said = _said(history, previous)
     return [
         PromptMessage("system", INSTRUCTION),
-        PromptMessage(
-            "user", f"Conversation:\n{said}\n\nLast question: {question[:READ_CHARACTERS]}"
-        ),
+        PromptMessage("user", f"Conversation:\n{said}\n\nLast question: {question[:READ_CHARACTERS]}"),
     ]
 
 
-async def _written(
-    llm: LanguageModel, messages: Sequence[PromptMessage], model: str, answer: Answer
-) -> str | None:
+async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str, answer: Answer) -> str | None:
     """What the model wrote; `None` where it failed. Counted as a call."""
     answer.llm_calls += 1
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(
-        messages, options, seconds=settings.REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS
-    )
+    reply = await llm.write(messages, options, seconds=settings.REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS)
     if reply is None:
         return None
     answer.prompt_tokens += reply.usage.prompt_tokens
@@ -184,9 +172,7 @@ def rejection(text: str, question: str, said: str) -> str:
         return "negation"
     if _stems(text) - _stems(known):
         return "new_word"
-    if _stems(asking_part(question)) - _stems(text) or set(_NUMBER.findall(question)) - set(
-        _NUMBER.findall(text)
-    ):
+    if _stems(asking_part(question)) - _stems(text) or set(_NUMBER.findall(question)) - set(_NUMBER.findall(text)):
         return "lost_word"
     return ""
 

@@ -25,16 +25,10 @@ class Command(BaseCommand):
         parser.add_argument("agent")
         parser.add_argument("--question", required=True)
         parser.add_argument("--answer", required=True)
-        parser.add_argument(
-            "--phrasing", action="append", default=[], help="another way to ask it; may be repeated"
-        )
+        parser.add_argument("--phrasing", action="append", default=[], help="another way to ask it; may be repeated")
         parser.add_argument("--category", default=DEFAULT_CATEGORY)
-        parser.add_argument(
-            "--review-date", type=date.fromisoformat, metavar="YYYY-MM-DD", help="served until then"
-        )
-        parser.add_argument(
-            "--courtesy", action="store_true", help="a greeting or thanks, matched by its words"
-        )
+        parser.add_argument("--review-date", type=date.fromisoformat, metavar="YYYY-MM-DD", help="served until then")
+        parser.add_argument("--courtesy", action="store_true", help="a greeting or thanks, matched by its words")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -55,12 +49,7 @@ class Command(BaseCommand):
         if options["json"]:
             print_json(
                 self.stdout,
-                {
-                    "id": row.pk,
-                    "question": row.question,
-                    "index_state": row.index_state,
-                    "warnings": warnings,
-                },
+                {"id": row.pk, "question": row.question, "index_state": row.index_state, "warnings": warnings},
             )
         else:
             for warning in warnings:
@@ -76,10 +65,7 @@ class Command(BaseCommand):
         """Compared before it is indexed; where that cannot be done the answer is kept all the same."""
         try:
             similar = find_similar(
-                agent=row.agent,
-                questions=[row.question, *phrasings],
-                answer=row.answer,
-                exclude=row.pk,
+                agent=row.agent, questions=[row.question, *phrasings], answer=row.answer, exclude=row.pk
             )
         except ApplicationError as error:
             self.stderr.write(f"Not compared with the other answers: {error.public_message}")

@@ -17,9 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
         parser.add_argument("--output", type=Path, metavar="FILE.csv", help="instead of the screen")
-        parser.add_argument(
-            "--all", action="store_true", help="those to review and the obsolete ones too"
-        )
+        parser.add_argument("--all", action="store_true", help="those to review and the obsolete ones too")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:

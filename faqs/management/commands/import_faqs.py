@@ -28,12 +28,7 @@ from faqs.files.importing import (
     plan_import,
 )
 from faqs.management.choosing import ask_for_rows, can_ask, side_by_side
-from knowledge.management.terminal import (
-    agent_named,
-    errors_to_terminal,
-    print_json,
-    progress_bar,
-)
+from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 
 
 class Command(BaseCommand):
@@ -42,12 +37,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
         parser.add_argument("file", metavar="FILE.csv", type=Path)
-        parser.add_argument(
-            "--yes", action="store_true", help="replace and contradict answers without asking"
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="say what would be done, write nothing"
-        )
+        parser.add_argument("--yes", action="store_true", help="replace and contradict answers without asking")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be done, write nothing")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -80,8 +71,7 @@ class Command(BaseCommand):
             plan = plan_import(agent, data, on_progress=on_progress)
         if plan.not_compared:
             self.stderr.write(
-                f"{plan.not_compared} rows were not compared with answers to other wordings: "
-                f"{plan.not_compared_reason}"
+                f"{plan.not_compared} rows were not compared with answers to other wordings: {plan.not_compared_reason}"
             )
         return plan
 
@@ -149,17 +139,13 @@ def _texts(state: StoredAnswer | FaqRow) -> dict[str, Any]:
     return {**texts, "status": state.status} if isinstance(state, StoredAnswer) else texts
 
 
-def _lines(
-    result: dict[str, Any], left: Sequence[PlannedRow], *, is_dry_run: bool
-) -> Iterator[str]:
+def _lines(result: dict[str, Any], left: Sequence[PlannedRow], *, is_dry_run: bool) -> Iterator[str]:
     if is_dry_run:
         yield "Nothing is written: {new} new, {unchanged} unchanged, {changes} changed, {against} contradictory".format(
             **result, changes=len(result["changed"]), against=len(result["contradictory"])
         )
     else:
-        yield "{created} created, {updated} updated, {unchanged} unchanged, {indexed} indexed".format(
-            **result
-        )
+        yield "{created} created, {updated} updated, {unchanged} unchanged, {indexed} indexed".format(**result)
     for row in result["failed"]:
         yield f"  line {row['line']}: {row['reason']}"
     if left:

@@ -19,9 +19,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("deployment", nargs="?", help="may be left out where there is only one")
         parser.add_argument("file", nargs="?", type=Path, help="default: MEMORY_DB_PATH")
-        parser.add_argument(
-            "--to-review", action="store_true", help="let staff validate each entry"
-        )
+        parser.add_argument("--to-review", action="store_true", help="let staff validate each entry")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -46,7 +44,5 @@ def _deployment(slug: str | None) -> Deployment:
     found = list(Deployment.objects.select_related("agent").order_by("slug")[:20])
     if len(found) != 1:
         known = ", ".join(deployment.slug for deployment in found) or "none yet"
-        raise CommandError(
-            f"Name the deployment: import_memory DEPLOYMENT [FILE] (there are: {known})."
-        )
+        raise CommandError(f"Name the deployment: import_memory DEPLOYMENT [FILE] (there are: {known}).")
     return found[0]

@@ -6,13 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from faqs.memory.large import (
-    large_memories,
-    leave_index,
-    memory_store,
-    rebuild_index,
-    repair_index,
-)
+from faqs.memory.large import large_memories, leave_index, memory_store, rebuild_index, repair_index
 from faqs.models import MemoryShelf
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
@@ -45,9 +39,7 @@ class Command(BaseCommand):
             return
         for row in reports:
             what = "made anew" if row["rebuilt"] else "brought to the rows"
-            self.stdout.write(
-                f"{row['deployment']}: {what}, {row['written']} points written, {row['removed']} removed"
-            )
+            self.stdout.write(f"{row['deployment']}: {what}, {row['written']} points written, {row['removed']} removed")
         self.stdout.write(f"{len(reports)} collections.")
 
 

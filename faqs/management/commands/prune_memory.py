@@ -13,9 +13,7 @@ from knowledge.management.terminal import deployment_named, print_json
 
 
 class Command(BaseCommand):
-    help = (
-        "Delete the answers in memory that are too old; move overdue and outdated ones to review."
-    )
+    help = "Delete the answers in memory that are too old; move overdue and outdated ones to review."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("deployment", nargs="?", help="only this one; all where none is named")

@@ -7,12 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from faqs.answers.indexing import remove_stray_points, sync_learned
 from faqs.models import LearnedResponse
-from knowledge.management.terminal import (
-    agent_named,
-    errors_to_terminal,
-    print_json,
-    progress_bar,
-)
+from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 
 
 class Command(BaseCommand):
@@ -30,19 +25,12 @@ class Command(BaseCommand):
         with errors_to_terminal(), progress_bar("answer") as on_progress:
             report = sync_learned(keys, on_progress=on_progress)
             strays = remove_stray_points()
-        result = {
-            "indexed": report.indexed,
-            "withdrawn": report.withdrawn,
-            "strays": strays,
-            "failed": report.failed,
-        }
+        result = {"indexed": report.indexed, "withdrawn": report.withdrawn, "strays": strays, "failed": report.failed}
         if options["json"]:
             print_json(self.stdout, result)
         else:
             self.stdout.write(
-                "{indexed} indexed, {withdrawn} withdrawn, {strays} stray points removed".format(
-                    **result
-                )
+                "{indexed} indexed, {withdrawn} withdrawn, {strays} stray points removed".format(**result)
             )
             for row in report.failed:
                 self.stdout.write(f"  failed: {row['item']}: {row['reason']}")

@@ -20,11 +20,7 @@ from knowledge.indexing.jobs.queue import (
 from knowledge.indexing.rebuild import discard_generation
 from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vectors.generations import (
-    generations,
-    new_generation,
-    previous_alias,
-)
+from knowledge.vectors.generations import generations, new_generation, previous_alias
 
 
 def approve_build(build: IndexBuild) -> None:
@@ -40,8 +36,7 @@ def approve_build(build: IndexBuild) -> None:
     changes: dict[str, object] = {"needs_approval": False, "preview": decided}
     if not (is_staged and _take(build, [BuildStatus.STAGED], BuildStatus.QUEUED, changes)):
         raise KnowledgeError(
-            f"Build {build.pk} is not staged.",
-            public_message=_("Cette reconstruction n’attend pas d’approbation."),
+            f"Build {build.pk} is not staged.", public_message=_("Cette reconstruction n’attend pas d’approbation.")
         )
     transaction.on_commit(lambda: nudge(build.pk))
 
@@ -50,9 +45,7 @@ def discard_build(build: IndexBuild) -> None:
     """Give a staged generation up; the index in service stays."""
     ended: dict[str, object] = {"finished_at": timezone.now(), "preview": _decided(build)}
     if _take(build, [BuildStatus.STAGED], BuildStatus.CANCELLED, ended):
-        discard_generation(
-            agent=build.agent, method=IndexingMethod(build.method), generation=build.generation
-        )
+        discard_generation(agent=build.agent, method=IndexingMethod(build.method), generation=build.generation)
 
 
 def _decided(build: IndexBuild) -> dict[str, object]:
@@ -137,12 +130,7 @@ def _write_again(build: IndexBuild, changes: dict[str, object]) -> None:
         transaction.on_commit(lambda: nudge(build.pk))
 
 
-def _take(
-    build: IndexBuild,
-    before: Collection[BuildStatus],
-    after: BuildStatus,
-    changes: dict[str, object],
-) -> bool:
+def _take(build: IndexBuild, before: Collection[BuildStatus], after: BuildStatus, changes: dict[str, object]) -> bool:
     """Move a build from one of these states to another; one caller wins."""
     rows = IndexBuild.objects.filter(pk=build.pk, status__in=before)
     return bool(rows.update(status=after, lease_owner="", not_before=None, **changes))

@@ -73,9 +73,7 @@ def heartbeat(build_id: int, owner: str) -> Iterator[threading.Event]:
         thread.join(timeout=5)
 
 
-def progress_on_row(
-    build_id: int, owner: str, lease_lost: threading.Event, on_progress: OnProgress
-) -> OnProgress:
+def progress_on_row(build_id: int, owner: str, lease_lost: threading.Event, on_progress: OnProgress) -> OnProgress:
     shown: BuildPhase | None = None
 
     def report(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
@@ -109,9 +107,7 @@ def reap_builds() -> int:
     now = timezone.now()
     expired = IndexBuild.objects.expired()
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
-        status=BuildStatus.FAILED,
-        finished_at=now,
-        error=_("Le worker s’est arrêté à chaque essai ; voir son journal."),
+        status=BuildStatus.FAILED, finished_at=now, error=_("Le worker s’est arrêté à chaque essai ; voir son journal.")
     )
     expired.update(status=BuildStatus.QUEUED, lease_owner="")
     forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)

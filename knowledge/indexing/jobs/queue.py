@@ -20,11 +20,7 @@ from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.processes.asking import ask_worker
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
-from knowledge.indexing.questions.waiting import (
-    document_ids_of,
-    questions_model,
-    waiting_passages,
-)
+from knowledge.indexing.questions.waiting import document_ids_of, questions_model, waiting_passages
 from knowledge.indexing.sync import methods_without_index
 from knowledge.models import UNDER_WAY, BuildKind, BuildStatus, IndexBuild, WebSource
 from knowledge.vectors.base import collection_alias, vector_store
@@ -67,10 +63,7 @@ def is_guarded(agent: Agent, method: IndexingMethod) -> bool:
 
 def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
     build = IndexBuild.objects.create(
-        agent=agent,
-        kind=BuildKind.DOCUMENTS,
-        document_ids=list(document_ids),
-        total=len(document_ids),
+        agent=agent, kind=BuildKind.DOCUMENTS, document_ids=list(document_ids), total=len(document_ids)
     )
     transaction.on_commit(lambda: nudge(build.pk))
     return build
@@ -80,9 +73,7 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
     """Queue an update of these documents' points; one that nobody has begun takes them along."""
     wanted = set(document_ids)
     for _attempt in range(_JOIN_ATTEMPTS):
-        waiting = IndexBuild.objects.filter(
-            agent=agent, kind=BuildKind.SYNC, status=BuildStatus.QUEUED
-        )
+        waiting = IndexBuild.objects.filter(agent=agent, kind=BuildKind.SYNC, status=BuildStatus.QUEUED)
         with transaction.atomic():
             build = waiting.select_for_update().first()
             if build is not None:
@@ -102,11 +93,9 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
     raise KnowledgeError(f"An update of {agent.slug} could not be queued.")
 
 
-def create_questions(
-    *, agent: Agent, document_ids: Sequence[int] | None = None
-) -> IndexBuild | None:
-    """The row of a writing of questions for these documents (all of the agent's, if none are named); one that is not over
-    takes them along. `None` where no model is asked, or none of their passages waits.
+def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
+    """The row of a writing of questions for these documents (all of the agent's, if none are named); one that is not
+    over takes them along. `None` where no model is asked, or none of their passages waits.
     """
     model = questions_model(agent)
     passages = waiting_passages(agent, model, document_ids) if model else []
@@ -116,14 +105,9 @@ def create_questions(
     with one_writing(agent) as build:
         if build is None:
             return IndexBuild.objects.create(
-                agent=agent,
-                kind=BuildKind.QUESTIONS,
-                document_ids=sorted(wanted),
-                total=len(passages),
+                agent=agent, kind=BuildKind.QUESTIONS, document_ids=sorted(wanted), total=len(passages)
             )
-        IndexBuild.objects.filter(pk=build.pk).update(
-            document_ids=sorted(wanted | set(build.document_ids))
-        )
+        IndexBuild.objects.filter(pk=build.pk).update(document_ids=sorted(wanted | set(build.document_ids)))
         return build
 
 
@@ -141,9 +125,7 @@ def one_writing(agent: Agent) -> Iterator[IndexBuild | None]:
         yield open_ones.select_for_update().first()
 
 
-def enqueue_questions(
-    *, agent: Agent, document_ids: Sequence[int] | None = None
-) -> IndexBuild | None:
+def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
     """Have a worker write questions; one that staff hold, or that waits for tomorrow's budget, is left as it is."""
     build = create_questions(agent=agent, document_ids=document_ids)
     if build is not None:
@@ -160,9 +142,7 @@ def create_refresh(source: WebSource) -> IndexBuild:
             return build
         try:
             with transaction.atomic():
-                build = IndexBuild.objects.create(
-                    agent=source.agent, kind=BuildKind.REFRESH, source=source
-                )
+                build = IndexBuild.objects.create(agent=source.agent, kind=BuildKind.REFRESH, source=source)
         except IntegrityError:
             continue  # another was made in between: it is taken
         finished = rows.filter(finished_at__isnull=False).order_by("-pk")
@@ -178,9 +158,7 @@ def enqueue_refresh(source: WebSource) -> IndexBuild:
     return build
 
 
-def enqueue_rebuild(
-    *, agent: Agent, method: IndexingMethod, needs_approval: bool = False
-) -> IndexBuild:
+def enqueue_rebuild(*, agent: Agent, method: IndexingMethod, needs_approval: bool = False) -> IndexBuild:
     """Queue a rebuild; raises `RebuildInProgressError` while one is queued, running or staged for the same index.
 
     Where a gate stands before the index the rebuild is staged (`needs_approval`), asked for or not.
@@ -190,13 +168,9 @@ def enqueue_rebuild(
     return build
 
 
-def create_rebuild(
-    *, agent: Agent, method: IndexingMethod, needs_approval: bool = False
-) -> IndexBuild:
+def create_rebuild(*, agent: Agent, method: IndexingMethod, needs_approval: bool = False) -> IndexBuild:
     """The row of a rebuild, which is its lock. A dead worker's lock is taken over, its generation resumed."""
-    abandoned = IndexBuild.objects.expired().filter(
-        agent=agent, kind=BuildKind.REBUILD, method=method
-    )
+    abandoned = IndexBuild.objects.expired().filter(agent=agent, kind=BuildKind.REBUILD, method=method)
     resumed = abandoned.first()
     if resumed is not None:
         return resumed
@@ -229,9 +203,7 @@ def in_progress(agent: Agent, method: IndexingMethod) -> RebuildInProgressError:
     ).exists()
     return RebuildInProgressError(
         f"{agent.slug} ({method}) is being rebuilt.",
-        public_message=_(
-            "Une reconstruction de cet index attend d’être approuvée ou abandonnée dans l’administration."
-        )
+        public_message=_("Une reconstruction de cet index attend d’être approuvée ou abandonnée dans l’administration.")
         if staged
         else None,
     )
@@ -253,11 +225,7 @@ def others_wait(build: IndexBuild) -> bool:
 def waiting_messages() -> int:
     """How many messages no worker has taken yet; none where the broker does not say."""
     with current_app.connection_for_write() as broker:
-        unheard: tuple[type[BaseException], ...] = (
-            OperationalError,
-            *broker.connection_errors,
-            *broker.channel_errors,
-        )
+        unheard: tuple[type[BaseException], ...] = (OperationalError, *broker.connection_errors, *broker.channel_errors)
         try:
             broker.ensure_connection(max_retries=1)
             queue = current_app.amqp.queues[current_app.conf.task_default_queue]

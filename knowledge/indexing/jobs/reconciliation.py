@@ -4,12 +4,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.models import Agent
-from knowledge.indexing.jobs.queue import (
-    enqueue_missing_indexes,
-    enqueue_questions,
-    enqueue_refresh,
-    enqueue_sync,
-)
+from knowledge.indexing.jobs.queue import enqueue_missing_indexes, enqueue_questions, enqueue_refresh, enqueue_sync
 from knowledge.indexing.refresh import next_reading
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildKind, BuildStatus, IndexBuild, WebSource
@@ -41,9 +36,7 @@ def reschedule_sources() -> None:
     for source in WebSource.objects.filter(is_active=True).select_related("agent"):
         due = next_reading(source) if source.checked_at else source.due_at
         # Never later than it is planned: a failed reading may be tried again before its interval.
-        if (due is None) != (source.due_at is None) or (
-            due and source.due_at and due < source.due_at
-        ):
+        if (due is None) != (source.due_at is None) or (due and source.due_at and due < source.due_at):
             WebSource.objects.filter(pk=source.pk, due_at=source.due_at).update(due_at=due)
 
 

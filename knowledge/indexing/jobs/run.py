@@ -50,9 +50,7 @@ logger = logging.getLogger(__name__)
 _LONGEST_REASON = 1_000
 
 
-def run_build(
-    build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False
-) -> IndexReport | None:
+def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False) -> IndexReport | None:
     """Claim and carry out a build; `None` when another worker has it. Its outcome is kept on the row either way.
 
     With `may_retry`, a failure that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
@@ -75,9 +73,7 @@ def run_build(
         _finish(build, owner, BuildStatus.FAILED, error=reason)
         raise
     except SoftTimeLimitExceeded:
-        _finish(
-            build, owner, BuildStatus.FAILED, error=_("Le travail a dépassé sa durée maximale.")
-        )
+        _finish(build, owner, BuildStatus.FAILED, error=_("Le travail a dépassé sa durée maximale."))
         raise
     except Exception as error:
         # The edge of the job: whatever went wrong, its row says so and no worker takes it for running.
@@ -150,13 +146,9 @@ def _carry_out(build: IndexBuild, on_progress: OnProgress, *, in_background: boo
             return report
     if build.kind == BuildKind.SYNC:
         documents = [each for each in documents if each.status == DocumentStatus.INDEXED]
-        update_documents(
-            agent=build.agent, documents=documents, report=report, on_progress=on_progress
-        )
+        update_documents(agent=build.agent, documents=documents, report=report, on_progress=on_progress)
     else:
-        index_documents(
-            agent=build.agent, documents=documents, report=report, on_progress=on_progress
-        )
+        index_documents(agent=build.agent, documents=documents, report=report, on_progress=on_progress)
     if not report.may_pass:
         enqueue_missing_indexes(build.agent)
     return report
@@ -187,9 +179,7 @@ def _refresh(build: IndexBuild, report: IndexReport, on_progress: OnProgress) ->
     """Pages settled by an attempt before this one are not fetched again; those that it could not index are."""
     source = WebSource.objects.select_related("agent").filter(builds=build).first()
     if source is not None:
-        changed = refresh_pages(
-            source, since=build.created_at, report=report, on_progress=on_progress
-        )
+        changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
         build.document_ids = sorted({*build.document_ids, *(document.pk for document in changed)})
         IndexBuild.objects.filter(pk=build.pk).update(document_ids=build.document_ids)
 
@@ -198,9 +188,7 @@ def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     method = IndexingMethod(build.method)
     if is_in_service(agent=build.agent, method=method, generation=build.generation):
         return complete_generation(agent=build.agent, method=method, generation=build.generation)
-    report = fill_generation(
-        agent=build.agent, method=method, generation=build.generation, on_progress=on_progress
-    )
+    report = fill_generation(agent=build.agent, method=method, generation=build.generation, on_progress=on_progress)
     if build.needs_approval:
         diff = diff_agent_index(agent=build.agent, method=method)
         asked = recent_questions(build.agent)
@@ -208,24 +196,15 @@ def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
         preview = Preview(diff, tuple(compared)).as_json()
         IndexBuild.objects.filter(pk=build.pk).update(preview=preview)
     else:
-        put_in_service(
-            agent=build.agent,
-            method=method,
-            generation=build.generation,
-            fingerprints=report.fingerprints,
-        )
+        put_in_service(agent=build.agent, method=method, generation=build.generation, fingerprints=report.fingerprints)
     return report
 
 
-def _retry_later(
-    build: IndexBuild, owner: str, reason: str, report: IndexReport | None = None
-) -> bool:
+def _retry_later(build: IndexBuild, owner: str, reason: str, report: IndexReport | None = None) -> bool:
     """Queue the build again after a pause that doubles; `False` when its attempts are used up."""
     if build.attempts >= settings.JOB_MAX_ATTEMPTS:
         return False
-    pause = min(
-        settings.JOB_RETRY_SECONDS * 2 ** (build.attempts - 1), settings.JOB_RETRY_CEILING_SECONDS
-    )
+    pause = min(settings.JOB_RETRY_SECONDS * 2 ** (build.attempts - 1), settings.JOB_RETRY_CEILING_SECONDS)
     try:
         with transaction.atomic():
             IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(
@@ -244,12 +223,7 @@ def _retry_later(
 
 
 def _finish(
-    build: IndexBuild,
-    owner: str,
-    status: BuildStatus,
-    *,
-    report: IndexReport | None = None,
-    error: str = "",
+    build: IndexBuild, owner: str, status: BuildStatus, *, report: IndexReport | None = None, error: str = ""
 ) -> bool:
     """Note the end; `False` where the build is another worker's by now, or documents joined a writing of questions."""
     mine = IndexBuild.objects.filter(pk=build.pk, lease_owner=owner)
@@ -266,9 +240,7 @@ def _told(build: IndexBuild, report: IndexReport | None) -> dict[str, object]:
     return {"report": report.as_json() if report else {}}
 
 
-def build_missing_indexes(
-    *, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress
-) -> None:
+def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
     """Build here and now the indexes that do not exist; one that another worker builds is left to it, and told."""
     for method in methods_without_index(agent):
         waiting = IndexBuild.objects.filter(
@@ -285,9 +257,7 @@ def build_missing_indexes(
             report.reused += built.reused
 
 
-def refresh_now(
-    source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress
-) -> None:
+def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
     """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and told."""
     build = create_refresh(source)
     try:

@@ -1,8 +1,9 @@
 """The site's budget of a day for written questions, and the note of what they cost.
 
-A call is counted before it is made, in one conditional update, with the most that it may take of tokens and money; its reply
-gives back what it did not take. A process that dies in between leaves the call counted at its most: the budget of the day is
-kept whatever happens. The job's own row is written in the same transaction, so that its note and the day's are one.
+A call is counted before it is made, in one conditional update, with the most that it may take of tokens and money; its
+reply gives back what it did not take. A process that dies in between leaves the call counted at its most: the budget of
+the day is kept whatever happens. The job's own row is written in the same transaction, so that its note and the day's
+are one.
 """
 
 from collections.abc import Sequence
@@ -57,8 +58,7 @@ class DayBudget:
         """Give back what the call did not take, in the caller's transaction with what the reply gave."""
         cost = cost_of(used, self.site)
         less = Usage(
-            used.prompt_tokens - held.tokens.prompt_tokens,
-            used.completion_tokens - held.tokens.completion_tokens,
+            used.prompt_tokens - held.tokens.prompt_tokens, used.completion_tokens - held.tokens.completion_tokens
         )
         changes = _more(less, cost - held.cost)
         QuestionSpending.objects.filter(day=held.day).update(**changes)
@@ -66,9 +66,7 @@ class DayBudget:
 
     def reason(self) -> str:
         """Why the day is over."""
-        if not QuestionSpending.objects.filter(
-            self._calls_left(), day=timezone.localdate()
-        ).exists():
+        if not QuestionSpending.objects.filter(self._calls_left(), day=timezone.localdate()).exists():
             return _("Le budget d’appels du jour est atteint (%(count)d).") % {
                 "count": self.site.question_calls_per_day
             }

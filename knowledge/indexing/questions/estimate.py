@@ -40,9 +40,7 @@ class Estimate:
         }
 
 
-def estimate_questions(
-    agent: Agent, document_ids: Collection[int] | None = None
-) -> Estimate | None:
+def estimate_questions(agent: Agent, document_ids: Collection[int] | None = None) -> Estimate | None:
     """`None` where no model would be asked."""
     model = questions_model(agent)
     if model is None:
@@ -65,17 +63,10 @@ def estimate_for(passages: Collection[Waiting]) -> Estimate:
 
 def _expected_tokens(passages: Collection[Waiting]) -> Usage:
     spent = QuestionSpending.objects.aggregate(
-        calls=Sum("calls", default=0),
-        read=Sum("prompt_tokens", default=0),
-        written=Sum("completion_tokens", default=0),
+        calls=Sum("calls", default=0), read=Sum("prompt_tokens", default=0), written=Sum("completion_tokens", default=0)
     )
     count = len(passages)
     if spent["calls"] >= _ENOUGH_CALLS:
-        return Usage(
-            count * spent["read"] // spent["calls"], count * spent["written"] // spent["calls"]
-        )
+        return Usage(count * spent["read"] // spent["calls"], count * spent["written"] // spent["calls"])
     characters = sum(PROMPT_CHARACTERS + passage.characters for passage in passages)
-    return Usage(
-        round(characters / settings.USUAL_CHARACTERS_PER_TOKEN),
-        count * settings.USUAL_REPLY_TOKENS,
-    )
+    return Usage(round(characters / settings.USUAL_CHARACTERS_PER_TOKEN), count * settings.USUAL_REPLY_TOKENS)

@@ -1,7 +1,7 @@
 """Which passages wait for questions of the model, and in which order they are worth it.
 
-First what people's answers were taken from lately, then the beginning of each document before its end. Other apps say how often a
-passage was used (`register_usage_source`, in their `AppConfig.ready()`).
+First what people's answers were taken from lately, then the beginning of each document before its end. Other apps say
+how often a passage was used (`register_usage_source`, in their `AppConfig.ready()`).
 """
 
 from collections import Counter
@@ -39,9 +39,7 @@ def questions_model(agent: Agent) -> LanguageModel | None:
     return language_model() if agent_setting(agent, "generate_questions") else None
 
 
-def waiting_passages(
-    agent: Agent, model: LanguageModel, document_ids: Collection[int] | None = None
-) -> list[Waiting]:
+def waiting_passages(agent: Agent, model: LanguageModel, document_ids: Collection[int] | None = None) -> list[Waiting]:
     """Those of indexed documents (all of the agent's, if none are named), the most useful first."""
     rows = Chunk.objects.served().waiting().filter(document__agent=agent)
     rows = rows.filter(document__status=DocumentStatus.INDEXED)

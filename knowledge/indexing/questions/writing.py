@@ -1,9 +1,9 @@
 """The model's questions for passages that wait for some: in parallel with a limit, kept one by one, within the budget.
 
-A passage is asked about once: what the model wrote, and what was refused of it with the reason, is stored before the next
-look, so a run that was cut goes on where it was and a second run makes no call. Only a reply that could not be read is asked for
-again. Written questions become points every so often; what a crash left unwritten, the next run or the reconciliation writes.
-Only this thread uses the database; the calls to the model run in others.
+A passage is asked about once: what the model wrote, and what was refused of it with the reason, is stored before the
+next look, so a run that was cut goes on where it was and a second run makes no call. Only a reply that could not be
+read is asked for again. Written questions become points every so often; what a crash left unwritten, the next run or
+the reconciliation writes. Only this thread uses the database; the calls to the model run in others.
 """
 
 import time
@@ -23,22 +23,10 @@ from agents.exceptions import LLMCutError, LLMError, LLMTimeoutError
 from agents.llm.base import LanguageModel, Reply, Usage
 from knowledge.indexing.questions.budget import Held, Purse, tomorrow, used_tokens
 from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
-from knowledge.indexing.questions.waiting import (
-    Waiting,
-    questions_model,
-    signature,
-    waiting_passages,
-)
+from knowledge.indexing.questions.waiting import Waiting, questions_model, signature, waiting_passages
 from knowledge.indexing.report import IndexReport, OnProgress
 from knowledge.indexing.sync import stale_documents, write_documents
-from knowledge.models import (
-    BuildPhase,
-    Chunk,
-    Document,
-    DocumentStatus,
-    IndexBuild,
-    UnitsOrigin,
-)
+from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 from knowledge.reading.chunking import units_as_json
 
 #: In how many seconds the job should come back, where others go first; else `None`.
@@ -46,10 +34,7 @@ GivesWay = Callable[[], float | None]
 
 
 def write_questions(
-    build: IndexBuild,
-    report: IndexReport,
-    on_progress: OnProgress,
-    gives_way: GivesWay = lambda: None,
+    build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay = lambda: None
 ) -> None:
     """Write the questions that the documents of `build` wait for; `report.goes_on_at` says when the rest is, where some is left.
 
@@ -59,9 +44,7 @@ def write_questions(
     if model is None:
         return
     report.go_on_from(build.report)
-    with ThreadPoolExecutor(
-        settings.UNIT_GENERATION_PARALLEL, thread_name_prefix="questions"
-    ) as pool:
+    with ThreadPoolExecutor(settings.UNIT_GENERATION_PARALLEL, thread_name_prefix="questions") as pool:
         _Run(build, report, model, pool, on_progress, gives_way).carry_out()
 
 
@@ -108,11 +91,7 @@ class _Run:
                 self._fill()
                 if not self.running:
                     break
-                ended = wait(
-                    self.running,
-                    timeout=settings.QUESTIONS_LOOK_SECONDS,
-                    return_when=FIRST_COMPLETED,
-                )
+                ended = wait(self.running, timeout=settings.QUESTIONS_LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in ended.done:
                     self._receive(future)
                 self.points.write_now_and_then()
@@ -223,12 +202,8 @@ class _Run:
         if not generated.is_readable:
             self.report.skip(chunk.document.name, generated.rejected[0].reason)
         changes: dict[str, object] = {
-            "rejected_units": [
-                {"question": each.question, "reason": each.reason} for each in generated.rejected
-            ],
-            "asked_with": signature(self.model, chunk.content_hash)
-            if generated.is_readable
-            else "",
+            "rejected_units": [{"question": each.question, "reason": each.reason} for each in generated.rejected],
+            "asked_with": signature(self.model, chunk.content_hash) if generated.is_readable else "",
         }
         if generated.units:
             changes |= {
@@ -309,9 +284,7 @@ class _Points:
         rows = Document.objects.filter(pk__in=due, status=DocumentStatus.INDEXED)
         documents = list(rows.select_related("category", "agent"))
         if documents:
-            written = write_documents(
-                agent=self.build.agent, documents=documents, report=self.report
-            )
+            written = write_documents(agent=self.build.agent, documents=documents, report=self.report)
             self.documents |= {document.pk for document in written}
         self.report.documents = len(self.documents)
         self.written_at = time.monotonic()

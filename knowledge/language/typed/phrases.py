@@ -57,6 +57,4 @@ def phrases(name: str, language: str = "") -> Phrases:
 @cache
 def words_of(name: str) -> frozenset[str]:
     """An entry that holds single words, of all languages."""
-    return frozenset(
-        word for code in LANGUAGES for word in language_data(code, "typed")[name].split()
-    )
+    return frozenset(word for code in LANGUAGES for word in language_data(code, "typed")[name].split())

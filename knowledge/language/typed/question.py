@@ -1,7 +1,8 @@
 """What a question asks, out of how it was typed: the story of the reading step. Pure.
 
-What is sure becomes the text: it is embedded, searched, and compared with stored questions. What is a guess, and a story's question by
-itself, are searched beside it (`others`), so that the better counts; no stored answer is let out by them.
+What is sure becomes the text: it is embedded, searched, and compared with stored questions. What is a guess, and a
+story's question by itself, are searched beside it (`others`), so that the better counts; no stored answer is let out by
+them.
 """
 
 import re

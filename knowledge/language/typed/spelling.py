@@ -1,7 +1,7 @@
 """Small letters, apostrophes, accents and mistyped words: how the words of a question are spelled. Pure.
 
-Names and codes are left alone: what holds a digit or a sign, what has a capital inside a sentence. A word that is one is never
-changed into another; one that is none is mended where a known word is one slip of the finger away.
+Names and codes are left alone: what holds a digit or a sign, what has a capital inside a sentence. A word that is one
+is never changed into another; one that is none is mended where a known word is one slip of the finger away.
 """
 
 from collections.abc import Sequence
@@ -46,9 +46,7 @@ def lowered(text: str, vocabulary: Vocabulary) -> str:
     tokens = [token for token in tokens_of(text) if not token.is_protected]
     edits: list[Edit] = []
     for run in _shouted_runs(tokens):
-        edits += [
-            Edit(token.start, token.end, _in_small_letters(token, vocabulary)) for token in run
-        ]
+        edits += [Edit(token.start, token.end, _in_small_letters(token, vocabulary)) for token in run]
     if not edits:
         return text
     text = applied(text, edits)

@@ -34,9 +34,7 @@ def tokens_of(text: str) -> tuple[Token, ...]:
         is_protected = _CODE.search(chunk[0]) is not None
         for word in _WORD.finditer(text, chunk.start(), chunk.end()):
             starts = not found or _MARKS.search(text, last, word.start()) is not None
-            found.append(
-                Token(word[0], _folded(word[0]), word.start(), word.end(), starts, is_protected)
-            )
+            found.append(Token(word[0], _folded(word[0]), word.start(), word.end(), starts, is_protected))
             last = word.end()
     return tuple(found)
 

@@ -1,7 +1,7 @@
 """Words and how they are spelled: those of an agent's own texts first, then those of the languages. Pure.
 
-A word is known by its folded form. The languages' words with their frequencies are those of pyspellchecker (film subtitles), loaded at
-first use; the frequent ones may mend a typing fault, the others only say that a word is one.
+A word is known by its folded form. The languages' words with their frequencies are those of pyspellchecker (film
+subtitles), loaded at first use; the frequent ones may mend a typing fault, the others only say that a word is one.
 """
 
 import gzip
@@ -95,9 +95,7 @@ class LanguageWords:
     @cached_property
     def frequent(self) -> Mapping[str, int]:
         """How often the frequent ones are seen. Made from the text, once what it was read from is gone: 20 MB less are held."""
-        return {
-            self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT
-        }
+        return {self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT}
 
     def has(self, folded: str) -> bool:
         return folded in self.frequent or self._names.place(folded) is not None
@@ -169,9 +167,7 @@ class Vocabulary:
 
     def is_common(self, folded: str) -> bool:
         """Whether it is a word of the agent's, or one that people often use."""
-        return folded in self.forms or any(
-            folded in language_words(code).frequent for code in LANGUAGES
-        )
+        return folded in self.forms or any(folded in language_words(code).frequent for code in LANGUAGES)
 
     def mended(self, folded: str, language: str) -> Mending | None:
         """What an unknown word was meant to be: one slip of the finger away."""
@@ -206,9 +202,7 @@ class Vocabulary:
 
 def _is_variant(folded: str, near: Iterable[str], codes: Iterable[str]) -> bool:
     """ "neighbour" beside "neighbor": no fault. (French has no second spelling, and its stems hide faults.)"""
-    return "en" in codes and any(
-        light_stem(folded, "en") == light_stem(word, "en") for word in near
-    )
+    return "en" in codes and any(light_stem(folded, "en") == light_stem(word, "en") for word in near)
 
 
 #: Of no agent: the words of the languages alone.

@@ -1,7 +1,7 @@
 """What stands around a question and is none of it: greetings, thanks, signatures, fillers, indirect forms. Pure.
 
-Nothing that asks is ever taken: an indirect form goes where a word that asks stands behind it, a closing word where a mark
-stands before it, a signature where it holds no digit and no negation; and something with content is always left.
+Nothing that asks is ever taken: an indirect form goes where a word that asks stands behind it, a closing word where a
+mark stands before it, a signature where it holds no digit and no negation; and something with content is always left.
 """
 
 from collections.abc import Sequence

@@ -42,9 +42,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
-        parser.add_argument(
-            "paths", nargs="+", metavar="PATH", help="file, folder, https://… page or sitemap"
-        )
+        parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, https://… page or sitemap")
         parser.add_argument("--category", default="", help="of all these documents")
         parser.add_argument(
             "--prune",
@@ -71,9 +69,7 @@ class Command(JsonCommand):
                 category, _ = Category.objects.get_or_create(name=options["category"][:200])
             documents = store_files(agent, files, category, report, again=options["again"])
             if documents:
-                index_documents(
-                    agent=agent, documents=documents, report=report, on_progress=on_progress
-                )
+                index_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
@@ -93,20 +89,13 @@ class Command(JsonCommand):
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
         if options["prune"] and not is_whole:
-            raise CommandError(
-                "Nothing was removed: not all that the folders hold could be read, as told above."
-            )
+            raise CommandError("Nothing was removed: not all that the folders hold could be read, as told above.")
 
     def _agrees(self, gone: Sequence[Document]) -> bool:
         if not sys.stdin.isatty():
             raise CommandError(f"Add --yes to remove {len(gone)} documents without being asked.")
         self.stdout.write("\n".join(f"  gone: {each.name}" for each in gone[:LISTED_NAMES]))
-        return input(f"Remove {len(gone)} documents? [y/N] ").strip().lower() in (
-            "y",
-            "yes",
-            "o",
-            "oui",
-        )
+        return input(f"Remove {len(gone)} documents? [y/N] ").strip().lower() in ("y", "yes", "o", "oui")
 
 
 def _gone(agent: Agent, paths: list[Path], files: dict[str, FolderFile]) -> list[Document]:

@@ -26,11 +26,7 @@ class Command(JsonCommand):
         verb = "would be dropped" if options["dry_run"] else "dropped"
         self.tell(
             options,
-            {
-                "dropped": [info.name for info in dropped],
-                "points": points,
-                "dry_run": options["dry_run"],
-            },
+            {"dropped": [info.name for info in dropped], "points": points, "dry_run": options["dry_run"]},
             [
                 *(f"{info.points:>9}  {info.name}" for info in dropped),
                 f"{len(dropped)} collections with {points} points {verb}.",

@@ -13,9 +13,7 @@ from knowledge.vectors.generations import current_generation
 
 
 class Command(JsonCommand):
-    help = (
-        "Check that the vector store answers, and give every agent the collections that it needs."
-    )
+    help = "Check that the vector store answers, and give every agent the collections that it needs."
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
@@ -29,11 +27,7 @@ class Command(JsonCommand):
             ]
         name = type(store).__name__
         lines = ["{alias}: {state} ({collection})".format(**row) for row in rows]
-        self.tell(
-            options,
-            {"store": name, "recipe": recipe.as_json(), "indexes": rows},
-            [f"{name} answers.", *lines],
-        )
+        self.tell(options, {"store": name, "recipe": recipe.as_json(), "indexes": rows}, [f"{name} answers.", *lines])
         missing = [row["alias"] for row in rows if row["state"] == "missing"]
         if missing:
             raise CommandError(
@@ -57,8 +51,4 @@ def _prepare(store: VectorStore, agent: Agent, method: Any, recipe: Recipe) -> d
         return {"alias": alias, "collection": before or "", "state": "outdated"}
     except CollectionMissingError:
         return {"alias": alias, "collection": "", "state": "missing"}
-    return {
-        "alias": alias,
-        "collection": collection,
-        "state": "ready" if before == collection else "created",
-    }
+    return {"alias": alias, "collection": collection, "state": "ready" if before == collection else "created"}

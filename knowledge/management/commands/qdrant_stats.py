@@ -8,9 +8,7 @@ from knowledge.vectors.base import CollectionInfo, vector_store
 
 
 class Command(JsonCommand):
-    help = (
-        "List the collections of the vector store with their sizes, aliases and embedding models."
-    )
+    help = "List the collections of the vector store with their sizes, aliases and embedding models."
 
     def handle(self, *args: Any, **options: Any) -> None:
         store = vector_store()
@@ -43,6 +41,4 @@ def _row(info: CollectionInfo, recipe: Recipe) -> dict[str, Any]:
 def _line(row: dict[str, Any]) -> str:
     aliases = f" <- {', '.join(row['aliases'])}" if row["aliases"] else ""
     outdated = "" if row["is_current_model"] else " (another model than the one in use: rebuild)"
-    return (
-        f"{row['points']:>9}  {row['name']}{aliases}  {row['model']}/{row['dimensions']}{outdated}"
-    )
+    return f"{row['points']:>9}  {row['name']}{aliases}  {row['model']}/{row['dimensions']}{outdated}"

@@ -16,13 +16,7 @@ from knowledge.indexing.preview import preview_rebuild, questions_from_file, rec
 from knowledge.indexing.questions.estimate import estimate_questions
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport
-from knowledge.management.terminal import (
-    JsonCommand,
-    agent_named,
-    errors_to_terminal,
-    progress_bar,
-    report_lines,
-)
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 
 Report = dict[str, Any]
@@ -157,9 +151,7 @@ def _run(build: IndexBuild) -> Report:
 
 def _preview(agent: Agent, method: IndexingMethod, questions: Sequence[str]) -> Report:
     with progress_bar("point") as on_progress:
-        preview = preview_rebuild(
-            agent=agent, method=method, questions=questions, on_progress=on_progress
-        )
+        preview = preview_rebuild(agent=agent, method=method, questions=questions, on_progress=on_progress)
     return {**_empty(), **preview.as_json()}
 
 

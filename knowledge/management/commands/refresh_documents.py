@@ -8,20 +8,12 @@ from django.core.management.base import CommandError
 from knowledge.indexing.jobs.reconciliation import due_sources
 from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
 from knowledge.indexing.report import IndexReport
-from knowledge.management.terminal import (
-    JsonCommand,
-    agent_named,
-    errors_to_terminal,
-    progress_bar,
-    report_lines,
-)
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import WebSource
 
 
 class Command(JsonCommand):
-    help = (
-        "Read the pages and sitemaps that agents follow again; what has not changed costs nothing."
-    )
+    help = "Read the pages and sitemaps that agents follow again; what has not changed costs nothing."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent", nargs="?", default="", help="all agents without")

@@ -11,13 +11,7 @@ from agents.models import Agent
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.rereading import cost_of_rereading, outdated_documents, reread_documents
-from knowledge.management.terminal import (
-    JsonCommand,
-    agent_named,
-    errors_to_terminal,
-    progress_bar,
-    report_lines,
-)
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import Document
 
 
@@ -29,11 +23,7 @@ class Command(JsonCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent", nargs="?", default="", help="all agents without")
-        parser.add_argument(
-            "--estimate",
-            action="store_true",
-            help="say what it would change and cost; write nothing",
-        )
+        parser.add_argument("--estimate", action="store_true", help="say what it would change and cost; write nothing")
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -50,9 +40,7 @@ class Command(JsonCommand):
         told = report.as_json()
         self.tell(options, told, report_lines(told))
         if report.failed:
-            raise CommandError(
-                "Some documents could not be read or written; the reasons are above."
-            )
+            raise CommandError("Some documents could not be read or written; the reasons are above.")
 
 
 def _queue_questions(documents: Sequence[Document]) -> None:
@@ -71,13 +59,9 @@ def _cost_lines(cost: dict[str, float]) -> list[str]:
         f"{cost['new']} passages are new, to be embedded; {cost['gone']} go",
     ]
     if cost["renamed"]:
-        lines.append(
-            f"{cost['renamed']} passages stand under other headings and keep their questions"
-        )
+        lines.append(f"{cost['renamed']} passages stand under other headings and keep their questions")
     if cost["questions"]:
-        lines.append(
-            f"{cost['questions']} passages would have their questions written by the model"
-        )
+        lines.append(f"{cost['questions']} passages would have their questions written by the model")
     if cost["unreadable"]:
         lines.append(f"{cost['unreadable']} documents could not be read")
     return lines

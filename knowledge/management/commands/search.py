@@ -14,9 +14,7 @@ class Command(JsonCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("deployment")
         parser.add_argument("question")
-        parser.add_argument(
-            "--limit", type=int, default=0, help="passages; the deployment's by default"
-        )
+        parser.add_argument("--limit", type=int, default=0, help="passages; the deployment's by default")
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -33,9 +33,7 @@ class Command(JsonCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
         what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--estimate", action="store_true", help="calls, tokens, cost; asks nothing"
-        )
+        what.add_argument("--estimate", action="store_true", help="calls, tokens, cost; asks nothing")
         what.add_argument("--pause", action="store_true", help="hold the writing that is under way")
         what.add_argument("--resume", action="store_true", help="let it go on, in the worker")
         what.add_argument("--stop", action="store_true", help="give it up")
@@ -73,9 +71,7 @@ class Command(JsonCommand):
         told = {**report.as_json(), "goes_on_at": report.goes_on_at}
         lines = list(report_lines(told))
         if report.goes_on_at is not None:
-            lines.append(
-                f"  {report.goes_on_because} A worker goes on at {report.goes_on_at:%Y-%m-%d %H:%M}."
-            )
+            lines.append(f"  {report.goes_on_because} A worker goes on at {report.goes_on_at:%Y-%m-%d %H:%M}.")
         self.tell(options, told, lines)
 
 

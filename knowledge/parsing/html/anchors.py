@@ -18,11 +18,7 @@ def anchor_of(heading: Tag) -> str:
     node = heading
     while node.parent is not None and node.name != "body":
         before = node.find_previous_sibling()
-        if any(
-            str(sibling).strip()
-            for sibling in node.previous_siblings
-            if not isinstance(sibling, Tag)
-        ):
+        if any(str(sibling).strip() for sibling in node.previous_siblings if not isinstance(sibling, Tag)):
             return ""
         if before is not None:
             is_mark = not before.get_text(strip=True)

@@ -57,11 +57,7 @@ def drop_furniture(soup: BeautifulSoup) -> None:
     What holds the page's own title or article is content, whatever it is called. Hidden parts stay: accordions hide answers.
     """
     for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
-        if (
-            not tag.decomposed
-            and _is_furniture(tag)
-            and tag.find(["h1", "main", "article"]) is None
-        ):
+        if not tag.decomposed and _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
             tag.decompose()
 
 

@@ -59,17 +59,7 @@ class Profile:
 
 
 _COUNTED = (
-    *(
-        "characters",
-        "linked",
-        "apart",
-        "links",
-        "local",
-        "inside",
-        "neighbours",
-        "outside",
-        "names",
-    ),
+    *("characters", "linked", "apart", "links", "local", "inside", "neighbours", "outside", "names"),
     *("headings", "words", "said", "stops"),
 )
 
@@ -103,9 +93,7 @@ class PageLinks:
         plain = urldefrag(address.strip())[0]
         if not plain:
             return ""
-        return page_name(
-            urljoin(self.name, plain) if "://" in self.name else _joined(self.name, plain)
-        )
+        return page_name(urljoin(self.name, plain) if "://" in self.name else _joined(self.name, plain))
 
 
 def _joined(name: str, address: str) -> str:
@@ -125,9 +113,7 @@ def profiles_of(soup: BeautifulSoup, links: PageLinks) -> dict[int, Profile]:
         in_link = in_link or (tag.name == "a" and bool(tag.get("href")))
         if not is_done:
             pending.append((tag, in_link, True))
-            pending.extend(
-                (child, in_link, False) for child in tag.children if isinstance(child, Tag)
-            )
+            pending.extend((child, in_link, False) for child in tag.children if isinstance(child, Tag))
             continue
         found[id(tag)] = _profile(tag, found, links, in_link=in_link)
     return found

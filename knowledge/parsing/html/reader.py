@@ -7,14 +7,7 @@ from itertools import islice, takewhile
 from bs4 import Tag
 from bs4.element import Comment, NavigableString, PageElement
 
-from knowledge.parsing.base import (
-    Outline,
-    fenced,
-    one_line,
-    outline_text,
-    seems_to_ask,
-    table_text,
-)
+from knowledge.parsing.base import Outline, fenced, one_line, outline_text, seems_to_ask, table_text
 from knowledge.parsing.html.anchors import anchor_of
 from knowledge.parsing.html.surroundings import TAKEN_OUT
 from knowledge.parsing.html.tables import grid, is_for_layout, is_single, rows_of
@@ -25,9 +18,7 @@ _MAX_DEPTH = 60
 _READ = BLOCKS | {TAKEN_OUT}
 _LISTS = ("ul", "ol", "menu")
 #: What DocBook, Sphinx, Asciidoctor, GitBook and Bootstrap call a box of advice beside the text.
-_BOXES = frozenset(
-    "note tip warning caution important admonition admonitionblock callout hint alert".split()
-)
+_BOXES = frozenset("note tip warning caution important admonition admonitionblock callout hint alert".split())
 #: How far above its title such a box begins.
 _BOX_DEPTH = 4
 #: Whose class is that of the page.
@@ -100,9 +91,7 @@ class HtmlReader:
 
     def _table(self, tag: Tag, depth: int) -> None:
         rows = rows_of(tag)
-        caption = next(
-            (c for c in tag.children if isinstance(c, Tag) and c.name == "caption"), None
-        )
+        caption = next((c for c in tag.children if isinstance(c, Tag) and c.name == "caption"), None)
         if isinstance(caption, Tag) and (text := one_line(_inline(caption))):
             self._outline.add(_wrap(text.replace("**", ""), "**"))
         if is_for_layout(tag, rows):
@@ -158,8 +147,7 @@ def _titles_a_box(heading: Tag) -> bool:
     """Whether what follows the box stands under the heading before it again: « Note » is no section."""
     around = takewhile(lambda tag: tag.name not in _ROOTS, islice(heading.parents, _BOX_DEPTH))
     return heading.name != "h1" and any(
-        not _BOXES.isdisjoint(attribute(tag, "class").lower().split())
-        and len(tags_named(tag, HEADINGS)) == 1
+        not _BOXES.isdisjoint(attribute(tag, "class").lower().split()) and len(tags_named(tag, HEADINGS)) == 1
         for tag in around
     )
 
@@ -271,9 +259,7 @@ def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
         if isinstance(child, Tag) and child.name in _LISTS and depth < _MAX_DEPTH:
             yield from _list_lines(child, indent, depth=depth + 1)
         elif isinstance(child, Tag) or str(child).strip():
-            lines = list(
-                _item_lines(child, f"{number + 1}. " if tag.name == "ol" else "- ", indent, depth)
-            )
+            lines = list(_item_lines(child, f"{number + 1}. " if tag.name == "ol" else "- ", indent, depth))
             number += bool(lines)
             yield from lines
 
@@ -286,9 +272,7 @@ def _item_lines(item: PageElement, mark: str, indent: str, depth: int) -> Iterat
     margin = indent + " " * len(mark)
     nested: list[str] = []
     parts: list[str] = []
-    for child in (
-        nearest(item, _LISTS, closed=(*_LISTS, "table", "dl")) if depth < _MAX_DEPTH else []
-    ):
+    for child in nearest(item, _LISTS, closed=(*_LISTS, "table", "dl")) if depth < _MAX_DEPTH else []:
         if _says_more_after(child, item):
             continue
         nested.extend(_list_lines(child, margin, depth=depth + 1))

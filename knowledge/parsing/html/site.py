@@ -51,10 +51,7 @@ class SiteLayout:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "SiteLayout":
         return cls(
-            frozenset(value["repeated"]),
-            frozenset(value["link_places"]),
-            frozenset(value["pages"]),
-            value["keepers"],
+            frozenset(value["repeated"]), frozenset(value["link_places"]), frozenset(value["pages"]), value["keepers"]
         )
 
 
@@ -68,15 +65,11 @@ def learn_layout(shapes: Sequence[PageShape], names: Collection[str]) -> SiteLay
     places = Counter(place for shape in shapes for place in shape.texts)
     links = Counter(place for shape in shapes for place in shape.link_places)
     keepers: dict[str, str | None] = dict.fromkeys(_most(texts, everywhere))
-    for shape in sorted(
-        shapes, key=lambda shape: (shape.name.count("/"), shape.name), reverse=True
-    ):
+    for shape in sorted(shapes, key=lambda shape: (shape.name.count("/"), shape.name), reverse=True):
         keepers |= {key: shape.name for key in shape.sentences if key in keepers}
     return SiteLayout(
         repeated=frozenset(_most(texts, least)),
-        link_places=frozenset(
-            place for place in _most(links, least) if links[place] >= _LINKS_SHARE * places[place]
-        ),
+        link_places=frozenset(place for place in _most(links, least) if links[place] >= _LINKS_SHARE * places[place]),
         pages=frozenset(map(page_name, names)),
         keepers=keepers,
     )

@@ -11,13 +11,7 @@ from bs4 import BeautifulSoup, Tag
 
 from knowledge.parsing.base import one_line
 from knowledge.parsing.html.profiles import PageLinks, Profile, place_of, profiles_of
-from knowledge.parsing.html.shapes import (
-    holds_only_links,
-    in_content,
-    is_part,
-    is_spoken,
-    repeated_key,
-)
+from knowledge.parsing.html.shapes import holds_only_links, in_content, is_part, is_spoken, repeated_key
 from knowledge.parsing.html.site import SiteLayout, page_name
 from knowledge.parsing.html.tree import BLOCKS, HEADINGS, tags_named
 
@@ -43,11 +37,7 @@ class _Surroundings:
     """The parts of one page, looked at from the outermost inwards."""
 
     def __init__(
-        self,
-        soup: BeautifulSoup,
-        profiles: dict[int, Profile],
-        links: PageLinks,
-        layout: SiteLayout | None,
+        self, soup: BeautifulSoup, profiles: dict[int, Profile], links: PageLinks, layout: SiteLayout | None
     ) -> None:
         self._soup = soup
         self._profiles = profiles
@@ -91,9 +81,7 @@ class _Surroundings:
         in_place = place in self._layout.link_places and holds_only_links(profile)
         return in_place and 2 * profile.outside <= profile.links
 
-    def _is_repeated_frame(
-        self, tag: Tag, profile: Profile, key: str, keepers: Mapping[str, str | None]
-    ) -> bool:
+    def _is_repeated_frame(self, tag: Tag, profile: Profile, key: str, keepers: Mapping[str, str | None]) -> bool:
         if not is_spoken(profile):
             return key in keepers or holds_only_links(profile) or not in_content(tag)
         keeper = keepers.get(key)

@@ -83,7 +83,5 @@ def _span(cell: Tag, name: str) -> int:
 def _one_header(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of headings as one: what each column is called, from the outermost in."""
     width = max(map(len, rows))
-    columns = [
-        [row[column] if column < len(row) else "" for row in rows] for column in range(width)
-    ]
+    columns = [[row[column] if column < len(row) else "" for row in rows] for column in range(width)]
     return [" / ".join(dict.fromkeys(filter(None, names))) for names in columns]

@@ -63,13 +63,7 @@ def _declared(soup: BeautifulSoup) -> list[str]:
             value = pending.popleft()
             if isinstance(value, dict) and value.get("@type") == "BreadcrumbList":
                 return _names(value.get("itemListElement"))
-            pending.extend(
-                value.values()
-                if isinstance(value, dict)
-                else value
-                if isinstance(value, list)
-                else ()
-            )
+            pending.extend(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
     return []
 
 
@@ -86,9 +80,7 @@ def _names(entries: object) -> list[str]:
 def _marked(soup: BeautifulSoup) -> list[str]:
     """Of a part that is called a breadcrumb."""
     for tag in tags_named(soup, ("nav", "ol", "ul", "div"))[:_MOST_LINKS]:
-        if _NAMED.search(
-            f"{attribute(tag, 'aria-label')} {attribute(tag, 'class')} {attribute(tag, 'id')}"
-        ):
+        if _NAMED.search(f"{attribute(tag, 'aria-label')} {attribute(tag, 'class')} {attribute(tag, 'id')}"):
             steps = [text for text in _texts(tag) if text not in _BETWEEN]
             if len(steps) <= _MOST_STEPS * 2:
                 return steps

@@ -40,9 +40,7 @@ class Assembler:
         self._body = main_size(line for line in lines if not line.mono) if lines else 11.0
         self._read_sizes(lines)
         self._read_measures(lines)
-        self._words = {
-            word.casefold() for line in lines for word in re.findall(r"\w+-\w+", line.text)
-        }
+        self._words = {word.casefold() for line in lines for word in re.findall(r"\w+-\w+", line.text)}
         self._list: list[str] = []
         self._list_page = 0
         self._heading = ""
@@ -249,9 +247,7 @@ class Assembler:
             return False
         if self._bookmarks.names(line.text, line.page) or self._heading_level(line):
             return False
-        if self._is_code(index) or (
-            line.bold != above.bold and (above.text.endswith("?") or line.bold)
-        ):
+        if self._is_code(index) or (line.bold != above.bold and (above.text.endswith("?") or line.bold)):
             return False
         unfinished = not _FINISHED.search(above.text)
         is_full = above.x1 - above.x0 >= 0.75 * self._measure

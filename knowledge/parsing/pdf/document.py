@@ -1,7 +1,7 @@
 """The door of PDF: opens the file, reads its pages, and says what could not be read.
 
-A file that is encrypted, cut short, or only pictures is refused. Pages without text are recognised (`knowledge.parsing.ocr`)
-where Tesseract is installed, else noticed.
+A file that is encrypted, cut short, or only pictures is refused. Pages without text are recognised
+(`knowledge.parsing.ocr`) where Tesseract is installed, else noticed.
 """
 
 import re
@@ -154,15 +154,13 @@ def _open(data: bytes, *, filename: str) -> Any:
 
 def _encrypted(filename: str) -> Exception:
     return unreadable(
-        f"{filename}: encrypted",
-        _("Ce PDF est protégé par un mot de passe (chiffré). Enregistrez-le sans protection."),
+        f"{filename}: encrypted", _("Ce PDF est protégé par un mot de passe (chiffré). Enregistrez-le sans protection.")
     )
 
 
 def _corrupt(filename: str, error: object) -> Exception:
     return unreadable(
-        f"{filename}: {error}",
-        _("Ce PDF est tronqué ou abîmé. Téléchargez-le ou exportez-le de nouveau."),
+        f"{filename}: {error}", _("Ce PDF est tronqué ou abîmé. Téléchargez-le ou exportez-le de nouveau.")
     )
 
 

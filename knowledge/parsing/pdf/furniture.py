@@ -1,7 +1,7 @@
 """What stands on pages for leafing through them and says nothing itself: running heads, page numbers, lists of contents.
 
-A running head is found by its place and its return: the outermost lines of a page, at the height where most pages have one,
-that recur, name a title of the document, or count its pages.
+A running head is found by its place and its return: the outermost lines of a page, at the height where most pages have
+one, that recur, name a title of the document, or count its pages.
 """
 
 import re
@@ -22,9 +22,7 @@ _PLACE_SHARE = 0.4
 #: How often the same head comes back, anywhere at the edge of a page; and where most pages have one.
 _RETURNS = 3
 _RETURNS_THERE = 2
-_PAGE_NUMBER = re.compile(
-    r"(?:page\s*)?[-–—]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*(?:(?:/|sur|of)\s*\d{1,4})?\s*[-–—]?", re.I
-)
+_PAGE_NUMBER = re.compile(r"(?:page\s*)?[-–—]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*(?:(?:/|sur|of)\s*\d{1,4})?\s*[-–—]?", re.I)
 _COUNTS = re.compile(r"^\d{1,4}(?=\s)|\b\d{1,4}(?:\s*(?:/|sur|of)\s*\d{1,4})?$")
 #: Dots, at least four, that lead to a page number.
 _LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
@@ -37,9 +35,7 @@ _CONTENTS = re.compile(
     re.I,
 )
 _NUMBER_AT_END = re.compile(r"\s+(?:\d{1,4}|[ivxlc]{1,7})$")
-_CAPTION = re.compile(
-    r"^(?:table|tableau|tabelle|tabla|figure|abbildung|fig\.)\s+[\d.]+\s*[-–—:.]?\s*", re.I
-)
+_CAPTION = re.compile(r"^(?:table|tableau|tabelle|tabla|figure|abbildung|fig\.)\s+[\d.]+\s*[-–—:.]?\s*", re.I)
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|chapitre|part|partie|appendix|annexe|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[A-Z]|[IVXLC]+)[.:)]?\s+(?=\S)",
     re.I,
@@ -95,11 +91,7 @@ def _number_offset(pages: Sequence[Page]) -> int:
 
 
 def _counts(line: Line) -> set[int]:
-    return {
-        int(digits)
-        for match in _COUNTS.finditer(line.text)
-        for digits in re.findall(r"\d+", match[0])
-    }
+    return {int(digits) for match in _COUNTS.finditer(line.text) for digits in re.findall(r"\d+", match[0])}
 
 
 def _is_head(line: Line, returns: int, titles: Collection[str], *, counted: int) -> bool:
@@ -155,9 +147,7 @@ def _leads(line: Line) -> bool:
     return not line.mono and bool(_LEADER.search(line.text))
 
 
-def _without_contents(
-    page: Page, known: Collection[str], *, is_contents: bool
-) -> Iterator[Line | Table]:
+def _without_contents(page: Page, known: Collection[str], *, is_contents: bool) -> Iterator[Line | Table]:
     for item in page.items:
         if isinstance(item, Table) or item.mono:
             yield item

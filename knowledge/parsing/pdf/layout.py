@@ -1,7 +1,7 @@
 """The pieces of a page to written lines, in the order that they are read.
 
-The order of the file is right almost always, as it is the order in which the text was set. Where it goes back and forth between
-two columns of running text, the columns are read one after the other, between what stands across both.
+The order of the file is right almost always, as it is the order in which the text was set. Where it goes back and forth
+between two columns of running text, the columns are read one after the other, between what stands across both.
 """
 
 from collections.abc import Sequence
@@ -65,11 +65,7 @@ def _append(items: list[Line | Table], piece: Line, start: float) -> None:
 def _go_on(last: Line, piece: Line) -> bool:
     beside = min(last.y1, piece.y1) - max(last.y0, piece.y0)
     lower = min(last.y1 - last.y0, piece.y1 - piece.y0)
-    return (
-        beside >= 0.5 * lower
-        and piece.x0 >= last.x1 - last.size
-        and not (last.turned or piece.turned)
-    )
+    return beside >= 0.5 * lower and piece.x0 >= last.x1 - last.size and not (last.turned or piece.turned)
 
 
 def _parted(last: Line, piece: Line, start: float) -> bool:
@@ -119,8 +115,7 @@ def _is_prose(column: Sequence[Line]) -> bool:
 
 def _goes_back_and_forth(pieces: Sequence[Line], start: float) -> bool:
     times = sum(
-        _go_on(last, piece) and _parted(last, piece, start)
-        for last, piece in zip(pieces, pieces[1:], strict=False)
+        _go_on(last, piece) and _parted(last, piece, start) for last, piece in zip(pieces, pieces[1:], strict=False)
     )
     return times >= _BACK_AND_FORTH
 

@@ -1,7 +1,8 @@
 """The characters of a page, as PDFium places them, to pieces of lines.
 
-A piece (`Line`) is what stands on one line without a wide gap, so that the cells of a table and the columns of a page stay
-apart. Accents that were drawn over their letter are put on it, ligatures are spelled out, a hyphen at the end of a line stays.
+A piece (`Line`) is what stands on one line without a wide gap, so that the cells of a table and the columns of a page
+stay apart. Accents that were drawn over their letter are put on it, ligatures are spelled out, a hyphen at the end of a
+line stays.
 """
 
 import ctypes
@@ -24,9 +25,7 @@ _WORD_GAP = 0.28
 _SAME_LINE = 0.35
 #: PDFium answers whole numbers when it turns a point: hundredths of a point are asked for.
 _FINE = 100
-_MONOSPACED = re.compile(
-    r"mono|courier|consol|typewriter|cmtt|cmsltt|txtt|sftt|ectt|menlo|code", re.I
-)
+_MONOSPACED = re.compile(r"mono|courier|consol|typewriter|cmtt|cmsltt|txtt|sftt|ectt|menlo|code", re.I)
 #: PDFium's weight is of no use: it makes 744 of one TeX font's stems, and 345 of another copy of it.
 _BOLD = re.compile(r"bold|black|heavy|semib|-B$|(?<=[a-z])TB$|cmbx|sfbx|ecbx", re.I)
 #: Flags of a font: its letters are of one width; it is to be drawn bold.
@@ -108,11 +107,7 @@ class PageFrame:
         ox, oy = self._device(0.0, 0.0)
         ax, ay = self._device(100.0, 0.0)
         bx, by = self._device(0.0, 100.0)
-        self.matrix = (
-            *((ax - ox) / 100, (ay - oy) / 100),
-            *((bx - ox) / 100, (by - oy) / 100),
-            *(ox, oy),
-        )
+        self.matrix = (*((ax - ox) / 100, (ay - oy) / 100), *((bx - ox) / 100, (by - oy) / 100), *(ox, oy))
 
     def _device(self, x: float, y: float) -> tuple[float, float]:
         across, down = ctypes.c_int(), ctypes.c_int()
@@ -150,19 +145,13 @@ def _characters(text_page: Any, frame: PageFrame) -> Iterator[_Character | None]
     box = pdfium.FS_RECTF()
     for index in range(text_page.count_chars()):
         code = pdfium.FPDFText_GetUnicode(text_page, index)
-        if code in _SPACES or (
-            code in _LINE_ENDS and pdfium.FPDFText_IsGenerated(text_page, index)
-        ):
+        if code in _SPACES or (code in _LINE_ENDS and pdfium.FPDFText_IsGenerated(text_page, index)):
             yield None
             continue
         text = _spelled(code, text_page, index)
         if not text or not pdfium.FPDFText_GetLooseCharBox(text_page, index, box):
             continue
-        yield _Character(
-            text,
-            *frame.box(box.left, box.bottom, box.right, box.top),
-            looks.of(index),
-        )
+        yield _Character(text, *frame.box(box.left, box.bottom, box.right, box.top), looks.of(index))
 
 
 def _spelled(code: int, text_page: Any, index: int) -> str:
@@ -276,9 +265,7 @@ class _Gathering:
         """Whether a wall stands before a new word; the word before it may run over its wall."""
         start = self._current[0].x0 if self._spaced else last.x1
         y = (last.y0 + last.y1) / 2
-        return any(
-            start - 0.5 <= x <= character.x0 + 0.5 and y0 <= y <= y1 for x, y0, y1 in self._walls
-        )
+        return any(start - 0.5 <= x <= character.x0 + 0.5 and y0 <= y <= y1 for x, y0, y1 in self._walls)
 
     def _close(self) -> None:
         characters, words = self._current, "".join(self._words)
@@ -288,9 +275,7 @@ class _Gathering:
         if not characters or not text:
             return
         looks = [character.look for character in characters]
-        size = max(
-            {look.size for look in looks}, key=lambda s: sum(look.size == s for look in looks)
-        )
+        size = max({look.size for look in looks}, key=lambda s: sum(look.size == s for look in looks))
         line = Line(
             text,
             min(c.x0 for c in characters),

@@ -80,11 +80,7 @@ def _matrix(item: Any) -> _Matrix:
 def _through(first: _Matrix, then: _Matrix) -> _Matrix:
     a, b, c, d, e, f = first
     p, q, r, s, t, u = then
-    return (
-        *(a * p + b * r, a * q + b * s),
-        *(c * p + d * r, c * q + d * s),
-        *(e * p + f * r + t, e * q + f * s + u),
-    )
+    return (*(a * p + b * r, a * q + b * s), *(c * p + d * r, c * q + d * s), *(e * p + f * r + t, e * q + f * s + u))
 
 
 def _add_path(rules: Rules, item: Any, matrix: _Matrix, frame: PageFrame) -> None:

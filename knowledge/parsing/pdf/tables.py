@@ -1,7 +1,7 @@
 """Tables of a page: what its rules enclose as cells, and rows between level rules whose columns the white space parts.
 
-A cell that goes over several rows is repeated in each, so that every row says what it is about; over several columns it stands
-in the first.
+A cell that goes over several rows is repeated in each, so that every row says what it is about; over several columns it
+stands in the first.
 """
 
 from bisect import bisect_right
@@ -46,10 +46,7 @@ def page_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
 
 
 def _overlap(one: Table, other: Table) -> bool:
-    return (
-        min(one.x1, other.x1) - max(one.x0, other.x0) > NEAR
-        and min(one.y1, other.y1) - max(one.y0, other.y0) > NEAR
-    )
+    return min(one.x1, other.x1) - max(one.x0, other.x0) > NEAR and min(one.y1, other.y1) - max(one.y0, other.y0) > NEAR
 
 
 def _ruled(lines: Sequence[Line], rules: Rules) -> list[Table]:
@@ -82,8 +79,7 @@ def _connected(rules: Rules) -> list[Rules]:
 
 def _touch(level: Rule, upright: Rule) -> bool:
     return (
-        level.start - NEAR <= upright.at <= level.end + NEAR
-        and upright.start - NEAR <= level.at <= upright.end + NEAR
+        level.start - NEAR <= upright.at <= level.end + NEAR and upright.start - NEAR <= level.at <= upright.end + NEAR
     )
 
 
@@ -169,16 +165,12 @@ def _places(rules: Sequence[Rule], across: Sequence[Rule]) -> list[float]:
 
 
 def _is_in(line: Line, xs: Sequence[float], ys: Sequence[float]) -> bool:
-    return (
-        xs[0] - NEAR <= (line.x0 + line.x1) / 2 <= xs[-1] + NEAR and ys[0] <= line.middle <= ys[-1]
-    )
+    return xs[0] - NEAR <= (line.x0 + line.x1) / 2 <= xs[-1] + NEAR and ys[0] <= line.middle <= ys[-1]
 
 
 def _is_closed(rules: Sequence[Rule], at: float, start: float, end: float) -> bool:
     covered = sum(
-        max(0.0, min(rule.end, end) - max(rule.start, start))
-        for rule in rules
-        if abs(rule.at - at) <= 2 * NEAR
+        max(0.0, min(rule.end, end) - max(rule.start, start)) for rule in rules if abs(rule.at - at) <= 2 * NEAR
     )
     return covered >= _CLOSED * (end - start)
 
@@ -194,11 +186,7 @@ def _between_rules(lines: Sequence[Line], rules: Rules) -> list[Table]:
         if len(group) < 3:
             continue
         box = first.start, group[0].at, first.end, group[-1].at
-        inside = [
-            line
-            for line in lines
-            if not line.turned and _is_in(line, (box[0], box[2]), (box[1], box[3]))
-        ]
+        inside = [line for line in lines if not line.turned and _is_in(line, (box[0], box[2]), (box[1], box[3]))]
         if table := _by_white_space(inside, box):
             tables.append(table)
     return tables
@@ -214,9 +202,7 @@ def _by_white_space(lines: Sequence[Line], box: tuple[float, float, float, float
     if len(several) < 2 or len(several) < 0.5 * len(rows):
         return None
     starts = _columns([line for row in several for line in row])
-    if len(starts) < 2 or (
-        len(starts) == 2 and median(len(line.text) for row in several for line in row) > _PROSE
-    ):
+    if len(starts) < 2 or (len(starts) == 2 and median(len(line.text) for row in several for line in row) > _PROSE):
         return None
     return _by_text(lines, [*starts, box[2]], box)
 
@@ -244,9 +230,7 @@ def text_rows(lines: Sequence[Line]) -> list[list[Line]]:
     return [sorted(row, key=lambda line: line.x0) for row in rows]
 
 
-def _by_text(
-    lines: Sequence[Line], xs: Sequence[float], box: tuple[float, float, float, float]
-) -> Table | None:
+def _by_text(lines: Sequence[Line], xs: Sequence[float], box: tuple[float, float, float, float]) -> Table | None:
     """The rows of the text; one with an empty first column goes on with the row above."""
     rows: list[list[list[Line]]] = []
     above: list[Line] = []

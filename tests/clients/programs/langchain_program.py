@@ -10,9 +10,7 @@ template = (
     "Use the following pieces of context to answer the question at the end.\n\nRien ici.\n\n"
     f"Question: {KNOWN}\nHelpful Answer:"
 )
-vectors = OpenAIEmbeddings(
-    base_url=address, api_key=key, model=model, check_embedding_ctx_length=False
-)
+vectors = OpenAIEmbeddings(base_url=address, api_key=key, model=model, check_embedding_ctx_length=False)
 
 
 def sources() -> str:
@@ -30,11 +28,7 @@ run(
     template=lambda: chat.invoke(template).text,
     follow_up=lambda: chat.invoke(thread).text,
     errors=lambda: ChatOpenAI(base_url=address, api_key=key, model=UNKNOWN).invoke(KNOWN),
-    responses=lambda: (
-        ChatOpenAI(base_url=address, api_key=key, model=model, use_responses_api=True)
-        .invoke(KNOWN)
-        .text
-    ),
+    responses=lambda: ChatOpenAI(base_url=address, api_key=key, model=model, use_responses_api=True).invoke(KNOWN).text,
     embeddings=lambda: len(vectors.embed_query(KNOWN)),
     wrong_key=lambda: ChatOpenAI(base_url=address, api_key="rsk_wrong", model=model).invoke("a"),
 )

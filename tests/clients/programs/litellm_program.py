@@ -29,28 +29,17 @@ def follow_up() -> str:
 
 run(
     models=lambda: litellm.get_valid_models(
-        check_provider_endpoint=True,
-        custom_llm_provider="openai",
-        api_base=address.removesuffix("/v1"),
-        api_key=key,
+        check_provider_endpoint=True, custom_llm_provider="openai", api_base=address.removesuffix("/v1"), api_key=key
     )[0],
     plain=lambda: litellm.completion(messages=question, **asked).choices[0].message.content,
     stream=stream,
     sources=sources,
-    tools=lambda: (
-        litellm.completion(messages=question, tools=[TOOL], **asked).choices[0].message.content
-    ),
-    stop=lambda: (
-        litellm.completion(messages=question, stop=["\n"], **asked).choices[0].message.content
-    ),
+    tools=lambda: litellm.completion(messages=question, tools=[TOOL], **asked).choices[0].message.content,
+    stop=lambda: litellm.completion(messages=question, stop=["\n"], **asked).choices[0].message.content,
     follow_up=follow_up,
     errors=lambda: litellm.completion(messages=question, **{**asked, "model": f"openai/{UNKNOWN}"}),
     text=lambda: (
-        litellm.text_completion(
-            prompt=KNOWN, **{**asked, "model": f"text-completion-openai/{name}"}
-        )
-        .choices[0]
-        .text
+        litellm.text_completion(prompt=KNOWN, **{**asked, "model": f"text-completion-openai/{name}"}).choices[0].text
     ),
     responses=lambda: litellm.responses(input=KNOWN, **asked).output[0].content[0].text,
     embeddings=lambda: len(litellm.embedding(input=[KNOWN], **asked).data[0]["embedding"]),

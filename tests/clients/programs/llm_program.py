@@ -20,10 +20,7 @@ ENTRIES = [
     ("by-responses", name, "responses: true"),
 ]
 (folder / "extra-openai-models.yaml").write_text(
-    "".join(
-        ENTRY.format(id=each, name=asked, address=address, more=more)
-        for each, asked, more in ENTRIES
-    )
+    "".join(ENTRY.format(id=each, name=asked, address=address, more=more) for each, asked, more in ENTRIES)
 )
 (folder / "keys.json").write_text(f'{{"desk": "{key}"}}')
 WEATHER = 'def weather(city: str) -> str:\n    "The weather of a city."\n    return "rain"\n'

@@ -8,23 +8,17 @@ client = openai.OpenAI(base_url=address, api_key=key, max_retries=0)
 
 
 def said(text: str, **more: object) -> str:
-    done = client.chat.completions.create(
-        **{"model": model, "messages": [{"role": "user", "content": text}], **more}
-    )
+    done = client.chat.completions.create(**{"model": model, "messages": [{"role": "user", "content": text}], **more})
     return done.choices[0].message.content
 
 
 def stream() -> str:
-    chunks = client.chat.completions.create(
-        model=model, messages=[{"role": "user", "content": KNOWN}], stream=True
-    )
+    chunks = client.chat.completions.create(model=model, messages=[{"role": "user", "content": KNOWN}], stream=True)
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
 def sources() -> str:
-    done = client.chat.completions.create(
-        model=model, messages=[{"role": "user", "content": KNOWN}]
-    )
+    done = client.chat.completions.create(model=model, messages=[{"role": "user", "content": KNOWN}])
     return done.choices[0].message.annotations[0].url_citation.url
 
 

@@ -11,13 +11,7 @@ from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from knowledge.embeddings.base import Recipe
 from knowledge.embeddings.hashing import HashingEmbedder
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import make_agent, make_deployment, make_user
 
 
@@ -39,9 +33,7 @@ def form_data(response: Any, **changes: Any) -> dict[str, Any]:
     sent = {name: _sent(value) for name, value in shown.items() if value is not None}
     for inline in response.context["inline_admin_formsets"]:
         management = inline.formset.management_form
-        sent |= {
-            management.add_prefix(name): management[name].value() for name in management.fields
-        }
+        sent |= {management.add_prefix(name): management[name].value() for name in management.fields}
     return {**sent, **changes}
 
 
@@ -53,12 +45,7 @@ class PagesTest(TestCase):
     def test_every_page_opens_for_a_superuser(self) -> None:
         client, deployment = superuser_client(), make_deployment()
         for model, key in ((Agent, deployment.agent.pk), (Deployment, deployment.pk)):
-            for page, args in (
-                ("changelist", ()),
-                ("add", ()),
-                ("change", (key,)),
-                ("delete", (key,)),
-            ):
+            for page, args in (("changelist", ()), ("add", ()), ("change", (key,)), ("delete", (key,))):
                 response = client.get(admin_url(model, page, *args))
                 assert response.status_code == 200, f"{model.__name__} {page}"
         for account in (User, Group):
@@ -92,11 +79,7 @@ class PagesTest(TestCase):
             (User, make_user),
             (Group, lambda: Group.objects.create(name=make_user().username)),
         ):
-            one, ten = queries_with_one_and_ten_rows(
-                client,
-                admin_url(model, "changelist"),
-                make_row,
-            )
+            one, ten = queries_with_one_and_ten_rows(client, admin_url(model, "changelist"), make_row)
             assert one == ten, model.__name__
 
 
@@ -170,9 +153,7 @@ class AgentActionsTest(TestCase):
     def test_actions_lead_to_their_confirmation(self) -> None:
         agent, client = make_agent(), superuser_client()
         for action, page in (("rebuild_index", "rebuild"), ("roll_index_back", "rollback")):
-            response = client.post(
-                admin_url(Agent, "changelist"), {"action": action, "_selected_action": [agent.pk]}
-            )
+            response = client.post(admin_url(Agent, "changelist"), {"action": action, "_selected_action": [agent.pk]})
             self.assertRedirects(response, admin_url("knowledge.indexbuild", page, agent=agent.pk))
 
     def test_actions_are_offered_only_with_the_right_to_index(self) -> None:
@@ -186,18 +167,12 @@ class AgentActionsTest(TestCase):
 class DeploymentFormTest(TestCase):
     def setUp(self) -> None:
         self.client = superuser_client()
-        self.deployment = make_deployment(
-            make_agent(match_count=9), config_overlay={"match_count": 4}
-        )
+        self.deployment = make_deployment(make_agent(match_count=9), config_overlay={"match_count": 4})
         self.address = admin_url(Deployment, "change", self.deployment.pk)
 
     def save(self, **changes: Any) -> dict[str, Any]:
-        response = self.client.post(
-            self.address, form_data(self.client.get(self.address), **changes)
-        )
-        assert response.status_code == 302, (
-            getattr(response, "context", None) and response.context["errors"]
-        )
+        response = self.client.post(self.address, form_data(self.client.get(self.address), **changes))
+        assert response.status_code == 302, getattr(response, "context", None) and response.context["errors"]
         self.deployment.refresh_from_db()
         overlay: dict[str, Any] = self.deployment.config_overlay
         return overlay
@@ -230,18 +205,14 @@ class DeploymentFormTest(TestCase):
         assert self.save(overlay_category_use="boost")["category_use"] == "boost"
 
     def test_only_set_keys_are_written(self) -> None:
-        overlay = self.save(
-            overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false"
-        )
+        overlay = self.save(overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false")
         assert overlay == {"temperature": 0.5, "direct_answers": False}
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
         sent = form_data(self.client.get(self.address))
         row = {"specialists-TOTAL_FORMS": "1", "specialists-0-position": "1"}
-        refused = self.client.post(
-            self.address, {**sent, **row, "specialists-0-agent": str(self.deployment.agent_id)}
-        )
+        refused = self.client.post(self.address, {**sent, **row, "specialists-0-agent": str(self.deployment.agent_id)})
         assert refused.status_code == 200
         assert not self.deployment.specialists.exists()
         self.client.post(self.address, {**sent, **row, "specialists-0-agent": str(other.pk)})

@@ -74,11 +74,7 @@ def make_whole_agent() -> Agent:
     tool.agents.add(agent)
     ToolExample.objects.create(override=tool, text="Où est ce livre ?")
     ToolSource.objects.create(
-        slug="s",
-        name="S",
-        kind="mcp_http",
-        url="https://x.example",
-        headers={"Authorization": _SECRET},
+        slug="s", name="S", kind="mcp_http", url="https://x.example", headers={"Authorization": _SECRET}
     )
     golden = GoldenSet.objects.create(name="Jeu", deployment=agent.deployments.get(), is_gate=True)
     expected = {"question": "Quand ouvrez-vous ?", "contains": ["9 h"]}
@@ -104,8 +100,7 @@ class RoundTripTest(TestCase):
         data = exported(agent)
         assert exported(agent) == data
         assert _SECRET.encode() not in b"".join(
-            zipfile.ZipFile(io.BytesIO(data)).read(n)
-            for n in zipfile.ZipFile(io.BytesIO(data)).namelist()
+            zipfile.ZipFile(io.BytesIO(data)).read(n) for n in zipfile.ZipFile(io.BytesIO(data)).namelist()
         )
         empty_site()
         taken = imported(data)
@@ -184,9 +179,7 @@ class RoundTripPropertyTest(PropertyTestCase):
         count=st.one_of(st.none(), st.integers(1, 20)),
         threshold=st.one_of(st.none(), st.floats(0, 1)),
         documents=st.dictionaries(
-            st.from_regex(r"[a-z]{1,8}\.(md|txt)", fullmatch=True),
-            st.binary(min_size=1, max_size=200),
-            max_size=3,
+            st.from_regex(r"[a-z]{1,8}\.(md|txt)", fullmatch=True), st.binary(min_size=1, max_size=200), max_size=3
         ),
         answers=st.dictionaries(
             st.from_regex(r"[A-Z][a-z]{2,9} [a-z]{2,9} \?", fullmatch=True),
@@ -202,9 +195,7 @@ class RoundTripPropertyTest(PropertyTestCase):
         for name, data in documents.items():
             store_document(agent=agent, name=name, data=data)
         for question, answer in answers.items():
-            LearnedResponse.objects.create(
-                agent=agent, question=question, answer=answer, status="obsolete"
-            )
+            LearnedResponse.objects.create(agent=agent, question=question, answer=answer, status="obsolete")
         first = exported(agent)
         empty_site()
         assert exported(imported(first).agent) == first
@@ -233,27 +224,14 @@ class HostileArchivesTest(TestCase):
 
     def test_manifest_that_is_none_of_ours(self) -> None:
         manifest = json.loads(zipfile.ZipFile(io.BytesIO(self.data)).read("manifest.json"))
-        changes: list[dict[str, Any]] = [
-            {"format": "x"},
-            {"version": 2},
-            {"parts": []},
-            {"parts": {"agent": 1}},
-        ]
+        changes: list[dict[str, Any]] = [{"format": "x"}, {"version": 2}, {"parts": []}, {"parts": {"agent": 1}}]
         for change in changes:
             self.refuse(remade(self.data, **{"manifest.json": json.dumps(manifest | change)}))
         self.refuse(remade(self.data, **{"manifest.json": None}))
         self.refuse(remade(self.data, **{"manifest.json": "[" * 100_000}))
 
     def test_parts_of_another_shape(self) -> None:
-        for name in (
-            "agent",
-            "deployments",
-            "documents",
-            "answers",
-            "synonyms",
-            "web_sources",
-            "tools",
-        ):
+        for name in ("agent", "deployments", "documents", "answers", "synonyms", "web_sources", "tools"):
             for rows in ("{}", "[1]", '[{"x": 1}]', "no"):
                 if (name, rows) != ("agent", '[{"x": 1}]'):
                     self.refuse(remade(self.data, **{f"{name}.json": rows}))
@@ -289,15 +267,7 @@ class HostileArchivesTest(TestCase):
         assert (other.short, other.agent.slug) == ("ABC", "other")
 
     def test_path_out_of_the_archive(self) -> None:
-        rows = [
-            {
-                "name": "../../etc/passwd",
-                "title": "",
-                "enabled": True,
-                "category": "",
-                "file": "files/000001",
-            }
-        ]
+        rows = [{"name": "../../etc/passwd", "title": "", "enabled": True, "category": "", "file": "files/000001"}]
         given = {"documents.json": json.dumps(rows), "../../evil.txt": b"x"}
         taken = imported(remade(self.data, **given))
         [document] = taken.agent.documents.all()
@@ -367,10 +337,7 @@ class DoorsTest(TestCase):
         assert admin_url(Agent, "export", agent.pk) in page
         answer: Any = client.get(admin_url(Agent, "export", agent.pk))
         data = b"".join(answer.streaming_content)
-        assert (
-            admin_url(Agent, "import")
-            in client.get(admin_url(Agent, "changelist")).content.decode()
-        )
+        assert admin_url(Agent, "import") in client.get(admin_url(Agent, "changelist")).content.decode()
         address = admin_url(Agent, "import")
         taken = client.post(address, {"file": SimpleUploadedFile("a.zip", data)})
         assert "desk" in taken.context["form"].errors["slug"][0]

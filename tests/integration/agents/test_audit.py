@@ -24,30 +24,14 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from agents.models import Agent, AgentLimit, Deployment, RuntimeSettings, Specialist
 from agents.processes.kept import KEPT
-from agents.staff.audit import (
-    LOGGED,
-    MASK,
-    acting,
-    log_event,
-    origin,
-    remember_who_asks,
-    restorable,
-    take_back,
-)
+from agents.staff.audit import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, take_back
 from chat.models import ApiKey
 from faqs.models import CachedResponse, LearnedResponse, Phrasing, QuestionGroup
 from knowledge.models import Chunk, Document
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import form_of, in_role
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
-from tests.factories import (
-    make_agent,
-    make_deployment,
-    make_entry,
-    make_learned,
-    make_library,
-    make_user,
-)
+from tests.factories import make_agent, make_deployment, make_entry, make_learned, make_library, make_user
 from tools_registry.models import ToolExample, ToolOverride, ToolSource
 
 
@@ -165,9 +149,7 @@ class TableOfChangesTest(TestCase):
         add_private_rows(world)
         RuntimeSettings().save()
         cls.rows = {m._meta.label_lower: row for m, row in world.rows.items()}
-        cls.rows["agents.specialist"] = Specialist.objects.create(
-            deployment=world.deployment, agent=make_agent()
-        )
+        cls.rows["agents.specialist"] = Specialist.objects.create(deployment=world.deployment, agent=make_agent())
         cls.rows["agents.agentlimit"] = AgentLimit.objects.create(user=make_user())
         learned = world.rows[LearnedResponse]
         cls.rows["faqs.phrasing"] = Phrasing.objects.create(response=learned, text="Ou ?")
@@ -190,12 +172,7 @@ class TableOfChangesTest(TestCase):
                 for door, through in doors(self.person).items():
                     with self.subTest(f"{label} {way} {door}"):
                         seen += self.see(
-                            label,
-                            name,
-                            wanted,
-                            lambda *a, c=change, t=through: t(lambda: c(*a)),
-                            door,
-                            rule,
+                            label, name, wanted, lambda *a, c=change, t=through: t(lambda: c(*a)), door, rule
                         )
         assert seen > 350
 
@@ -205,11 +182,7 @@ class TableOfChangesTest(TestCase):
         try:
             row = model._default_manager.get(pk=self.rows[label].pk)
             before = getattr(row, name)
-            value = (
-                timezone.now()
-                if name == "dismissed_at"
-                else (not before if wanted is None else wanted)
-            )
+            value = timezone.now() if name == "dismissed_at" else (not before if wanted is None else wanted)
             LogEntry.objects.all().delete()
             change(row, name, value)
             lines = LogEntry.objects.filter(content_type__model=model._meta.model_name)
@@ -257,11 +230,7 @@ class TableOfChangesTest(TestCase):
 class PrivacyTest(TestCase):
     def test_secrets_are_masked(self) -> None:
         source = ToolSource.objects.create(
-            slug="s",
-            name="S",
-            kind="mcp",
-            url="https://x.example",
-            headers={"Authorization": "tres-secret"},
+            slug="s", name="S", kind="mcp", url="https://x.example", headers={"Authorization": "tres-secret"}
         )
         source.headers = {"Authorization": "autre-secret"}
         source.save()

@@ -62,9 +62,7 @@ def test_one_internal_address_among_public_ones_refuses_the_host() -> None:
         client.get("http://both.example/")
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://a.example/", "file:///etc/passwd", "http://u:p@a.example/", "http:///x", "a"]
-)
+@pytest.mark.parametrize("url", ["ftp://a.example/", "file:///etc/passwd", "http://u:p@a.example/", "http:///x", "a"])
 def test_what_is_no_plain_web_address_is_refused(url: str) -> None:
     with pytest.raises(RefusedError):
         host_of(url, RefusedError)
@@ -75,10 +73,7 @@ def test_other_hosts_and_ports_are_refused() -> None:
         for url in ("http://other.example/", "http://api.example:8080/"):
             with pytest.raises(RefusedError, match="not among the allowed"):
                 client.get(url)
-    with (
-        guarded_client(reach(ports=(80, 443)), timeout=1) as client,
-        pytest.raises(RefusedError, match="port 25 "),
-    ):
+    with guarded_client(reach(ports=(80, 443)), timeout=1) as client, pytest.raises(RefusedError, match="port 25 "):
         client.get("http://api.example:25/")
 
 

@@ -39,10 +39,7 @@ class RolesTest(TestCase):
             assert str(ready.purpose)[:20] in page
 
     def test_every_named_right_exists(self) -> None:
-        known = {
-            f"{app}.{name}"
-            for app, name in Permission.objects.values_list("content_type__app_label", "codename")
-        }
+        known = {f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")}
         for ready in ROLES.values():
             assert ready.rights <= known
 
@@ -157,11 +154,7 @@ class LimitTest(TestCase):
         ):
             form = {"action": action, "_selected_action": str(row.pk)}
             client.post(admin_url(model, "changelist"), form)
-            before = {
-                name: getattr(row, name)
-                for name in ("enabled", "dismissed", "status")
-                if hasattr(row, name)
-            }
+            before = {name: getattr(row, name) for name in ("enabled", "dismissed", "status") if hasattr(row, name)}
             row.refresh_from_db()
             assert {name: getattr(row, name) for name in before} == before
         answer = {"agent": self.other.pk, "question": "Qui ?", "answer": "Nous.", "status": "valid"}

@@ -6,28 +6,16 @@ from django.db.models import F
 from django.test import TestCase
 
 from agents.models import Deployment
-from agents.processes.statements import (
-    PreparedObject,
-    PreparedSelect,
-    PreparedSelectIn,
-    PreparedUpdate,
-    parameter,
-)
+from agents.processes.statements import PreparedObject, PreparedSelect, PreparedSelectIn, PreparedUpdate, parameter
 from chat.models import Conversation
 from tests.factories import make_conversation
 
 _TITLES = PreparedSelectIn(
     parameter(Conversation, "id"),
-    lambda keys: (
-        Conversation.objects.filter(pk__in=keys).order_by().values_list("pk", "title", "created_at")
-    ),
+    lambda keys: Conversation.objects.filter(pk__in=keys).order_by().values_list("pk", "title", "created_at"),
 )
 _BY_TITLE = PreparedSelect(
-    lambda: (
-        Conversation.objects.filter(title=parameter(Conversation, "title"))
-        .order_by()
-        .values_list("pk")
-    )
+    lambda: Conversation.objects.filter(title=parameter(Conversation, "title")).order_by().values_list("pk")
 )
 _RETITLE = PreparedUpdate(
     lambda: Conversation.objects.filter(pk=parameter(Conversation, "id")),
@@ -46,9 +34,7 @@ class StatementTests(TestCase):
         for count in range(6):
             keys = [conversation.pk for conversation in kept[:count]]
             expected = Conversation.objects.filter(pk__in=keys)
-            assert sorted(_TITLES.rows(keys)) == sorted(
-                expected.values_list("pk", "title", "created_at")
-            )
+            assert sorted(_TITLES.rows(keys)) == sorted(expected.values_list("pk", "title", "created_at"))
 
     def test_statement_is_built_once_and_run_with_each_value(self) -> None:
         first, second = make_conversation(title="un"), make_conversation(title="deux")

@@ -35,9 +35,9 @@ class MenuTest(TestCase):
 
     def test_the_rest_is_shown_by_right_and_left_out_where_there_is_none(self) -> None:
         page = client_of(make_staff("knowledge.view_category")).get("/admin/advanced/")
-        assert [
-            [entry.model for entry in entries] for _title, entries in page.context["sections"]
-        ] == [["knowledge.category"]]
+        assert [[entry.model for entry in entries] for _title, entries in page.context["sections"]] == [
+            ["knowledge.category"]
+        ]
         self.assertNotContains(client_of(make_staff()).get("/admin/"), "/admin/advanced/")
 
     def test_one_entry_is_the_page_s_own(self) -> None:

@@ -28,11 +28,7 @@ def folder(tmp_path: Path) -> Path:
 def line(folder: Path) -> Iterator[Connection]:
     file_broker.install()
     as_another_process()
-    options = {
-        "data_folder_in": str(folder),
-        "data_folder_out": str(folder),
-        "control_folder": str(folder / "control"),
-    }
+    options = {"data_folder_in": str(folder), "data_folder_out": str(folder), "control_folder": str(folder / "control")}
     with Connection("filesystem://localhost", transport_options=options) as opened:
         yield opened
 
@@ -47,9 +43,7 @@ def test_cut_message_is_left_out_and_the_next_is_read(line: Connection, folder: 
     assert [each.name for each in folder.iterdir() if each.is_file()] == []
 
 
-def test_message_that_found_no_space_is_an_error_and_not_half_there(
-    line: Connection, folder: Path
-) -> None:
+def test_message_that_found_no_space_is_an_error_and_not_half_there(line: Connection, folder: Path) -> None:
     with line.SimpleQueue("work") as queue:
         with mock.patch.object(Path, "write_text", side_effect=OSError(28, "No space left")):
             with pytest.raises(ChannelError):

@@ -42,20 +42,14 @@ class ReadinessTests(SimpleTestCase):
         assert parts["database"]["status"] == "ok"
         assert parts["database"]["required"]
         assert 0 <= parts["database"]["ok_seconds_ago"] < 5
-        assert parts["broker"] == {
-            "required": False,
-            "status": "unavailable",
-            "ok_seconds_ago": None,
-        }
+        assert parts["broker"] == {"required": False, "status": "unavailable", "ok_seconds_ago": None}
 
     def test_trouble_is_one_line_without_a_traceback(self) -> None:
         readiness = Readiness([Part("broker", down)])
         with override_settings(READY_CACHE_SECONDS=0.0), self.assertLogs("config.readiness") as log:
             for _ in range(3):
                 readiness.told()
-        assert log.output == [
-            "WARNING:config.readiness:broker is unavailable some library's own error"
-        ]
+        assert log.output == ["WARNING:config.readiness:broker is unavailable some library's own error"]
 
     @override_settings(PROBE_TIMEOUT_SECONDS=0.2, READY_CACHE_SECONDS=0.0)
     def test_part_that_hangs_is_asked_once_and_awaited_no_longer_than_told(self) -> None:
@@ -104,9 +98,7 @@ class WorkerTests(TestCase):
     def test_last_sign_of_life_and_the_wait_are_told(self) -> None:
         assert worker_detail()["status"] == "unknown"
         announce("celery@here")
-        IndexBuild.objects.create(
-            agent=make_agent(), kind="rebuild", method="qr_atomique", status=BuildStatus.QUEUED
-        )
+        IndexBuild.objects.create(agent=make_agent(), kind="rebuild", method="qr_atomique", status=BuildStatus.QUEUED)
         IndexBuild.objects.update(created_at=timezone.now() - timedelta(seconds=90))
         assert worker_detail()["status"] == "ok"
         assert worker_detail()["waiting_seconds"] >= 90

@@ -17,13 +17,7 @@ from agents.database import in_database
 from agents.models import Deployment
 from chat.models import Channel, Turn
 from tests.doors.world import SITE, widget_token
-from tests.factories import (
-    make_api_key,
-    make_conversation,
-    make_library,
-    make_service_token,
-    make_user,
-)
+from tests.factories import make_api_key, make_conversation, make_library, make_service_token, make_user
 from tests.integration.chat.doors.test_api import streamed
 from tests.integration.chat.turn.test_path import NEAR
 from tests.integration.chat.turn.test_tool_loop import closed, served
@@ -79,9 +73,7 @@ class SecretsTest(TestCase):
     def setUp(self) -> None:
         self.enterContext(override_settings(**CONFIGURED))
         self.enterContext(mock.patch.dict(os.environ, {"TOOL_SECRET_SHOP": TOOL_SECRET}))
-        self.staff = make_user(
-            username="odile", password=PASSWORD, is_staff=True, is_superuser=True
-        )
+        self.staff = make_user(username="odile", password=PASSWORD, is_staff=True, is_superuser=True)
         self.key = make_api_key(self.deployment)
         self.service = make_service_token()[1]
         self.widget = widget_token(self.deployment, uuid.uuid4())
@@ -115,9 +107,7 @@ class SecretsTest(TestCase):
         body = {"model": "public", "messages": [{"role": "user", "content": NEAR}]}
         for key in (self.key, f"{self.key}x"):
             headers = {"Authorization": f"Bearer {key}"}
-            await self.hear(
-                await AsyncClient().post("/v1/chat/completions", body, json, headers=headers)
-            )
+            await self.hear(await AsyncClient().post("/v1/chat/completions", body, json, headers=headers))
         headers = {"Authorization": f"Visitor {self.widget}"}
         await self.hear(await AsyncClient().post("/widget/ask", asked, json, headers=headers))
         conversation = await in_database(make_conversation, self.deployment)
@@ -149,11 +139,7 @@ class SecretsTest(TestCase):
             await self.ask_everywhere(client)
             await self.look_everywhere(client)
             await closed()
-        places = {
-            "rows": await in_database(stored_text),
-            "log": log.getvalue(),
-            "answers": "\n".join(self.told),
-        }
+        places = {"rows": await in_database(stored_text), "log": log.getvalue(), "answers": "\n".join(self.told)}
         # What is looked through is what was said: the question is in each, by its own words where it may be.
         assert NEAR in places["rows"]
         assert NEAR in places["answers"]

@@ -49,10 +49,7 @@ def test_text_is_compressed_as_the_browser_takes_it(client: Client) -> None:
 
 def test_what_did_not_change_is_not_sent_again(client: Client) -> None:
     first = client.get(static("chat/chat.css"), headers={"Accept-Encoding": "br"})
-    again = client.get(
-        static("chat/chat.css"),
-        headers={"Accept-Encoding": "br", "If-None-Match": first["ETag"]},
-    )
+    again = client.get(static("chat/chat.css"), headers={"Accept-Encoding": "br", "If-None-Match": first["ETag"]})
     assert again.status_code == 304
     assert "Content-Encoding" not in again
 
@@ -75,10 +72,7 @@ def test_pictures_and_parts_come_as_they_are(client: Client) -> None:
     assert len(body(part)) == 10
     assert client.post(PLAIN).status_code == 405
     picture = next(
-        path
-        for finder in finders.get_finders()
-        for path, _storage in finder.list(None)
-        if path.endswith(".woff2")
+        path for finder in finders.get_finders() for path, _storage in finder.list(None) if path.endswith(".woff2")
     )
     assert "Content-Encoding" not in client.get(static(picture), headers={"Accept-Encoding": "br"})
 
@@ -93,9 +87,7 @@ def test_first_view_is_below_sixty_kilobytes(client: Client) -> None:
     for address in list(asked):
         named = re.findall(rb'from "\./([^"]+)"', body(client.get(address)))
         assert {f"{address.rpartition('/')[0]}/{name.decode()}" for name in named} <= asked
-    sent = sum(
-        len(body(client.get(address, headers={"Accept-Encoding": "gzip"}))) for address in asked
-    )
+    sent = sum(len(body(client.get(address, headers={"Accept-Encoding": "gzip"}))) for address in asked)
     assert len(shorter.content) + sent < 60_000
     assert len(asked) > 10
 

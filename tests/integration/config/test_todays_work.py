@@ -27,13 +27,7 @@ from faqs.models import (
 )
 from knowledge.models import BuildKind, BuildStatus, Chunk, Document, IndexBuild, WebPage, WebSource
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
-from tests.factories import (
-    make_conversation,
-    make_deployment,
-    make_entry,
-    make_exchange,
-    make_learned,
-)
+from tests.factories import make_conversation, make_deployment, make_entry, make_exchange, make_learned
 
 VECTOR = np.zeros(4, dtype="<f4").tobytes()
 #: The lines whose list shows exactly what they count; of the others the list is ordered so that they come first.
@@ -99,15 +93,10 @@ class TodaysWorkTest(TestCase):
         gone = Document.objects.create(agent=self.agent, name=f"https://example.org/{number}")
         WebPage.objects.create(document=gone, state="gone", checked_at=timezone.now())
         WebSource.objects.create(
-            agent=self.agent,
-            url=f"https://example.org/plan/{number}",
-            error="muette",
-            checked_at=timezone.now(),
+            agent=self.agent, url=f"https://example.org/plan/{number}", error="muette", checked_at=timezone.now()
         )
         for status in (BuildStatus.STAGED, BuildStatus.FAILED):
-            IndexBuild.objects.create(
-                agent=make_deployment().agent, kind=BuildKind.REBUILD, status=status
-            )
+            IndexBuild.objects.create(agent=make_deployment().agent, kind=BuildKind.REBUILD, status=status)
         make_exchange(make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED)
 
     # --- The lines -------------------------------------------------------------------------------
@@ -171,9 +160,7 @@ class TodaysWorkTest(TestCase):
     def test_failed_answers_of_the_last_days_open_on_these_alone(self) -> None:
         long_ago = timezone.now() - timedelta(days=30)
         for moment in (timezone.now(), long_ago):
-            turn = make_exchange(
-                make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED
-            )
+            turn = make_exchange(make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED)
             Turn.objects.filter(pk=turn.pk).update(started_at=moment)
         line = self.lines()["Réponses interrompues par une erreur, 7 jours"]
         response = superuser_client().get(line.address)

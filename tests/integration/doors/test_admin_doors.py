@@ -12,11 +12,7 @@ class AdminPagesTest(TestCase):
     def test_each_right_meets_what_the_table_says(self) -> None:
         staff = Staff(make_site())
         known = {} if IS_WRITING else committed("admin")
-        seen = {
-            door.route: staff.page(door, known.get(door.route))
-            for door in http_doors()
-            if door.is_admin
-        }
+        seen = {door.route: staff.page(door, known.get(door.route)) for door in http_doors() if door.is_admin}
         if IS_WRITING:
             write("admin", COLUMNS, seen)
         assert differences("admin", COLUMNS, seen) == []

@@ -25,10 +25,7 @@ class ReaderDoorsTest(TestCase):
 class FrameDoorsTest(TestCase):
     async def test_each_role_meets_what_the_table_says(self) -> None:
         visitors = await in_database(lambda: Visitors(make_site()))
-        seen = {
-            door: [await frames.knock(visitors, door, role) for role in frames.COLUMNS]
-            for door in frame_doors()
-        }
+        seen = {door: [await frames.knock(visitors, door, role) for role in frames.COLUMNS] for door in frame_doors()}
         if IS_WRITING:
             write("frames", frames.COLUMNS, seen)
         assert differences("frames", frames.COLUMNS, seen) == []

@@ -9,13 +9,7 @@ from agents.admin_base import admin_url
 from faqs.answers.indexing import sync_learned
 from faqs.answers.writing import add_manual_faq, draft_faq, save_learned
 from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, LearnedStatus
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import make_agent, make_deployment, make_entry, make_learned
 from tests.failing_store import failing_store
 
@@ -47,9 +41,7 @@ class PagesTest(TestCase):
 
     def test_list_takes_the_same_queries_whatever_its_length(self) -> None:
         client, agent = superuser_client(), make_agent()
-        one, ten = queries_with_one_and_ten_rows(
-            client, LIST, lambda: make_learned(agent, phrasings=["Autre ?"])
-        )
+        one, ten = queries_with_one_and_ten_rows(client, LIST, lambda: make_learned(agent, phrasings=["Autre ?"]))
         assert one == ten
 
     def test_search_finds_a_phrasing(self) -> None:
@@ -83,10 +75,7 @@ class EditorTest(TestCase):
             with self.captureOnCommitCallbacks(execute=True):
                 response = self.save(phrasing_lines="Quel tarif ?\n\nQuel tarif ?\nQuel prix ?")
         row = LearnedResponse.objects.get()
-        assert [phrasing.text for phrasing in row.phrasings.all()] == [
-            "Quel tarif ?",
-            "Quel prix ?",
-        ]
+        assert [phrasing.text for phrasing in row.phrasings.all()] == ["Quel tarif ?", "Quel prix ?"]
         assert row.index_state == IndexState.INDEXED
         assert response.status_code == 200
         # A worker looks for close questions in the documents.
@@ -117,9 +106,7 @@ class EditorTest(TestCase):
         assert "Contradiction" in page
         assert LearnedResponse.objects.count() == 1
 
-    def test_answer_that_clashes_with_that_of_a_near_question_is_shown_with_what_clashes(
-        self,
-    ) -> None:
+    def test_answer_that_clashes_with_that_of_a_near_question_is_shown_with_what_clashes(self) -> None:
         row = make_learned(self.agent, question="Combien coûte la carte ?", answer="15 euros.")
         page = self.save(answer="12 euros.").content.decode()
         assert "Contradiction possible avec la réponse donnée à" in page
@@ -229,11 +216,7 @@ class ActionsTest(TestCase):
 
     def test_bulk_deletion_takes_the_points_along(self) -> None:
         rows = [make_learned(), make_learned()]
-        data = {
-            "action": "delete_selected",
-            "_selected_action": [row.pk for row in rows],
-            "post": "yes",
-        }
+        data = {"action": "delete_selected", "_selected_action": [row.pk for row in rows], "post": "yes"}
         with mock.patch("faqs.signals.remove_learned_points.delay") as delay:
             with self.captureOnCommitCallbacks(execute=True):
                 self.client.post(LIST, data)

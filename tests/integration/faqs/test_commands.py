@@ -43,23 +43,9 @@ class CommandTests(TestCase):
         return path
 
     def test_added_faq_is_indexed_at_once(self) -> None:
-        result = run(
-            "add_faq",
-            self.agent.slug,
-            "--question",
-            "Prix ?",
-            "--answer",
-            "12 €",
-            "--phrasing",
-            "C ?",
-        )
+        result = run("add_faq", self.agent.slug, "--question", "Prix ?", "--answer", "12 €", "--phrasing", "C ?")
         row = LearnedResponse.objects.get()
-        assert result == {
-            "id": row.pk,
-            "question": "Prix ?",
-            "index_state": IndexState.INDEXED,
-            "warnings": [],
-        }
+        assert result == {"id": row.pk, "question": "Prix ?", "index_state": IndexState.INDEXED, "warnings": []}
         assert row.phrasings.count() == 1
 
     def test_added_faq_that_contradicts_another_is_kept_with_a_warning(self) -> None:
@@ -95,21 +81,11 @@ class CommandTests(TestCase):
 
     def test_faq_added_while_the_store_is_down_is_kept_and_the_command_fails(self) -> None:
         with failing_store(""), pytest.raises(CommandError, match="kept"):
-            call_command(
-                "add_faq",
-                self.agent.slug,
-                "--question",
-                "Prix ?",
-                "--answer",
-                "12",
-                stdout=StringIO(),
-            )
+            call_command("add_faq", self.agent.slug, "--question", "Prix ?", "--answer", "12", stdout=StringIO())
         assert run("sync_faqs", self.agent.slug)["indexed"] == 1
 
     def test_bad_rows_are_named_by_line_and_the_rest_is_done(self) -> None:
-        path = self.file(
-            f"question,answer,category\nUn ?,1,A\n,2,A\nTrois ?,,A\n{'q' * 301},4,\nC ?,5,\n"
-        )
+        path = self.file(f"question,answer,category\nUn ?,1,A\n,2,A\nTrois ?,,A\n{'q' * 301},4,\nC ?,5,\n")
         result = run("import_faqs", self.agent.slug, path)
         assert (result["created"], result["indexed"]) == (2, 2)
         assert [row["line"] for row in result["failed"]] == [3, 4, 5]
@@ -120,9 +96,7 @@ class CommandTests(TestCase):
         path = self.file("question,answer\nUN ?,1\nDeux,22\n")
         result = run("import_faqs", self.agent.slug, path, "--yes")
         assert (result["created"], result["updated"], result["unchanged"]) == (0, 2, 0)
-        result = run(
-            "import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n")
-        )
+        result = run("import_faqs", self.agent.slug, self.file("question,answer\nUN ?,1\nDeux,22\n"))
         assert (result["updated"], result["unchanged"], result["indexed"]) == (0, 2, 0)
         assert LearnedResponse.objects.count() == 2
 
@@ -130,9 +104,7 @@ class CommandTests(TestCase):
         path = self.file("question,answer\nA ?,1\na,1\nA,2\n")
         result = run("import_faqs", self.agent.slug, path)
         assert (result["created"], result["unchanged"]) == (1, 1)
-        assert [(row["line"], "ligne 2" in row["reason"]) for row in result["failed"]] == [
-            (4, True)
-        ]
+        assert [(row["line"], "ligne 2" in row["reason"]) for row in result["failed"]] == [(4, True)]
         assert LearnedResponse.objects.get().answer == "1"
         again = run("import_faqs", self.agent.slug, path)
         assert (again["updated"], again["unchanged"]) == (0, 2)
@@ -178,9 +150,7 @@ class CommandTests(TestCase):
                 mock.patch("faqs.management.choosing.sys.stdin", _Terminal(answer)),
                 mock.patch("faqs.management.choosing.sys.stderr", _Terminal()),
             ):
-                call_command(
-                    "import_faqs", self.agent.slug, path, stdout=StringIO(), stderr=StringIO()
-                )
+                call_command("import_faqs", self.agent.slug, path, stdout=StringIO(), stderr=StringIO())
             answers = LearnedResponse.objects.order_by("question").values_list("answer", flat=True)
             assert list(answers) == values, answer
 
@@ -207,12 +177,7 @@ class CommandTests(TestCase):
     def test_export_into_a_file_and_as_json(self) -> None:
         row = make_learned(self.agent, phrasings=["Tarif ?"])
         assert run("export_faqs", self.agent.slug)["rows"] == [
-            {
-                "question": row.question,
-                "answer": row.answer,
-                "category": "FAQ",
-                "phrasings": ["Tarif ?"],
-            }
+            {"question": row.question, "answer": row.answer, "category": "FAQ", "phrasings": ["Tarif ?"]}
         ]
         path = self.folder / "out.csv"
         assert run("export_faqs", self.agent.slug, "--output", path)["exported"] == 1

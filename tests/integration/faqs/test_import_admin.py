@@ -45,11 +45,7 @@ class ImportTest(TestCase):
         return str(response.request["PATH_INFO"])
 
     def answers(self) -> list[str]:
-        return list(
-            LearnedResponse.objects.filter(agent=self.agent)
-            .order_by("pk")
-            .values_list("answer", flat=True)
-        )
+        return list(LearnedResponse.objects.filter(agent=self.agent).order_by("pk").values_list("answer", flat=True))
 
     def test_preview_shows_old_and_new_and_writes_nothing(self) -> None:
         page = upload(self.client, self.agent.pk).content.decode()
@@ -72,9 +68,9 @@ class ImportTest(TestCase):
         ):
             page = self.client.get(f"{address}?kind={kind}&number=99").content.decode()
             assert shown in page, kind
-            assert page.count('type="checkbox" name="chosen"') == (
-                kind in ("changed", "contradictory", "nonsense")
-            ), kind
+            assert page.count('type="checkbox" name="chosen"') == (kind in ("changed", "contradictory", "nonsense")), (
+                kind
+            )
 
     def test_nothing_chosen_adds_the_new_rows_only(self) -> None:
         response = self.client.post(self.upload(), {"go": "apply"}, follow=True)
@@ -88,9 +84,7 @@ class ImportTest(TestCase):
         address = self.upload()
         self.client.post(address, {"kind": "changed", "chosen": "2", "go": "show:contradictory:1"})
         assert " checked" in self.client.get(f"{address}?kind=changed").content.decode()
-        self.client.post(
-            address, {"kind": "contradictory", "chosen": ["3", "4", "99", "x"], "go": "apply"}
-        )
+        self.client.post(address, {"kind": "contradictory", "chosen": ["3", "4", "99", "x"], "go": "apply"})
         assert self.answers() == ["15 <b>euros</b>.", "16 euros.", "Ici."]
         latest = self.row.versions.first()
         assert latest is not None
@@ -104,9 +98,7 @@ class ImportTest(TestCase):
 
     def test_enter_key_keeps_the_ticks_and_imports_nothing(self) -> None:
         address = self.upload()
-        buttons = re.findall(
-            r'name="go" value="([^"]+)"', self.client.get(address).content.decode()
-        )
+        buttons = re.findall(r'name="go" value="([^"]+)"', self.client.get(address).content.decode())
         self.client.post(address, {"kind": "changed", "chosen": "2", "go": buttons[0]})
         assert ImportPreview.objects.get().chosen == [2]
         assert self.answers() == ["12 euros."]
@@ -132,9 +124,7 @@ class ImportTest(TestCase):
         for rows in (1, 40):
             for number in range(rows):
                 make_learned(self.agent, question=f"Q{rows} {number} ?")
-            address = self.upload(
-                "question,answer\n" + "".join(f"Q{rows} {n} ?,R\n" for n in range(rows))
-            )
+            address = self.upload("question,answer\n" + "".join(f"Q{rows} {n} ?,R\n" for n in range(rows)))
             assert self.client.get(address).content.decode().count("<article") == rows
             counts.append(queries_of(self.client, address))
         assert counts[0] == counts[1]
@@ -236,9 +226,7 @@ class ImportTest(TestCase):
         address = self.upload()
         self.row.answer = "13 euros."
         save_learned(self.row)
-        response = self.client.post(
-            address, {"kind": "changed", "chosen": "2", "go": "apply"}, follow=True
-        )
+        response = self.client.post(address, {"kind": "changed", "chosen": "2", "go": "apply"}, follow=True)
         assert "a changé depuis l’aperçu" in shown_messages(response)
         assert self.answers() == ["13 euros.", "Ici."]
 

@@ -8,25 +8,11 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.models import Deployment, MemoryLearning
-from faqs.learning import (
-    NOT_LEARNED,
-    Learned,
-    is_refusal,
-    reason_not_to_learn,
-    remember_answer,
-    report_wrong,
-)
+from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
 from faqs.memory.entries import prune_expired, report_pair, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from knowledge.models import Chunk
-from tests.factories import (
-    make_deployment,
-    make_entry,
-    make_lesson,
-    make_library,
-    recall,
-    source_of,
-)
+from tests.factories import make_deployment, make_entry, make_lesson, make_library, recall, source_of
 
 QUESTION = "Que se passe-t-il en cas de retard d'un livre ?"
 ANSWER = "Un retard bloque tout nouvel emprunt [1]."
@@ -39,9 +25,7 @@ class LearningTestCase(TestCase):
     def setUpTestData(cls) -> None:
         cls.deployment = make_library()
 
-    def learn(
-        self, *, mode: str = MemoryLearning.VALID, question: str = QUESTION, **overrides: Any
-    ) -> Learned:
+    def learn(self, *, mode: str = MemoryLearning.VALID, question: str = QUESTION, **overrides: Any) -> Learned:
         answer = overrides.pop("answer", ANSWER)
         lesson = make_lesson(self.deployment, question, answer, **overrides)
         return remember_answer(lesson, mode=mode, max_age_days=180)
@@ -127,9 +111,7 @@ class RefusedLessonTests(LearningTestCase):
         answer = "Appelez le 01 23 45 67 89 [1]."
         lesson = make_lesson(self.deployment, QUESTION, answer)
         assert reason_not_to_learn(lesson, "valid") == "personal_data"
-        said = make_lesson(
-            self.deployment, QUESTION, answer, sources=[{"text": "Accueil : 01.23.45.67.89"}]
-        )
+        said = make_lesson(self.deployment, QUESTION, answer, sources=[{"text": "Accueil : 01.23.45.67.89"}])
         assert reason_not_to_learn(said, "valid") == ""
 
 

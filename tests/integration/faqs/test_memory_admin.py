@@ -24,22 +24,8 @@ from faqs.models import (
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.models import Chunk
 from knowledge.vectors.base import vector_store
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
-from tests.factories import (
-    make_agent,
-    make_deployment,
-    make_entry,
-    make_learned,
-    make_library,
-    recall,
-    source_of,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
+from tests.factories import make_agent, make_deployment, make_entry, make_learned, make_library, recall, source_of
 from tests.failing_store import failing_store
 
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -104,11 +90,7 @@ class MemoryAdminTests(TestCase):
     def test_deleting_in_bulk_deletes_and_is_followed(self) -> None:
         entries = [make_entry(self.deployment, f"Question numéro {n} ?") for n in range(3)]
         assert recall(self.deployment, "Question numéro 1 ?").answer is not None
-        data = {
-            "action": "delete_selected",
-            "_selected_action": [entry.pk for entry in entries],
-            "post": "yes",
-        }
+        data = {"action": "delete_selected", "_selected_action": [entry.pk for entry in entries], "post": "yes"}
         self.client.post(LIST, data)
         assert not CachedResponse.objects.exists()
         assert DeletedResponse.objects.count() == 3
@@ -210,9 +192,7 @@ class PromotionTests(TestCase):
     def test_same_question_in_other_words_is_promoted_once(self) -> None:
         entries = [
             make_entry(self.deployment),
-            make_entry(
-                self.deployment, "Pouvez-vous me dire quels sont les horaires de la piscine ?"
-            ),
+            make_entry(self.deployment, "Pouvez-vous me dire quels sont les horaires de la piscine ?"),
         ]
         shown = self.promote_now(*entries)
         assert "1 réponse promue en FAQ" in shown
@@ -225,10 +205,7 @@ class PromotionTests(TestCase):
         reported = make_entry(self.deployment, "Combien coûte la carte ?")
         report_wrong(entry_id=reported.pk, question=reported.question)
         unread = make_entry(
-            self.deployment,
-            "Qui garde les clés ?",
-            status=EntryStatus.TO_REVIEW,
-            status_reason=StatusReason.LEARNED,
+            self.deployment, "Qui garde les clés ?", status=EntryStatus.TO_REVIEW, status_reason=StatusReason.LEARNED
         )
         with self.settings(QA_MAX_ANSWER_CHARACTERS=29):
             shown = self.promote_now(long, obsolete, reported, unread)
@@ -249,12 +226,8 @@ class PromotionTests(TestCase):
     def test_entry_too_old_or_overdue_is_not_promoted_before_it_is_validated_again(self) -> None:
         entry = make_entry(self.deployment)
         overdue = make_entry(self.deployment, "Où est la gare ?")
-        CachedResponse.objects.filter(pk=entry.pk).update(
-            confirmed_at=timezone.now() - timedelta(days=181)
-        )
-        CachedResponse.objects.filter(pk=overdue.pk).update(
-            review_on=timezone.localdate() - timedelta(days=1)
-        )
+        CachedResponse.objects.filter(pk=entry.pk).update(confirmed_at=timezone.now() - timedelta(days=181))
+        CachedResponse.objects.filter(pk=overdue.pk).update(review_on=timezone.localdate() - timedelta(days=1))
         shown = self.promote_now(entry, overdue)
         assert f"« {QUESTION} » : elle n’est plus donnée (trop ancienne)" in shown
         assert "« Où est la gare ? » : elle n’est plus donnée (date de relecture passée)" in shown
@@ -288,11 +261,7 @@ class PromotionTests(TestCase):
 
     def test_only_who_may_add_validated_answers_promotes(self) -> None:
         entry = make_entry(self.deployment)
-        client = client_of(
-            make_staff(
-                "faqs.view_cachedresponse", "faqs.change_cachedresponse", username="lectrice"
-            )
-        )
+        client = client_of(make_staff("faqs.view_cachedresponse", "faqs.change_cachedresponse", username="lectrice"))
         assert "Promouvoir en FAQ" not in client.get(LIST).content.decode()
         self.promote(entry, client=client, confirmed="1")
         assert not LearnedResponse.objects.exists()

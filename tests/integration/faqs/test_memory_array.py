@@ -232,10 +232,6 @@ class FollowingTests(TransactionTestCase):
         run_state_machine_as_test(
             Followed,
             settings=hypothesis_settings(
-                max_examples=10,
-                stateful_step_count=15,
-                deadline=None,
-                database=None,
-                phases=[Phase.generate],
+                max_examples=10, stateful_step_count=15, deadline=None, database=None, phases=[Phase.generate]
             ),
         )

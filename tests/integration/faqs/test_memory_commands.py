@@ -125,9 +125,7 @@ class MemoryFileTests(TestCase):
             assert given is not None
             assert given.text == text
 
-    def test_entry_of_another_program_that_names_nothing_answers_where_nothing_is_named(
-        self,
-    ) -> None:
+    def test_entry_of_another_program_that_names_nothing_answers_where_nothing_is_named(self) -> None:
         for slug, text in (("a", ""), ("b", "{}"), ("c", '{"phase": "summary", "project": "c"}')):
             desk = make_deployment(slug=slug)
             self.path.unlink(missing_ok=True)
@@ -169,9 +167,7 @@ class MemoryFileTests(TestCase):
         assert [row["item"] for row in report["skipped"]] == ["1", "2", "3", "4", "5", "6"]
 
     def test_nul_of_an_entry_is_left_out(self) -> None:
-        self.write(
-            self.row(question="Quels\0 horaires ?", answer="9\0 h.", metadata=r'{"note": "\ud800"}')
-        )
+        self.write(self.row(question="Quels\0 horaires ?", answer="9\0 h.", metadata=r'{"note": "\ud800"}'))
         assert run("import_memory", make_deployment().slug, str(self.path))["imported"] == 1
         entry = CachedResponse.objects.get()
         assert (entry.question, entry.answer) == ("Quels horaires ?", "9 h.")

@@ -37,10 +37,7 @@ QUESTION = "Quels sont les horaires de la piscine ?"
 OTHER = "Où est la gare ?"
 STORES = {
     **settings.VECTOR_STORES,
-    "qdrant": {
-        "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
-        "OPTIONS": {"url": ":memory:"},
-    },
+    "qdrant": {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}},
 }
 
 
@@ -121,10 +118,7 @@ class Contract:
         now = timezone.now()
         for days, phase in ((3, "a"), (1, "b"), (2, "c")):
             make_entry(
-                self.deployment,
-                answer=f"il y a {days} jours",
-                phase=phase,
-                created_at=now - timedelta(days=days),
+                self.deployment, answer=f"il y a {days} jours", phase=phase, created_at=now - timedelta(days=days)
             )
         assert self.ask() == "il y a 1 jours"
 

@@ -15,26 +15,11 @@ from faqs.learning import report_wrong
 from faqs.memory.entries import edit_entry, set_status, validate_entries
 from faqs.memory.keys import audience_key, key_hash, may_answer, normalised_question
 from faqs.models import CachedResponse, EntryStatus, StatusReason
-from faqs.recall import (
-    Lookup,
-    Recall,
-    examine_memory,
-    memory_mark,
-    memory_threshold,
-    recall_cached,
-)
+from faqs.recall import Lookup, Recall, examine_memory, memory_mark, memory_threshold, recall_cached
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
-from tests.factories import (
-    make_agent,
-    make_config,
-    make_deployment,
-    make_entry,
-    make_library,
-    recall,
-    source_of,
-)
+from tests.factories import make_agent, make_config, make_deployment, make_entry, make_library, recall, source_of
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 ANSWER = "De 9 heures à 20 heures."
@@ -163,13 +148,7 @@ class SeedSection4SimilarityTests(TestCase):
     def test_equal_similarity_gives_the_most_recent(self) -> None:
         now = timezone.now()
         for days, answer in ((3, "ancienne"), (1, "récente"), (2, "moyenne")):
-            in_plane(
-                self.deployment,
-                0.9,
-                phase=answer,
-                answer=answer,
-                created_at=now - timedelta(days=days),
-            )
+            in_plane(self.deployment, 0.9, phase=answer, answer=answer, created_at=now - timedelta(days=days))
         found = ask_plane(self.deployment)
         assert found.answer is not None
         assert found.answer.text == "récente"
@@ -227,9 +206,7 @@ class SeedSection5PolicyTests(TestCase):
         self.deployment = make_deployment()
 
     def aged(self, days: float, **overrides: Any) -> CachedResponse:
-        return make_entry(
-            self.deployment, created_at=timezone.now() - timedelta(days=days), **overrides
-        )
+        return make_entry(self.deployment, created_at=timezone.now() - timedelta(days=days), **overrides)
 
     def test_revision_an_obsolete_answer_is_not_served(self) -> None:
         make_entry(self.deployment)

@@ -19,13 +19,7 @@ from faqs.models import (
     StatusReason,
 )
 from faqs.review import answers_to_review, decide, entries_to_review, page_to_review
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import make_deployment, make_entry, make_learned
 
 
@@ -134,9 +128,7 @@ class ReviewTest(TestCase):
         assert newer.status == LearnedStatus.VALID
 
     def test_what_was_replaced_waits_again_once_nothing_stands_in_its_place(self) -> None:
-        newer = make_learned(
-            self.deployment.agent, question="Ouvert ?", status=LearnedStatus.OBSOLETE
-        )
+        newer = make_learned(self.deployment.agent, question="Ouvert ?", status=LearnedStatus.OBSOLETE)
         draft = self.draft("Ouvert ?", superseded_by=newer)
         entry = self.entry("Ouvert ?", superseded_by=newer)
         assert list(answers_to_review()) == [draft]
@@ -169,16 +161,9 @@ class ReviewTest(TestCase):
         row.status = LearnedStatus.OBSOLETE
         save_learned(row)
 
-    def group(
-        self, row: LearnedResponse, status: GroupStatus = GroupStatus.DRAFTED
-    ) -> QuestionGroup:
+    def group(self, row: LearnedResponse, status: GroupStatus = GroupStatus.DRAFTED) -> QuestionGroup:
         return QuestionGroup.objects.create(
-            agent=row.agent,
-            question=row.question,
-            response=row,
-            status=status,
-            recipe="r",
-            vector=b"",
+            agent=row.agent, question=row.question, response=row, status=status, recipe="r", vector=b""
         )
 
     def test_queries_do_not_grow_with_the_list(self) -> None:

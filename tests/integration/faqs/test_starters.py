@@ -67,9 +67,7 @@ class StarterQuestionsTest(TestCase):
 
     def test_desk_without_questions_is_asked_about_its_headings(self) -> None:
         add_document(self.agent, text=PROSE)
-        assert starter_questions(self.deployment, 3) == [
-            "Règlement intérieur : que disent les documents ?"
-        ]
+        assert starter_questions(self.deployment, 3) == ["Règlement intérieur : que disent les documents ?"]
 
     def test_question_too_long_for_a_button_is_left_out(self) -> None:
         make_learned(self.agent, question=f"Que faire {'vraiment ' * 20}?")

@@ -12,14 +12,7 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.models import Agent
-from faqs.models import (
-    GroupStatus,
-    LearnedResponse,
-    LearnedStatus,
-    QuestionGroup,
-    UnansweredQuestion,
-    UnansweredReason,
-)
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import (
     Unanswered,
     approve_draft,
@@ -33,12 +26,7 @@ from faqs.unanswered import (
 )
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.vectors.base import vector_store
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import add_document, make_agent
 
 LIST = admin_url(QuestionGroup, "changelist")
@@ -157,9 +145,7 @@ class DraftTests(TestCase):
         ):
             UnansweredQuestion.objects.filter(pk=keep(agent, text).pk).update(group=group)
         draft = draft_from_group(group)
-        assert [phrasing.text for phrasing in draft.phrasings.all()] == [
-            "Quel tarif pour la piscine en 2024 ?"
-        ]
+        assert [phrasing.text for phrasing in draft.phrasings.all()] == ["Quel tarif pour la piscine en 2024 ?"]
         assert (draft.status, draft.answer) == (LearnedStatus.TO_REVIEW, "")
         assert draft_from_group(group) == draft
 

@@ -91,18 +91,11 @@ class ReaderFuzz(TestCase):
         query = data.draw(st.dictionaries(_SENDABLE, _SENDABLE, max_size=3))
         if query and knock.door.name != "widget-frame":
             sent["query_params"] = query
-        name = data.draw(
-            st.sampled_from(["Last-Event-ID", "Accept-Language", "If-Match", "X-Trace"])
-        )
+        name = data.draw(st.sampled_from(["Last-Event-ID", "Accept-Language", "If-Match", "X-Trace"]))
         sent["headers"] = {name: data.draw(st.text(st.characters(codec="latin-1"), max_size=30))}
         response, _body, has_written = async_to_sync(self.visitors.send)(knock, role, **sent)
         is_probe = knock.door.name == "readyz" and response.status_code == 503
-        assert response.status_code < 500 or is_probe, (
-            str(knock),
-            role,
-            sent,
-            response.status_code,
-        )
+        assert response.status_code < 500 or is_probe, (str(knock), role, sent, response.status_code)
         if has_written:
             self.visitors.renew()
 
@@ -117,12 +110,7 @@ class FrameFuzz(TestCase):
     def _say_anything(self, data: DataObject) -> None:
         turn = self.visitors.world.answered["page"]
         kind = data.draw(st.sampled_from(["ask", "resume", "retry", "approve", "deny", "stop"]))
-        frame: dict[str, Any] = {
-            "type": kind,
-            "turnId": str(turn.pk),
-            "toolCallId": CALL,
-            "message": "Où ?",
-        }
+        frame: dict[str, Any] = {"type": kind, "turnId": str(turn.pk), "toolCallId": CALL, "message": "Où ?"}
         frame |= {"clientMessageId": "a", "replaces": str(turn.pk), "lastEventId": 0}
         text = json.dumps(changed(data, frame))
         if data.draw(st.integers(0, 9)) == 0:
@@ -136,9 +124,7 @@ class FrameFuzz(TestCase):
 class AdminFuzz(TestCase):
     def setUp(self) -> None:
         self.staff = Staff(make_site())
-        self.pages = [
-            door for door in http_doors() if door.is_admin and "log" not in door.route.split("/")[1]
-        ]
+        self.pages = [door for door in http_doors() if door.is_admin and "log" not in door.route.split("/")[1]]
 
     def test_no_form_or_query_brings_a_page_of_the_admin_down(self) -> None:
         fuzzed(given(data=st.data())(self._open_anything))()
@@ -146,13 +132,7 @@ class AdminFuzz(TestCase):
     def _open_anything(self, data: DataObject) -> None:
         door = data.draw(st.sampled_from(self.pages))
         address = self.staff.address(door)
-        query = data.draw(
-            st.dictionaries(
-                st.sampled_from(_QUERIED) | _SENDABLE,
-                _SENDABLE,
-                max_size=3,
-            )
-        )
+        query = data.draw(st.dictionaries(st.sampled_from(_QUERIED) | _SENDABLE, _SENDABLE, max_size=3))
         client = self.staff.client(door.model, "superuser")
         looked = client.get(address, query)
         assert looked.status_code < 500, (address, query)

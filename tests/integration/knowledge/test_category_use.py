@@ -24,9 +24,7 @@ class CategoryUseTests(TestCase):
         self.deployment = make_deployment(make_agent())
         agent = self.deployment.agent
         stored = [
-            store_document(
-                agent=agent, name=f"{name}.md", data=text.encode(), category=category
-            ).document
+            store_document(agent=agent, name=f"{name}.md", data=text.encode(), category=category).document
             for said, files in (("Sport", POOLS), ("Famille", TOYS))
             for category in [Category.objects.create(name=said)]
             for name, text in files.items()

@@ -33,9 +33,7 @@ def lexical_weight(weight: float) -> Iterator[None]:
         yield
 
 
-def find(
-    agent: Agent, question: str, *, collection: str = "", min_score: float | None = None
-) -> SearchResult:
+def find(agent: Agent, question: str, *, collection: str = "", min_score: float | None = None) -> SearchResult:
     model = embedder()
     return search(
         collection or collection_alias(agent.slug, IndexingMethod.QA_ATOMIC),
@@ -121,10 +119,7 @@ class HybridSearchTests(TestCase):
         assert current is not None
         store.ensure("next", embedder().recipe)
         for batch in store.scroll(current):
-            store.upsert(
-                "next",
-                [replace(p, payload={**p.payload, "display_text": "zèbre"}) for p in batch],
-            )
+            store.upsert("next", [replace(p, payload={**p.payload, "display_text": "zèbre"}) for p in batch])
         with lexical_weight(5.0):
             assert all("zèbre" not in hit.content for hit in find(agent, "zèbre").hits)
             store.point_alias(alias, "next")

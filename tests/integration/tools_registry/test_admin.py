@@ -7,13 +7,7 @@ from django.test import Client, TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import declared_tools, make_tool
 from tools_registry.catalog import all_tools
 from tools_registry.index import sync_index
@@ -31,10 +25,7 @@ RECALL = "admin:tools_registry_recall"
 WEATHER = make_tool(
     "weather_forecast",
     "Gives the weather forecast of a city.",
-    parameters={
-        "type": "object",
-        "properties": {"city": {"type": "string", "description": "name of the city"}},
-    },
+    parameters={"type": "object", "properties": {"city": {"type": "string", "description": "name of the city"}}},
 )
 ROUTE = make_tool("find_route", "Finds a route on the map.", tags=frozenset({"drivers"}))
 
@@ -107,14 +98,10 @@ class PagesTests(ToolCase):
             ),
             (
                 LabelledQuestion,
-                lambda: LabelledQuestion.objects.create(text=f"q{next(count)}").expected.add(
-                    self.weather
-                ),
+                lambda: LabelledQuestion.objects.create(text=f"q{next(count)}").expected.add(self.weather),
             ),
         ):
-            one, ten = queries_with_one_and_ten_rows(
-                self.client, admin_url(model, "changelist"), make_row
-            )
+            one, ten = queries_with_one_and_ten_rows(self.client, admin_url(model, "changelist"), make_row)
             assert one == ten, model.__name__
 
     def test_tools_are_neither_added_nor_deleted_by_hand(self) -> None:
@@ -253,9 +240,7 @@ class SourceAdminTests(ToolCase):
     def test_list_that_cannot_be_read_says_why(self) -> None:
         source = make_source(command="not-there")
         response = self.client.post(
-            admin_url(ToolSource, "changelist"),
-            {"action": "refresh", "_selected_action": [source.pk]},
-            follow=True,
+            admin_url(ToolSource, "changelist"), {"action": "refresh", "_selected_action": [source.pk]}, follow=True
         )
 
         assert "MCP_STDIO_SERVERS" in shown_messages(response)

@@ -65,10 +65,7 @@ class BuiltinToolTests(BuiltinToolCase):
 
     @override_settings(
         VECTOR_STORES={
-            "default": {
-                "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
-                "OPTIONS": {"url": ":memory:"},
-            }
+            "default": {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
         }
     )
     async def test_database_is_read_on_its_bridge_and_the_network_is_not(self) -> None:
@@ -89,9 +86,7 @@ class BuiltinToolTests(BuiltinToolCase):
             return search(*args, **kwargs)
 
         with (
-            mock.patch(
-                "tools_registry.execution.calls.in_database", noting("database", in_database)
-            ),
+            mock.patch("tools_registry.execution.calls.in_database", noting("database", in_database)),
             mock.patch("tools_registry.execution.calls.in_thread", noting("thread", in_thread)),
         ):
             result = await self.call("search_knowledge", context, query="prix de la carte")
@@ -111,9 +106,7 @@ class BuiltinToolTests(BuiltinToolCase):
         assert result.error == "invalid_tool_arguments"
 
     async def test_date_and_time_are_those_of_the_zone(self) -> None:
-        result = await self.call(
-            "current_date_and_time", ToolContext(language="en"), time_zone="Asia/Tokyo"
-        )
+        result = await self.call("current_date_and_time", ToolContext(language="en"), time_zone="Asia/Tokyo")
         wrong = await self.call("current_date_and_time", ToolContext(), time_zone="../etc/passwd")
 
         assert json.loads(result.content)["now"].endswith("+09:00")
@@ -141,9 +134,7 @@ class HandoverTests(BuiltinToolCase):
     async def test_person_receives_summary_and_address(self) -> None:
         context = ToolContext(conversation_id=uuid.uuid4())
 
-        result = await self.call(
-            "hand_over_to_a_person", context, summary=SUMMARY, contact="reader@example.org"
-        )
+        result = await self.call("hand_over_to_a_person", context, summary=SUMMARY, contact="reader@example.org")
 
         assert result.success, result.content
         assert mail.outbox[0].to == ["desk@example.org"]
@@ -160,18 +151,14 @@ class HandoverTests(BuiltinToolCase):
 
     async def test_without_an_address_nothing_is_sent(self) -> None:
         for contact in ("", "nobody", "a@b.c\nBcc: x@y.z"):
-            result = await self.call(
-                "hand_over_to_a_person", ToolContext(), summary=SUMMARY, contact=contact
-            )
+            result = await self.call("hand_over_to_a_person", ToolContext(), summary=SUMMARY, contact=contact)
             assert result.error == "tool_reported_error"
         assert mail.outbox == []
 
     async def test_conversation_is_handed_over_a_few_times_at_most(self) -> None:
         context = ToolContext(conversation_id=uuid.uuid4())
         for _ in range(2):
-            last = await self.call(
-                "hand_over_to_a_person", context, summary=SUMMARY, contact="a@example.org"
-            )
+            last = await self.call("hand_over_to_a_person", context, summary=SUMMARY, contact="a@example.org")
 
         assert not last.success
         assert len(mail.outbox) == 1

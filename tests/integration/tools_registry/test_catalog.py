@@ -49,11 +49,7 @@ class WallTests(TestCase):
         assert user_tags(AnonymousUser()) == user_tags(None) == user_tags(inactive) == frozenset()
 
     def test_superuser_holds_every_tag(self) -> None:
-        assert names(user_tags(make_user(is_superuser=True))) == {
-            "open_tool",
-            "admin_tool",
-            "double_tool",
-        }
+        assert names(user_tags(make_user(is_superuser=True))) == {"open_tool", "admin_tool", "double_tool"}
 
     def test_tag_added_by_staff_closes_the_wall_at_once(self) -> None:
         tools = available_tools(user_tags=VISITOR, agent_id=None)
@@ -109,10 +105,7 @@ class OverrideTests(TestCase):
             "Code's description.",
             parameters={
                 "type": "object",
-                "properties": {
-                    "city": {"type": "string", "description": "code's city"},
-                    "days": {"type": "integer"},
-                },
+                "properties": {"city": {"type": "string", "description": "code's city"}, "days": {"type": "integer"}},
             },
         )
         self.enterContext(declared_tools(spec))

@@ -20,12 +20,7 @@ from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, ex
 from tools_registry.models import ToolOverride, ToolUsage
 from tools_registry.tool import NextStep, ToolSpec
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"n": {"type": "integer"}},
-    "required": ["n"],
-    "additionalProperties": False,
-}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
 
 class ExecutionCase(TestCase):
@@ -36,9 +31,7 @@ class ExecutionCase(TestCase):
         self, *calls: ToolCall, tools: list[ToolSpec], user_id: int | None = None, **more: Any
     ) -> list[ToolResult]:
         with declared_tools(*tools):
-            return await execute_calls(
-                calls, tools=tools, context=ToolContext(user_id=user_id), **more
-            )
+            return await execute_calls(calls, tools=tools, context=ToolContext(user_id=user_id), **more)
 
     async def make_admin(self) -> User:
         admin = await sync_to_async(make_user)()
@@ -104,9 +97,7 @@ class OutcomeTests(ExecutionCase):
 
     async def test_tool_that_was_not_offered_is_unknown(self) -> None:
         with declared_tools(make_tool("other")):
-            results = await execute_calls(
-                [ToolCall("c", "other", "{}")], tools=[], context=ToolContext()
-            )
+            results = await execute_calls([ToolCall("c", "other", "{}")], tools=[], context=ToolContext())
 
         assert results[0].error == "unknown_tool"
         assert json.loads(results[0].content)["error"]["code"] == "unknown_tool"
@@ -203,16 +194,12 @@ class OutcomeTests(ExecutionCase):
         assert (await self.run_one(make_tool("mine", is_personal=True))).is_personal
 
     async def test_tool_receives_the_context_of_the_turn(self) -> None:
-        result = await self.run_one(
-            make_tool("me", invoke=lambda _a, context: context.user_id), user_id=7
-        )
+        result = await self.run_one(make_tool("me", invoke=lambda _a, context: context.user_id), user_id=7)
 
         assert result.content == "7"
 
     async def test_tool_of_the_database_runs_on_its_bridge(self) -> None:
-        spec = make_tool(
-            "count", invoke=lambda _a, _c: ToolOverride.objects.count(), uses_database=True
-        )
+        spec = make_tool("count", invoke=lambda _a, _c: ToolOverride.objects.count(), uses_database=True)
 
         assert (await self.run_one(spec)).content == "0"
 
@@ -295,9 +282,7 @@ class BreakerTests(ExecutionCase):
 class UsageTests(ExecutionCase):
     async def test_calls_and_failures_are_counted(self) -> None:
         spec = make_tool("strict", parameters=SCHEMA)
-        await self.run_calls(
-            ToolCall("1", "strict", '{"n": 1}'), ToolCall("2", "strict", "{}"), tools=[spec]
-        )
+        await self.run_calls(ToolCall("1", "strict", '{"n": 1}'), ToolCall("2", "strict", "{}"), tools=[spec])
 
         usage = await ToolUsage.objects.aget(tool_name="strict")
         assert (usage.called, usage.failed) == (2, 1)

@@ -14,13 +14,7 @@ from agents.admin_base import admin_url
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tools_registry.catalog import all_tools
 from tools_registry.exceptions import ToolSourceError
-from tools_registry.models import (
-    RemoteTool,
-    SourceKind,
-    ToolOverride,
-    ToolSource,
-    ToolUsage,
-)
+from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
 from tools_registry.sources.refresh import refresh_source
 
 HOST = "api.big.example"
@@ -101,18 +95,13 @@ class LargeSourceTests(TestCase):
         data = {"action": action, "select_across": "1", "index": "0"}
         first = RemoteTool.objects.values_list("pk", flat=True)[:1]
         response = self.client.post(
-            admin_url(RemoteTool, "changelist", **query),
-            {**data, "_selected_action": list(first)},
-            follow=True,
+            admin_url(RemoteTool, "changelist", **query), {**data, "_selected_action": list(first)}, follow=True
         )
         return shown_messages(response)
 
     def test_reading_again_changes_nothing_in_few_queries(self) -> None:
         assert RemoteTool.objects.count() == OPERATIONS
-        with (
-            mock.patch("tools_registry.sources.refresh._TELL_SECONDS", float("inf")),
-            self.assertNumQueries(9),
-        ):
+        with mock.patch("tools_registry.sources.refresh._TELL_SECONDS", float("inf")), self.assertNumQueries(9):
             report = refresh_source(self.source)
         assert (report.added, report.changed, report.gone) == ([], [], [])
 
@@ -122,11 +111,7 @@ class LargeSourceTests(TestCase):
         self.assertContains(page, f"0 / {OPERATIONS}")
         self.assertNotContains(page, "area3/do-3")
         form = page.context["adminform"].form
-        data = {
-            name: value
-            for name in form.fields
-            if (value := form[name].value()) not in (None, False)
-        }
+        data = {name: value for name in form.fields if (value := form[name].value()) not in (None, False)}
         data |= {"headers": "{}", "allowed_hosts": HOST, "name": "Bigger"}
         data.pop("is_active")
         saved = self.client.post(address, data)
@@ -158,9 +143,7 @@ class LargeSourceTests(TestCase):
         assert {spec.name: spec.needs_approval for spec in all_tools()} == after
 
     def test_approval_asks_for_the_right_to_tools_too(self) -> None:
-        looking = client_of(
-            make_staff("tools_registry.view_remotetool", "tools_registry.change_remotetool")
-        )
+        looking = client_of(make_staff("tools_registry.view_remotetool", "tools_registry.change_remotetool"))
         row = RemoteTool.objects.filter(needs_approval=True)[:1].get()
         looking.post(self.list, {"action": "ask_no_more", "_selected_action": [row.pk]})
         assert ToolOverride.objects.get(tool_name=row.tool_name).needs_approval is None
@@ -168,23 +151,15 @@ class LargeSourceTests(TestCase):
     def test_list_takes_few_queries_and_shows_the_last_failure(self) -> None:
         row = RemoteTool.objects.order_by("tool_name")[:1].get()
         RemoteTool.objects.filter(pk=row.pk).update(is_allowed=True)
-        ToolUsage.objects.create(
-            tool_name=row.tool_name, last_error="HTTP 400: write foo=1", last_error_code="x"
-        )
+        ToolUsage.objects.create(tool_name=row.tool_name, last_error="HTTP 400: write foo=1", last_error_code="x")
         with self.assertNumQueries(6), CaptureQueriesContext(connection) as asked:
             page = self.client.get(self.list)
         assert '"document"' not in str(asked.captured_queries), "30 MB with each row"
         self.assertContains(page, "write foo=1")
-        self.assertContains(
-            self.client.get(admin_url(ToolSource, "change", self.source.pk)), "write foo=1"
-        )
+        self.assertContains(self.client.get(admin_url(ToolSource, "change", self.source.pk)), "write foo=1")
 
     def test_only_chosen_paths_and_tags_are_read(self) -> None:
-        for chosen, count in (
-            ("tag:area3", 100),
-            ("/area1/*\nPOST /area2/*", 100 + 33),
-            ("area5/do-5", 1),
-        ):
+        for chosen, count in (("tag:area3", 100), ("/area1/*\nPOST /area2/*", 100 + 33), ("area5/do-5", 1)):
             self.source.chosen = chosen
             self.source.save()
             refresh_source(self.source)
@@ -200,9 +175,7 @@ class ReadingTests(TestCase):
         self.address = admin_url(ToolSource, "changelist")
 
     def read(self, source: ToolSource) -> Any:
-        return self.client.post(
-            self.address, {"action": "refresh", "_selected_action": [source.pk]}, follow=True
-        )
+        return self.client.post(self.address, {"action": "refresh", "_selected_action": [source.pk]}, follow=True)
 
     def test_long_document_comes_as_a_file_and_is_read_by_a_worker(self) -> None:
         text = document(30, filler="x" * 3_000_000)
@@ -239,9 +212,7 @@ class ReadingTests(TestCase):
             "headers": "{}", "timeout_seconds": "5",
         }  # fmt: skip
         address = admin_url(ToolSource, "add")
-        pasted = self.client.post(
-            address, {**data, "document": text}, headers={"accept": "text/html"}
-        )
+        pasted = self.client.post(address, {**data, "document": text}, headers={"accept": "text/html"})
         self.assertContains(pasted, "dépasse 2 Mo", status_code=413)
         self.assertContains(pasted, "donnez-le comme fichier", status_code=413)
         assert not ToolSource.objects.exists()
@@ -255,9 +226,7 @@ class ReadingTests(TestCase):
 
     def test_without_a_broker_the_page_reads_it_itself(self) -> None:
         source = make_source(document=document(3, filler="x" * 600_000))
-        with mock.patch(
-            "tools_registry.tasks.read_tool_source.delay", side_effect=OperationalError
-        ):
+        with mock.patch("tools_registry.tasks.read_tool_source.delay", side_effect=OperationalError):
             page = self.read(source)
         assert "3 outils nouveaux" in shown_messages(page)
 
@@ -267,10 +236,7 @@ class ReadingTests(TestCase):
         progress = ToolSource.objects.filter(pk=source.pk).values_list("progress", flat=True)
         with (
             mock.patch("tools_registry.sources.refresh._TELL_SECONDS", -1.0),
-            mock.patch(
-                "tools_registry.sources.openapi._tool",
-                side_effect=lambda *_given: told.append(progress.get()),
-            ),
+            mock.patch("tools_registry.sources.openapi._tool", side_effect=lambda *_given: told.append(progress.get())),
             mock.patch("tools_registry.sources.refresh._usable", return_value=[]),
         ):
             refresh_source(source)

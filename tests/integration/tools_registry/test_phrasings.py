@@ -18,14 +18,7 @@ from tools_registry import phrasings
 from tools_registry.admin import phrasings as pages
 from tools_registry.catalog import all_tools
 from tools_registry.index import ensure_overrides
-from tools_registry.models import (
-    RemoteTool,
-    SourceKind,
-    SuggestedPhrasing,
-    ToolExample,
-    ToolOverride,
-    ToolSource,
-)
+from tools_registry.models import RemoteTool, SourceKind, SuggestedPhrasing, ToolExample, ToolOverride, ToolSource
 from tools_registry.tasks import suggest_phrasings
 
 TOOLS = (
@@ -48,9 +41,7 @@ class PhrasingCase(TestCase):
         ensure_overrides()
         self.model = ScriptedLLM()
         for module in (phrasings, pages):
-            self.enterContext(
-                mock.patch.object(module, "language_model", side_effect=lambda: self.model)
-            )
+            self.enterContext(mock.patch.object(module, "language_model", side_effect=lambda: self.model))
         self.client = superuser_client()
         self.list = admin_url(ToolOverride, "changelist")
         self.loans = ToolOverride.objects.get(tool_name="library_loans")
@@ -76,10 +67,7 @@ class SuggestingTests(PhrasingCase):
         assert "praise us" in call.messages[-1].content
         assert "praise us" not in call.messages[0].content
         assert QuestionSpending.objects.get().calls == 1
-        assert list(self.loans.suggestions.values_list("language", flat=True)) == [
-            *["fr"] * 3,
-            *["en"] * 3,
-        ]
+        assert list(self.loans.suggestions.values_list("language", flat=True)) == [*["fr"] * 3, *["en"] * 3]
         assert not any(spec.examples for spec in all_tools())
 
         accepted, refused, *_others = self.loans.suggestions.order_by("id")
@@ -97,15 +85,10 @@ class SuggestingTests(PhrasingCase):
         ToolExample.objects.create(override=self.loans, text=FRENCH[0])
         self.loans.suggestions.create(text=FRENCH[1], language="fr", is_rejected=True)
         self.model.script(
-            reply(
-                [FRENCH[0].upper(), FRENCH[1], FRENCH[2], "Une de trop ?"],
-                ["?", "Call library_loans", "x" * 400],
-            )
+            reply([FRENCH[0].upper(), FRENCH[1], FRENCH[2], "Une de trop ?"], ["?", "Call library_loans", "x" * 400])
         )
         self.ask("library_loans")
-        assert list(self.loans.suggestions.filter(is_rejected=False)) == [
-            SuggestedPhrasing.objects.get(text=FRENCH[2])
-        ]
+        assert list(self.loans.suggestions.filter(is_rejected=False)) == [SuggestedPhrasing.objects.get(text=FRENCH[2])]
         assert FRENCH[0] in self.model.calls[0].messages[-1].content
 
     def test_unreadable_reply_and_lost_model_are_shown_and_the_rest_given_up(self) -> None:
@@ -128,9 +111,7 @@ class SuggestingTests(PhrasingCase):
         self.assertContains(page, "Le budget d’appels du jour est atteint")
 
     @override_settings(TOOL_PHRASING_MOST=1)
-    def test_no_more_than_a_limit_is_asked_at_once_and_a_second_task_pays_nothing_twice(
-        self,
-    ) -> None:
+    def test_no_more_than_a_limit_is_asked_at_once_and_a_second_task_pays_nothing_twice(self) -> None:
         self.model.script(reply())
         page = self.ask("library_loans", "library_renew")
         assert "1 outil n’est pas de cet envoi" in shown_messages(page)
@@ -147,25 +128,17 @@ class SuggestingTests(PhrasingCase):
         assert asked.call_count == 2
 
     def test_tools_of_a_source_that_have_none_are_asked_for(self) -> None:
-        source = ToolSource.objects.create(
-            slug="s", name="S", kind=SourceKind.MCP_STDIO, command="s"
-        )
+        source = ToolSource.objects.create(slug="s", name="S", kind=SourceKind.MCP_STDIO, command="s")
         for number, name in enumerate(("library_loans", "library_renew", "library_search")):
-            RemoteTool.objects.create(
-                source=source, tool_name=name, remote_name=name, is_allowed=number < 2
-            )
+            RemoteTool.objects.create(source=source, tool_name=name, remote_name=name, is_allowed=number < 2)
         ToolExample.objects.create(override=self.loans, text="Mes livres ?")
         self.model.script(reply())
         data = {"action": "suggest", "_selected_action": [source.pk]}
         self.client.post(admin_url(ToolSource, "changelist"), data)
-        assert {row.override.tool_name for row in SuggestedPhrasing.objects.all()} == {
-            "library_renew"
-        }
+        assert {row.override.tool_name for row in SuggestedPhrasing.objects.all()} == {"library_renew"}
 
     def test_without_model_or_broker_staff_are_told(self) -> None:
-        with mock.patch(
-            "tools_registry.tasks.suggest_phrasings.delay", side_effect=OperationalError
-        ):
+        with mock.patch("tools_registry.tasks.suggest_phrasings.delay", side_effect=OperationalError):
             assert "réessayez" in shown_messages(self.ask("library_loans"))
         self.model = None  # type: ignore[assignment]
         assert "Aucun modèle" in shown_messages(self.ask("library_loans"))

@@ -16,13 +16,7 @@ from tests.factories import declared_tools, make_deployment, make_tool, make_use
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
 from tools_registry.models import CatalogueState, IndexedTool, ToolExample, ToolOverride
-from tools_registry.selection.base import (
-    MAX_RESIDENT,
-    SelectedTool,
-    SelectionReason,
-    SelectionSettings,
-    select_tools,
-)
+from tools_registry.selection.base import MAX_RESIDENT, SelectedTool, SelectionReason, SelectionSettings, select_tools
 
 TOOLS = (
     make_tool("convert_currency", "Converts an amount from one currency to another."),
@@ -42,12 +36,7 @@ class SelectionCase(TestCase):
         sync_index(external=self.mode == "external")
 
     def select(
-        self,
-        question: str,
-        *,
-        tags: frozenset[str] = VISITOR,
-        recent: tuple[str, ...] = (),
-        **config: Any,
+        self, question: str, *, tags: frozenset[str] = VISITOR, recent: tuple[str, ...] = (), **config: Any
     ) -> list[SelectedTool]:
         defaults = {"tool_mode": self.mode, "tool_top_k": 2, "tool_threshold": 0.2}
         return select_tools(
@@ -68,9 +57,7 @@ class LocalModeTests(SelectionCase):
     def test_phase_3_step_3_mode_local_offers_the_nearest_tools_only(self) -> None:
         found = self.select("What is the weather forecast for the city of Lyon?", tool_top_k=1)
 
-        assert [(tool.spec.name, tool.reason) for tool in found] == [
-            ("weather_forecast", "similar")
-        ]
+        assert [(tool.spec.name, tool.reason) for tool in found] == [("weather_forecast", "similar")]
 
     def test_step_1_forbidden_tool_is_not_selected_however_near(self) -> None:
         question = "Deletes the account of a user"
@@ -114,10 +101,7 @@ class LocalModeTests(SelectionCase):
         with declared_tools(merge, later, other):
             sync_index(external=self.mode == "external")
             found = self.select("merge this pull request", tool_top_k=1)
-            assert [(tool.spec.name, tool.reason) for tool in found] == [
-                ("merge", "similar"),
-                ("merge-async", "twin"),
-            ]
+            assert [(tool.spec.name, tool.reason) for tool in found] == [("merge", "similar"), ("merge-async", "twin")]
             several = self.names("merge this pull request", tool_top_k=3, tool_threshold=-1.0)
             assert len(several) == 3, "found by itself, it takes no room of its own"
             with mock.patch.object(LanguageModel, "most_tools", 2):
@@ -131,9 +115,7 @@ class LocalModeTests(SelectionCase):
         question = "Combien coûte mon abonnement mensuel ?"
         before = self.names(question)
         with self.captureOnCommitCallbacks(execute=True):
-            ToolOverride.objects.filter(tool_name="find_route").get_or_create(
-                tool_name="find_route"
-            )
+            ToolOverride.objects.filter(tool_name="find_route").get_or_create(tool_name="find_route")
             row = ToolOverride.objects.get(tool_name="find_route")
             row.description = "Dit combien coûte un abonnement mensuel."
             row.save()
@@ -183,9 +165,7 @@ class ExternalModeTests(SelectionCase):
     def test_step_1_wall_holds_whatever_the_store_says(self) -> None:
         names = self.names("Deletes the account of a user", tool_threshold=-1.0, tool_top_k=50)
 
-        assert set(names) == {tool.name for tool in TOOLS[:4]} | (
-            set(names) - {tool.name for tool in TOOLS}
-        )
+        assert set(names) == {tool.name for tool in TOOLS[:4]} | (set(names) - {tool.name for tool in TOOLS})
         assert "delete_user" not in names
 
     def test_store_follows_the_index(self) -> None:
@@ -300,9 +280,9 @@ class CommandTests(TestCase):
         assert report["embedded"] >= 2 * len(TOOLS)
 
     def test_select_tools_prints_name_score_and_reason(self) -> None:
-        found = self.run_json(
-            "select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1"
-        )["tools"]
+        found = self.run_json("select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1")[
+            "tools"
+        ]
 
         tool = next(row for row in found if row["reason"] == "similar")
         assert tool["name"] == "weather_forecast"
@@ -382,18 +362,14 @@ class EvaluationTests(TestCase):
 
     def test_tool_that_is_not_in_the_file_is_never_found(self) -> None:
         report = evaluate(
-            self.folder,
-            self.tools,
-            '{"query": "move the rook", "tool": "c"}\n{"query": "q", "tool": "z"}',
+            self.folder, self.tools, '{"query": "move the rook", "tool": "c"}\n{"query": "q", "tool": "z"}'
         )
         assert (report["queries"], report["recall"]["10"]) == (2, 0.5)
         assert "'z'" in report["skipped"][0]["reason"]
 
     def test_examples_of_a_tool_that_stands_twice_are_put_together(self) -> None:
         twice = '{"name": "c", "description": "board", "examples": ["castle to the left"]}\n'
-        report = evaluate(
-            self.folder, self.tools + twice, '{"query": "castle to the left", "tool": "c"}'
-        )
+        report = evaluate(self.folder, self.tools + twice, '{"query": "castle to the left", "tool": "c"}')
         assert report["tools"] == 2
         assert report["recall"]["1"] == 1.0
 
@@ -401,9 +377,7 @@ class EvaluationTests(TestCase):
         separators = "\u2028 \x85 \u2029 \x0b"
         tools = "\ufeff" + "\r\n".join(
             [
-                dumps(
-                    {"name": "météo", "description": f"Le temps{separators}"}, ensure_ascii=False
-                ),
+                dumps({"name": "météo", "description": f"Le temps{separators}"}, ensure_ascii=False),
                 dumps({"name": "天気", "description": "今日の天気"}, ensure_ascii=False),
                 dumps({"name": "🎲", "parameters": {"properties": {"n": 3}}, "keywords": "dés"}),
             ]
@@ -423,8 +397,4 @@ class EvaluationTests(TestCase):
                 evaluate(self.folder, tools, queries)
         (self.folder / "tools.jsonl").write_bytes(b"\xff\xfe\x00")
         with self.assertRaisesMessage(CommandError, "cannot be read"):
-            call_command(
-                "evaluate_tools",
-                tools=self.folder / "tools.jsonl",
-                queries=self.folder / "queries.jsonl",
-            )
+            call_command("evaluate_tools", tools=self.folder / "tools.jsonl", queries=self.folder / "queries.jsonl")

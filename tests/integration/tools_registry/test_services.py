@@ -173,9 +173,7 @@ class ServiceCase(TestCase):
 
     def run_tool(self, name: str, **arguments: Any) -> Any:
         call = ToolCall("c", f"{self.source.slug}_{name}", json.dumps(arguments))
-        [result] = async_to_sync(execute_calls)(
-            [call], tools=self.tools, context=ToolContext(), approved={"c"}
-        )
+        [result] = async_to_sync(execute_calls)([call], tools=self.tools, context=ToolContext(), approved={"c"})
         content = json.loads(result.content)
         return content["body"] if result.success else content["error"]
 
@@ -197,10 +195,7 @@ class SwaggerTests(ServiceCase):
     def test_list_of_a_query_is_joined_as_the_document_says(self) -> None:
         told = self.run_tool("readShelf", shelf="a b", fields=["x", "y"], tags=["1", "2"])
         path, _sep, query = told["path"].partition("?")
-        assert (path, set(query.split("&"))) == (
-            "/v2/shelves/a%20b",
-            {"fields=x%2Cy", "tags=1%7C2"},
-        )
+        assert (path, set(query.split("&"))) == ("/v2/shelves/a%20b", {"fields=x%2Cy", "tags=1%7C2"})
 
     def test_body_is_json(self) -> None:
         told = self.run_tool("addBook", shelf="a", body={"title": "t", "next": {"title": "u"}})
@@ -255,14 +250,10 @@ class ServerTests(ServiceCase):
         self.read(document, url=f"http://{self.host}/docs/swagger.json")
         assert self.run_tool("readShelf", shelf="a")["path"] == "/v2/shelves/a"
         self.read(document)
-        assert (
-            RemoteTool.objects.get(tool_name="s1_readShelf").operation["url"].startswith("https://")
-        )
+        assert RemoteTool.objects.get(tool_name="s1_readShelf").operation["url"].startswith("https://")
 
     def test_first_server_that_is_allowed_is_taken(self) -> None:
-        self.read(
-            self.document({"url": "https://elsewhere.example"}, {"url": f"http://{self.host}/b"})
-        )
+        self.read(self.document({"url": "https://elsewhere.example"}, {"url": f"http://{self.host}/b"}))
         assert self.run_tool("get_ping")["path"] == "/b/ping"
 
     def test_variables_have_their_defaults(self) -> None:

@@ -144,9 +144,7 @@ class McpStdioTests(SourceCase):
         assert allowed.named("lib_count_books") is not None
 
     def test_tool_that_is_gone_is_offered_no_more(self) -> None:
-        RemoteTool.objects.create(
-            source=self.source, tool_name="lib_old", remote_name="old", is_allowed=True
-        )
+        RemoteTool.objects.create(source=self.source, tool_name="lib_old", remote_name="old", is_allowed=True)
 
         assert refresh_source(self.source).gone == ["lib_old"]
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_old") is None
@@ -207,9 +205,7 @@ class AllowListTests(TestCase):
 class McpHttpTests(SourceCase):
     async def test_tool_of_a_streamable_http_server_is_called(self) -> None:
         with mcp_over_http() as host, override_settings(TOOL_INTERNAL_HOSTS=[host]):
-            source = await sync_to_async(make_source)(
-                kind=SourceKind.MCP_HTTP, url=f"http://{host}/mcp"
-            )
+            source = await sync_to_async(make_source)(kind=SourceKind.MCP_HTTP, url=f"http://{host}/mcp")
             await sync_to_async(refresh_source)(source)
             tools = await sync_to_async(allow_all)()
             result = await self.call(tools, "lib_count_books", shelf="ab")
@@ -271,9 +267,7 @@ DOCUMENT: dict[str, Any] = {
     "info": {"title": "Orders", "version": "1"},
     "paths": {
         "/orders/{id}": {
-            "parameters": [
-                {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
-            ],
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
             "get": {
                 "operationId": "getOrder",
                 "summary": "Reads an order.",
@@ -295,9 +289,7 @@ DOCUMENT: dict[str, Any] = {
                 "summary": "Adds an order.",
                 "requestBody": {
                     "required": True,
-                    "content": {
-                        "application/json": {"schema": {"$ref": "#/components/schemas/Order"}}
-                    },
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Order"}}},
                 },
             }
         },
@@ -307,19 +299,10 @@ DOCUMENT: dict[str, Any] = {
         "/loop": {
             "post": {
                 "operationId": "loop",
-                "requestBody": {
-                    "content": {
-                        "application/json": {"schema": {"$ref": "#/components/schemas/Loop"}}
-                    }
-                },
+                "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Loop"}}}},
             }
         },
-        "/outside": {
-            "get": {
-                "operationId": "outside",
-                "parameters": [{"$ref": "http://169.254.169.254/x.json"}],
-            }
-        },
+        "/outside": {"get": {"operationId": "outside", "parameters": [{"$ref": "http://169.254.169.254/x.json"}]}},
     },
     "components": {
         "schemas": {
@@ -332,10 +315,7 @@ DOCUMENT: dict[str, Any] = {
                     "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
                 },
             },
-            "Loop": {
-                "type": "object",
-                "properties": {"again": {"$ref": "#/components/schemas/Loop"}},
-            },
+            "Loop": {"type": "object", "properties": {"again": {"$ref": "#/components/schemas/Loop"}}},
         }
     },
 }
@@ -387,17 +367,13 @@ class OpenApiTests(SourceCase):
         assert self.tools.named("shop_addOrder").needs_approval  # type: ignore[union-attr]
         assert not self.tools.named("shop_getOrder").needs_approval  # type: ignore[union-attr]
 
-    def test_reference_that_leaves_the_document_is_refused_and_one_in_a_circle_is_open(
-        self,
-    ) -> None:
+    def test_reference_that_leaves_the_document_is_refused_and_one_in_a_circle_is_open(self) -> None:
         assert {name for name, _reason in self.report.refused} == {"outside"}
         body = self.tools.named("shop_loop").parameters["properties"]["body"]  # type: ignore[union-attr]
         assert body["properties"]["again"] == {"type": "object"}
 
     async def test_request_carries_path_query_headers_and_secret(self) -> None:
-        result = await self.call(
-            self.tools, "shop_getOrder", id="a/../b ?", fields=["x", "y"], **{"X-Trace": "t"}
-        )
+        result = await self.call(self.tools, "shop_getOrder", id="a/../b ?", fields=["x", "y"], **{"X-Trace": "t"})
 
         said = json.loads(result.content)["body"]
         assert said["path"] == "/api/orders/a%2F..%2Fb%20%3F?fields=x&fields=y"
@@ -407,14 +383,7 @@ class OpenApiTests(SourceCase):
 
     async def test_body_is_sent_after_approval(self) -> None:
         call = ToolCall("c", "shop_addOrder", '{"body": {"item": "book"}}')
-        result = (
-            await execute_calls(
-                [call],
-                tools=self.tools,
-                context=ToolContext(),
-                approved={"c"},
-            )
-        )[0]
+        result = (await execute_calls([call], tools=self.tools, context=ToolContext(), approved={"c"}))[0]
 
         assert json.loads(result.content)["body"]["body"] == {"item": "book"}
 

@@ -11,12 +11,7 @@ from unittest import mock
 from asgiref.sync import async_to_sync
 from django.test import override_settings
 
-from tests.integration.tools_registry.test_sources import (
-    VISITOR,
-    SourceCase,
-    allow_all,
-    make_source,
-)
+from tests.integration.tools_registry.test_sources import VISITOR, SourceCase, allow_all, make_source
 from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.exceptions import ToolServerError
@@ -42,9 +37,7 @@ class StrangeServerTests(SourceCase):
 
     @classmethod
     def setUpTestData(cls) -> None:
-        cls.source = make_source(
-            command="strange", headers={"LIBRARY_KEY": "${TOOL_SECRET_LIBRARY}"}
-        )
+        cls.source = make_source(command="strange", headers={"LIBRARY_KEY": "${TOOL_SECRET_LIBRARY}"})
         refresh_source(cls.source)
 
     def setUp(self) -> None:
@@ -56,9 +49,7 @@ class StrangeServerTests(SourceCase):
         """Whether it succeeded, its code, and what the model reads."""
         breakers.clear()
         [result] = async_to_sync(execute_calls)(
-            [ToolCall("c", f"lib_{name}", "{}")],
-            tools=tools or self.tools,
-            context=context or ToolContext(),
+            [ToolCall("c", f"lib_{name}", "{}")], tools=tools or self.tools, context=context or ToolContext()
         )
         return result.success, result.error or "", json.loads(result.content)
 
@@ -82,16 +73,10 @@ class StrangeServerTests(SourceCase):
         for spec in self.tools:
             assert _schema_fault(dict(spec.parameters)) == "", spec.name
 
-    def test_tool_that_an_older_version_permitted_as_it_was_is_made_fit_or_not_offered(
-        self,
-    ) -> None:
+    def test_tool_that_an_older_version_permitted_as_it_was_is_made_fit_or_not_offered(self) -> None:
         rows = RemoteTool.objects.filter(source=self.source)
         rows.filter(remote_name="no_items").update(
-            parameters={
-                "type": "object",
-                "properties": {"names": {"type": "array"}},
-                "$schema": "x",
-            }
+            parameters={"type": "object", "properties": {"names": {"type": "array"}}, "$schema": "x"}
         )
         rows.filter(remote_name="circle").update(parameters={"type": "string"})
         self.source.save()
@@ -169,10 +154,7 @@ class StrangeServerTests(SourceCase):
             },
             {"link": {"uri": "file:///c.txt", "name": "c", "description": "More."}},
         ]
-        assert self.run_tool("picture")[2] == {
-            "result": {"taken": True},
-            "content": ["[image png, 1 kB]"],
-        }
+        assert self.run_tool("picture")[2] == {"result": {"taken": True}, "content": ["[image png, 1 kB]"]}
 
     def test_secret_that_the_server_echoes_is_told_to_nobody(self) -> None:
         told: list[str] = []
@@ -194,9 +176,7 @@ class StrangeServerTests(SourceCase):
         self.source.save()
         tools = available_tools(user_tags=VISITOR, agent_id=None)
         first = self.run_tool("process", tools)[2]
-        [other] = async_to_sync(execute_calls)(
-            [ToolCall("c", "two_process", "{}")], tools=tools, context=ToolContext()
-        )
+        [other] = async_to_sync(execute_calls)([ToolCall("c", "two_process", "{}")], tools=tools, context=ToolContext())
         assert json.loads(other.content) != first
 
     def test_connection_lives_whose_server_has_a_long_list(self) -> None:

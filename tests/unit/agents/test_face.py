@@ -10,9 +10,7 @@ from agents import face
 @pytest.mark.parametrize("accent", ["#17565c", "#000000", "#7a1fa2", "#b00020", "#0b57d0"])
 def test_colour_is_read_on_both_papers_and_so_are_words_on_it(accent: str) -> None:
     face.validate_accent(accent)
-    for colours, paper in zip(
-        face.colours(accent), (face.LIGHT_PAPER, face.DARK_PAPER), strict=True
-    ):
+    for colours, paper in zip(face.colours(accent), (face.LIGHT_PAPER, face.DARK_PAPER), strict=True):
         assert face.contrast(colours.accent, paper) >= face.LEAST_CONTRAST
         assert face.contrast(colours.accent, colours.ink) >= face.LEAST_CONTRAST
 

@@ -27,9 +27,7 @@ def decode(*pieces: bytes) -> tuple[StreamDecoder, str]:
 
 
 @given(tokens=TEXTS, cuts=st.lists(st.integers(0, 5_000)), crlf=st.booleans())
-def test_any_cut_of_the_bytes_gives_the_same_text(
-    tokens: list[str], cuts: list[int], crlf: bool
-) -> None:
+def test_any_cut_of_the_bytes_gives_the_same_text(tokens: list[str], cuts: list[int], crlf: bool) -> None:
     body = b"".join(map(event, tokens)) + b"data: [DONE]\n\n"
     body = body.replace(b"\n", b"\r\n") if crlf else body
     edges = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
@@ -41,9 +39,7 @@ def test_any_cut_of_the_bytes_gives_the_same_text(
 @given(tokens=TEXTS)
 def test_characters_whose_halves_come_in_two_events_are_joined(tokens: list[str]) -> None:
     units = "".join(tokens).encode("utf-16-le")
-    halves = [
-        units[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(units), 2)
-    ]
+    halves = [units[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(units), 2)]
     events = [event(half, ascii_only=True) for half in halves]
     decoder, text = decode(*events, b"data: [DONE]\n\n")
     assert text == "".join(tokens)
@@ -142,9 +138,7 @@ def calls_of(*events: bytes) -> list[RequestedCall]:
 
 
 @given(calls=CALLS, cuts=st.lists(st.integers(0, 3_000)), size=st.integers(1, 9))
-def test_any_cut_of_the_bytes_gives_the_same_tool_calls(
-    calls: list[RequestedCall], cuts: list[int], size: int
-) -> None:
+def test_any_cut_of_the_bytes_gives_the_same_tool_calls(calls: list[RequestedCall], cuts: list[int], size: int) -> None:
     body = b""
     for index, call in enumerate(calls):
         head = {"name": call.name, "arguments": ""}
@@ -161,17 +155,13 @@ def test_calls_that_a_server_numbers_alike_or_not_at_all_stay_apart() -> None:
     def whole(name: str, **head: object) -> dict[str, object]:
         return {**head, "function": {"name": name, "arguments": {"x": 1}}}
 
-    same_index = calls_of(
-        call_event(whole("a", index=0, id="1")), call_event(whole("b", index=0, id="2"))
-    )
+    same_index = calls_of(call_event(whole("a", index=0, id="1")), call_event(whole("b", index=0, id="2")))
     assert [(call.id, call.name) for call in same_index] == [("1", "a"), ("2", "b")]
     bare = calls_of(call_event(whole("a"), whole("b")))
     assert [(call.name, call.arguments) for call in bare] == [("a", '{"x": 1}'), ("b", '{"x": 1}')]
 
 
-@pytest.mark.parametrize(
-    "pieces", ["no list", [3], [{"function": "f"}], [{"index": n} for n in range(200)]]
-)
+@pytest.mark.parametrize("pieces", ["no list", [3], [{"function": "f"}], [{"index": n} for n in range(200)]])
 def test_malformed_tool_calls_are_an_error_of_ours(pieces: object) -> None:
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": pieces}}]}
     with pytest.raises(LLMResponseError):

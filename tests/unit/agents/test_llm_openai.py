@@ -43,9 +43,7 @@ def model_of(server: ModelServer, **options: Any) -> OpenAILanguageModel:
     return OpenAILanguageModel(base_url=server.base_url, **given)
 
 
-def streamed(
-    model: OpenAILanguageModel, options: GenerationOptions | None = None
-) -> list[StreamChunk]:
+def streamed(model: OpenAILanguageModel, options: GenerationOptions | None = None) -> list[StreamChunk]:
     async def read() -> list[StreamChunk]:
         try:
             stream = model.stream(MESSAGES, options or GenerationOptions())
@@ -66,9 +64,7 @@ def final(chunks: list[StreamChunk]) -> Reply:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_bytes_cut_anywhere_give_the_same_text(
-    server: ModelServer, size: int, line_end: str
-) -> None:
+def test_bytes_cut_anywhere_give_the_same_text(server: ModelServer, size: int, line_end: str) -> None:
     server.script(ModelReply(tokens=TOKENS, split_bytes=size, line_end=line_end))
     chunks = streamed(model_of(server))
     assert "".join(chunk.text for chunk in chunks) == TEXT
@@ -126,9 +122,7 @@ def test_the_first_text_is_handed_on_at_once(server: ModelServer) -> None:
         ModelReply(tokens=TOKENS * 10, interval=0.001, error_after=20),
     ],
 )
-def test_fault_during_a_pause_is_told_as_without_one(
-    server: ModelServer, fault: ModelReply
-) -> None:
+def test_fault_during_a_pause_is_told_as_without_one(server: ModelServer, fault: ModelReply) -> None:
     server.script(fault, fault)
     with pytest.raises(LLMError) as at_once:
         streamed(model_of(server))
@@ -181,9 +175,7 @@ def test_text_before_a_cut_is_delivered_first(server: ModelServer) -> None:
         ModelReply(status=503),
     ],
 )
-def test_a_passing_trouble_of_the_server_is_unavailable(
-    server: ModelServer, fault: ModelReply
-) -> None:
+def test_a_passing_trouble_of_the_server_is_unavailable(server: ModelServer, fault: ModelReply) -> None:
     server.script(fault)
     with pytest.raises(LLMUnavailableError) as caught:
         streamed(model_of(server))
@@ -217,9 +209,7 @@ def test_a_server_that_nobody_runs_is_unavailable() -> None:
         (ModelReply(delay=5), LLMTimeoutError),
     ],
 )
-def test_a_failed_completion_is_translated(
-    server: ModelServer, fault: ModelReply, kind: type[LLMError]
-) -> None:
+def test_a_failed_completion_is_translated(server: ModelServer, fault: ModelReply, kind: type[LLMError]) -> None:
     server.script(fault)
     patience = 0.2 if kind is LLMTimeoutError else 60.0
     with pytest.raises(kind):
@@ -258,9 +248,7 @@ def test_what_staff_have_to_see_to_is_said_and_not_tried_again(
     with pytest.raises(kind) as caught:
         streamed(model_of(server, max_retries=2))
     assert not caught.value.retryable
-    assert not {"inexploitable", "réessayez"} & set(
-        str(caught.value.public_message).lower().split()
-    )
+    assert not {"inexploitable", "réessayez"} & set(str(caught.value.public_message).lower().split())
     assert len(server.calls) == 1
 
 
@@ -277,15 +265,9 @@ def test_a_busy_server_says_how_long_to_wait(server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        ModelReply(tokens=TOKENS, cut_after=3, interval=0.005),
-        ModelReply(tokens=TOKENS, end_after=3),
-    ],
+    "fault", [ModelReply(tokens=TOKENS, cut_after=3, interval=0.005), ModelReply(tokens=TOKENS, end_after=3)]
 )
-def test_a_cut_stream_says_that_asking_again_may_help(
-    server: ModelServer, fault: ModelReply
-) -> None:
+def test_a_cut_stream_says_that_asking_again_may_help(server: ModelServer, fault: ModelReply) -> None:
     server.script(fault)
     with pytest.raises(LLMCutError) as caught:
         streamed(model_of(server))
@@ -325,9 +307,7 @@ def test_a_cut_stream_is_not_tried_again(server: ModelServer) -> None:
     ("refused", "sent_instead"),
     [("stream_options", None), ("max_tokens", "max_completion_tokens"), ("temperature", None)],
 )
-def test_a_refused_optional_argument_is_left_out_once_and_for_all(
-    refused: str, sent_instead: str | None
-) -> None:
+def test_a_refused_optional_argument_is_left_out_once_and_for_all(refused: str, sent_instead: str | None) -> None:
     with ModelServer(refused=[refused]) as server:
         model = model_of(server)
         assert final(streamed(model)).text == final(streamed(model)).text != ""

@@ -61,9 +61,7 @@ def test_an_error_may_come_after_some_pieces() -> None:
         (ScriptedReply(pieces=["Un"], interval=5), None),
     ],
 )
-def test_a_short_text_is_bounded_and_a_failure_is_none(
-    reply: ScriptedReply, written: str | None
-) -> None:
+def test_a_short_text_is_bounded_and_a_failure_is_none(reply: ScriptedReply, written: str | None) -> None:
     llm = ScriptedLLM([reply])
     got = asyncio.run(llm.write(MESSAGES, OPTIONS, seconds=0.5, characters=10))
     assert (got and got.text) == written

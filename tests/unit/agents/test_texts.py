@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from agents.texts import read_json, storable, storable_value
 
 #: Halves of characters, too.
-_ANY_TEXT = st.text(
-    st.characters(codec=None, exclude_categories=()) | st.sampled_from("\0\ud83d\ude00")
-)
+_ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()) | st.sampled_from("\0\ud83d\ude00"))
 _ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | _ANY_TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(_ANY_TEXT, inner),

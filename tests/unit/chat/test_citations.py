@@ -32,22 +32,7 @@ def test_only_given_sources_stay_cited(text: str, expected: str) -> None:
 @given(
     st.lists(
         st.sampled_from(
-            [
-                "[1]",
-                " [2]",
-                "[Source 1]",
-                " [9]",
-                "[",
-                "]",
-                "mot",
-                " ",
-                "[lien](u)",
-                "\n",
-                "[1, 9]",
-                "`",
-                "``",
-                "```",
-            ]
+            ["[1]", " [2]", "[Source 1]", " [9]", "[", "]", "mot", " ", "[lien](u)", "\n", "[1, 9]", "`", "``", "```"]
         ),
         max_size=12,
     ),

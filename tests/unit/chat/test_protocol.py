@@ -7,20 +7,12 @@ import pytest
 from django.test import override_settings
 
 from chat.exceptions import InvalidMessageError
-from chat.protocol import (
-    AskFrame,
-    ResumeFrame,
-    StopFrame,
-    parse_frame,
-    valid_question,
-)
+from chat.protocol import AskFrame, ResumeFrame, StopFrame, parse_frame, valid_question
 from knowledge.language.courtesy import courtesy_in
 
 
 def test_ask_frame_is_parsed() -> None:
-    frame = parse_frame(
-        json.dumps({"type": "ask", "message": " Bonjour ? ", "clientMessageId": "a1"})
-    )
+    frame = parse_frame(json.dumps({"type": "ask", "message": " Bonjour ? ", "clientMessageId": "a1"}))
     assert frame == AskFrame(message="Bonjour ?", client_message_id="a1")
 
 
@@ -50,8 +42,7 @@ def test_malformed_frame_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["", "   ", "\x00", "\u200b\ufeff", "\u00a0\u2060", "\u2800\u3164", "\ufe0f", 12, None, ["a"]],
+    "value", ["", "   ", "\x00", "\u200b\ufeff", "\u00a0\u2060", "\u2800\u3164", "\ufe0f", 12, None, ["a"]]
 )
 def test_blank_question_is_refused_by_name(value: object) -> None:
     with pytest.raises(InvalidMessageError) as refusal:

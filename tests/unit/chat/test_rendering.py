@@ -143,9 +143,7 @@ def test_formulas_are_left_as_they_are_written() -> None:
     assert "[1]" in render("\\[1\\]", 1)
 
 
-@pytest.mark.parametrize(
-    "piece", ["\\(", "\\[", "$a", "$$a", "https://a.b)", "a@b", "~~a", "[x", "![x](", "- [ ] "]
-)
+@pytest.mark.parametrize("piece", ["\\(", "\\[", "$a", "$$a", "https://a.b)", "a@b", "~~a", "[x", "![x](", "- [ ] "])
 def test_marks_that_nothing_closes_cost_no_time(piece: str) -> None:
     started = time.perf_counter()
     render(piece * 20_000)
@@ -161,10 +159,7 @@ def test_code_tells_its_language_and_is_scrolled_by_keyboard() -> None:
 @pytest.mark.parametrize(("first", "levels"), [(4, "45545"), (2, "23323")])
 def test_headings_follow_those_of_their_page_without_a_gap(first: int, levels: str) -> None:
     html = render_answer(
-        "# 1\n\n### 2\n\n## 3\n\n# 4\n\n> #### not one\n\n## 5",
-        turn_id="t",
-        source_numbers=(),
-        heading=first,
+        "# 1\n\n### 2\n\n## 3\n\n# 4\n\n> #### not one\n\n## 5", turn_id="t", source_numbers=(), heading=first
     )
     assert "".join(re.findall(r"<h(\d)", html)) == levels
 
@@ -176,9 +171,7 @@ def test_each_block_has_the_direction_of_its_text() -> None:
 
 def test_no_line_breaks_within_a_figure_or_before_its_unit() -> None:
     shown = unescape(re.sub(r"<[^>]+>", "", render(WRITTEN["figures"]))).replace("\u00a0", "~")
-    assert shown.strip() == (
-        "1~500~000~€ pour 20~km, soit 5~%~; «~oui~» n°~3, art.~4~! En 20 kmh, 3~h 15~min."
-    )
+    assert shown.strip() == ("1~500~000~€ pour 20~km, soit 5~%~; «~oui~» n°~3, art.~4~! En 20 kmh, 3~h 15~min.")
     assert "5 km" in render("`5 km`")
 
 

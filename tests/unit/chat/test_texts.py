@@ -14,8 +14,7 @@ from chat.texts import read_json
 #: Any text of Python, halves of characters among them.
 TEXTS = st.text(st.characters(codec=None))
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | TEXTS,
-    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+    st.none() | st.booleans() | st.integers() | TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)
 )
 OTHER_ENCODINGS = ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
 
@@ -29,9 +28,7 @@ def is_whole(value: Any) -> bool:
 
 
 @given(VALUES, st.booleans(), st.booleans())
-def test_whole_text_is_read_as_it_is_and_any_other_is_refused(
-    value: Any, is_escaped: bool, is_bytes: bool
-) -> None:
+def test_whole_text_is_read_as_it_is_and_any_other_is_refused(value: Any, is_escaped: bool, is_bytes: bool) -> None:
     text = json.dumps(value, ensure_ascii=is_escaped)
     said = text.encode(errors="surrogatepass") if is_bytes else text
     # Two halves side by side, each as an escape, are one character.

@@ -17,8 +17,7 @@ def _database(vulnerable: str) -> Iterator[str]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
             results = [
-                {"vulns": [{"id": "TEST-1"}]} if query["package"]["name"] == vulnerable else {}
-                for query in asked
+                {"vulns": [{"id": "TEST-1"}]} if query["package"]["name"] == vulnerable else {} for query in asked
             ]
             body = json.dumps({"results": results}).encode()
             self.send_response(200)

@@ -30,20 +30,14 @@ def named_in(page: Path) -> set[str]:
 def test_importing_a_benchmark_runs_nothing_and_misses_nothing() -> None:
     lines = [f"import {name}" for name in MODULES]
     done = subprocess.run(  # noqa: S603  # our own modules
-        [sys.executable, "-c", "\n".join(lines)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_each_module_that_a_page_runs_is_there(page: Path) -> None:
-    missing = {
-        name for name in named_in(page) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()
-    }
+    missing = {name for name in named_in(page) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()}
     assert missing == set()
 
 

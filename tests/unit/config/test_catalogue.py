@@ -19,9 +19,7 @@ ENGLISH = ROOT / "locale" / "en" / "LC_MESSAGES" / "django.po"
 NOT_TRANSLATED = {"tests", "benchmarks"}
 PLACEHOLDER = re.compile(r"%\(\w+\)[a-z]|%%|\{\w*\}")
 
-each_catalogue = pytest.mark.parametrize(
-    "path", CATALOGUES, ids=[path.parents[1].name for path in CATALOGUES]
-)
+each_catalogue = pytest.mark.parametrize("path", CATALOGUES, ids=[path.parents[1].name for path in CATALOGUES])
 
 
 def _read(path: Path) -> Catalog:
@@ -77,11 +75,7 @@ def _copy_of_the_sources(target: Path) -> None:
 def test_every_entry_is_translated_and_none_is_fuzzy(path: Path) -> None:
     catalog = _read(path)
     assert not catalog.fuzzy
-    unfinished = [
-        _key(message)
-        for message in _messages(catalog)
-        if message.fuzzy or not all(_texts(message.string))
-    ]
+    unfinished = [_key(message) for message in _messages(catalog) if message.fuzzy or not all(_texts(message.string))]
     assert unfinished == []
 
 
@@ -114,8 +108,7 @@ def test_a_fresh_extraction_finds_no_text_that_the_catalogue_lacks(
     with override_settings(LOCALE_PATHS=[str(tmp_path / "locale")]):
         call_command("makemessages", locale=["en"], no_location=True, verbosity=0)
     extracted = {
-        _key(message)
-        for message in _messages(_read(tmp_path / "locale" / "en" / "LC_MESSAGES" / "django.po"))
+        _key(message) for message in _messages(_read(tmp_path / "locale" / "en" / "LC_MESSAGES" / "django.po"))
     }
     assert len(extracted) > 100, "the extraction has found next to nothing"
     lacking = extracted - {_key(message) for message in _messages(_read(ENGLISH))}

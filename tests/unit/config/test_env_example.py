@@ -13,9 +13,7 @@ ENTRY = re.compile(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", re.MULTILINE)
 def _is_environment_read(node: ast.AST) -> bool:
     """`env("X")`, `env.int("X")`, `os.getenv("X")`, `os.environ.get("X")` or `os.environ["X"]`."""
     if isinstance(node, ast.Call):
-        return bool(
-            re.fullmatch(r"env(\.\w+)?|os\.getenv|os\.environ\.\w+", ast.unparse(node.func))
-        )
+        return bool(re.fullmatch(r"env(\.\w+)?|os\.getenv|os\.environ\.\w+", ast.unparse(node.func)))
     return isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ"
 
 

@@ -43,9 +43,7 @@ def test_bucket_is_named_with_its_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("behind_tls", "sent"), [("True", 3600), ("False", 0)])
-def test_strict_transport_is_told_behind_tls_alone(
-    behind_tls: str, sent: int, tmp_path: Path
-) -> None:
+def test_strict_transport_is_told_behind_tls_alone(behind_tls: str, sent: int, tmp_path: Path) -> None:
     found = settings_with(tmp_path, BEHIND_TLS=behind_tls, HSTS_SECONDS="3600")
     assert found["SECURE_HSTS_SECONDS"] == sent
 

@@ -37,14 +37,11 @@ def names() -> tuple[str, ...]:
         node.name
         for path in TESTS.rglob("test_*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
     )
 
 
-@pytest.mark.parametrize(
-    "row", [f"{section}: {row}" for section, rows in ROWS.items() for row in rows.split()]
-)
+@pytest.mark.parametrize("row", [f"{section}: {row}" for section, rows in ROWS.items() for row in rows.split()])
 def test_row_has_a_test_that_carries_its_name(row: str) -> None:
     words = row.partition(": ")[2]
     assert any(f"_{words}_" in f"{name}_" for name in names()), f"no test is named after {row}"

@@ -3,9 +3,7 @@
 from tests.soak import grown
 
 
-def _line(
-    memory: float, files: int = 50, threads: int = 20, rows: float = 0, answered: int = 100
-) -> dict[str, float]:
+def _line(memory: float, files: int = 50, threads: int = 20, rows: float = 0, answered: int = 100) -> dict[str, float]:
     told = {"memory_mb": memory, "files": files, "threads": threads}
     return {**told, "rows": rows, "answered": answered}
 

@@ -74,9 +74,7 @@ def test_answer_changed_by_both_is_a_conflict() -> None:
 
 
 @given(base=_units, other=_units)
-def test_units_of_the_only_side_that_changed_win(
-    base: list[KnowledgeUnit], other: list[KnowledgeUnit]
-) -> None:
+def test_units_of_the_only_side_that_changed_win(base: list[KnowledgeUnit], other: list[KnowledgeUnit]) -> None:
     assert set(merge_units(base, base, other).units) == set(other)
     assert set(merge_units(base, other, base).units) == set(other)
 

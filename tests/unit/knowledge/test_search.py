@@ -35,9 +35,7 @@ def test_direct_threshold_is_inclusive(threshold: float | None, count: int) -> N
 
 @pytest.mark.parametrize(("threshold", "refused"), [(0.49, False), (0.5, False), (0.51, True)])
 def test_guard_rail_is_inclusive(threshold: float, refused: bool) -> None:
-    thresholds = Thresholds(
-        direct_answer=None, guard_rail=threshold, guard_rail_questions=threshold
-    )
+    thresholds = Thresholds(direct_answer=None, guard_rail=threshold, guard_rail_questions=threshold)
     assert SearchResult((HIT,)).is_out_of_domain(thresholds) is refused
 
 
@@ -82,12 +80,7 @@ def test_chunk_is_judged_by_its_question_and_its_text_and_its_best_words() -> No
 
 def on_page(page: int, chunk: int, score: float, path: str = "Guide") -> Passage:
     return replace(
-        SOURCE,
-        point_id=f"{page}-{chunk}",
-        document_id=page,
-        chunk_id=chunk,
-        score=score,
-        parent_context=path,
+        SOURCE, point_id=f"{page}-{chunk}", document_id=page, chunk_id=chunk, score=score, parent_context=path
     )
 
 
@@ -151,16 +144,8 @@ def test_passages_of_the_legacy_format_say_not_where_they_stand() -> None:
     assert found.hits[0].chunk_id == 1
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(0, 9)),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_passages_of_one_section_stay_in_the_order_of_their_relevance(
-    drawn: list[tuple[int, str, int]],
-) -> None:
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=12))
+def test_passages_of_one_section_stay_in_the_order_of_their_relevance(drawn: list[tuple[int, str, int]]) -> None:
     hits = [on_page(page, at, score / 10, path) for at, (page, path, score) in enumerate(drawn)]
     found = ranked(hits, lexical_weight=0.6).hits
     assert sorted(hit.point_id for hit in found) == sorted(hit.point_id for hit in hits)
@@ -245,9 +230,7 @@ def test_validated_answer_stands_beside_the_detected_category() -> None:
     found = in_categories("Travail", "Travail", "Santé", "Travail", "FAQ")
     hits = (*found.hits[:4], replace(found.hits[4], is_faq=True))
     assert used(SearchResult(hits), CategoryUse.BOOST) == ["0", "1", "3", "2", "4"]
-    assert used(SearchResult((*hits[:2], replace(hits[2], score=0.51), hits[4])), "boost") == [
-        *("0", "1", "4", "2")
-    ]
+    assert used(SearchResult((*hits[:2], replace(hits[2], score=0.51), hits[4])), "boost") == [*("0", "1", "4", "2")]
 
 
 def test_filter_searches_the_detected_category_once_more() -> None:
@@ -258,11 +241,8 @@ def test_filter_searches_the_detected_category_once_more() -> None:
 
 @pytest.mark.parametrize("use", [CategoryUse.BOOST, CategoryUse.FILTER])
 @pytest.mark.parametrize(
-    "names",
-    [(), ("Travail", "Santé", "Santé"), ("", "", "Santé"), ("FAQ", "FAQ", "FAQ", "Santé")],
+    "names", [(), ("Travail", "Santé", "Santé"), ("", "", "Santé"), ("FAQ", "FAQ", "FAQ", "Santé")]
 )
-def test_without_one_category_of_documents_nothing_changes(
-    use: str, names: tuple[str, ...]
-) -> None:
+def test_without_one_category_of_documents_nothing_changes(use: str, names: tuple[str, ...]) -> None:
     found = in_categories(*names)
     assert used(found, use) == [hit.point_id for hit in found.hits]

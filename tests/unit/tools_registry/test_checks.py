@@ -23,9 +23,6 @@ def test_command_line_given_as_one_text_is_an_error() -> None:
     assert ids() == ["tools_registry.E002"]
 
 
-@override_settings(
-    HANDOVER_EMAILS=["a@example.org"],
-    EMAIL_BACKEND="django.core.mail.backends.console.EmailBackend",
-)
+@override_settings(HANDOVER_EMAILS=["a@example.org"], EMAIL_BACKEND="django.core.mail.backends.console.EmailBackend")
 def test_hand_over_without_mail_server_is_a_warning() -> None:
     assert ids() == ["tools_registry.W001"]

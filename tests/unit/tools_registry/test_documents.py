@@ -21,8 +21,7 @@ def merge_bomb(levels: int, width: int) -> str:
 def alias_bomb(levels: int, width: int) -> str:
     first = "a0: &a0 [1]\n"
     return first + "\n".join(
-        f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]"
-        for level in range(1, levels)
+        f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]" for level in range(1, levels)
     )
 
 

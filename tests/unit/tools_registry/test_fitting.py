@@ -37,11 +37,7 @@ def of(inner: Any) -> Any:
         ({"type": "string", "minLength": "three", "x-more": 1}, {"type": "string"}),
         (True, {}),
         (
-            {
-                "type": "object",
-                "patternProperties": {"^x-": {"type": "string"}},
-                "additionalProperties": False,
-            },
+            {"type": "object", "patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False},
             {"type": "object"},
         ),
         (
@@ -124,10 +120,7 @@ def test_what_cannot_be_made_fit_says_why(schema: Any, reason: str) -> None:
 
 
 def test_schema_that_multiplies_itself_is_refused_soon() -> None:
-    names = {
-        f"d{n}": {"properties": {f"p{k}": {"$ref": f"#/$defs/d{n + 1}"} for k in range(8)}}
-        for n in range(20)
-    }
+    names = {f"d{n}": {"properties": {f"p{k}": {"$ref": f"#/$defs/d{n + 1}"} for k in range(8)}} for n in range(20)}
     with pytest.raises(ToolDefinitionError, match="too large"):
         fitted({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**names, "d20": {}}})
 
@@ -151,9 +144,7 @@ _leaves = st.one_of(
 )
 _anything = st.recursive(
     _leaves,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(_words, inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_words, inner, max_size=4)),
     max_leaves=25,
 )
 

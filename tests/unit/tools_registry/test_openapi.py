@@ -25,9 +25,7 @@ _leaves = st.one_of(
 )
 _anything = st.recursive(
     _leaves,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(_words, inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_words, inner, max_size=4)),
     max_leaves=20,
 )
 
@@ -48,9 +46,7 @@ def test_any_document_is_read_or_refused(
         **version,
         "paths": {"/a": {"parameters": shared, "get": operation, "post": {}}, "/b": operation},
     }
-    address = SourceAddress(
-        1, SourceKind.OPENAPI, "", "", json.dumps(document), ("a.example",), {}, 1.0
-    )
+    address = SourceAddress(1, SourceKind.OPENAPI, "", "", json.dumps(document), ("a.example",), {}, 1.0)
     try:
         read = read_document(address)
     except ToolSourceError:

@@ -7,10 +7,7 @@ GOOD = make_tool(
     "weather_forecast",
     "Gives the weather forecast of a city for the next seven days, with temperature and rain. "
     "Use it when somebody plans a journey or asks whether it will rain.",
-    parameters={
-        "type": "object",
-        "properties": {"city": {"type": "string", "description": "the city's name"}},
-    },
+    parameters={"type": "object", "properties": {"city": {"type": "string", "description": "the city's name"}}},
     examples=("Will it rain?", "Do I need a coat?", "How warm is Nice?"),
 )
 
@@ -20,9 +17,7 @@ def test_well_described_tool_has_the_full_score() -> None:
 
 
 def test_phase_2_every_lost_point_is_explained() -> None:
-    bare = make_tool(
-        "get_data", "Get data", parameters={"type": "object", "properties": {"q": {}, "n": {}}}
-    )
+    bare = make_tool("get_data", "Get data", parameters={"type": "object", "properties": {"q": {}, "n": {}}})
     report = assess_tool(bare)
     text = " ".join(finding.text for finding in report.findings)
 

@@ -48,10 +48,7 @@ def test_texts_hold_every_effective_description() -> None:
         "Finds a way.",
         keywords=("itinéraire",),
         examples=("How do I get there?", "How do I get there?", " "),
-        parameters={
-            "type": "object",
-            "properties": {"to": {"type": "string", "description": "where to"}, "by": {}},
-        },
+        parameters={"type": "object", "properties": {"to": {"type": "string", "description": "where to"}, "by": {}}},
     )
 
     assert [(text.kind, text.text) for text in texts_of(spec)] == [
@@ -116,10 +113,7 @@ def test_copies_for_other_rights_are_bounded() -> None:
     assert small.restricted(few) is None
 
 
-@given(
-    st.lists(st.floats(-1, 1, width=32), max_size=40),
-    st.integers(min_value=-1, max_value=45),
-)
+@given(st.lists(st.floats(-1, 1, width=32), max_size=40), st.integers(min_value=-1, max_value=45))
 def test_best_positions_are_those_of_a_full_sort(values: list[float], limit: int) -> None:
     scores = np.array(values, dtype=np.float32)
     expected = sorted(range(len(values)), key=lambda i: (-scores[i], i))[: max(limit, 0)]
@@ -133,10 +127,7 @@ def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
 
     report = evaluate_ranking(
         ranking,
-        [
-            LabelledQuery("weather forecast", ("weather",)),
-            LabelledQuery("weather and a route", ("weather", "route")),
-        ],
+        [LabelledQuery("weather forecast", ("weather",)), LabelledQuery("weather and a route", ("weather", "route"))],
         MODEL,
     )
 
@@ -149,9 +140,7 @@ def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
 def test_confused_tools_are_named() -> None:
     tools = [make_tool("weather", "weather forecast"), make_tool("route", "find a route")]
 
-    report = evaluate_ranking(
-        ranking_of(tools, MODEL), [LabelledQuery("weather forecast", ("route",))], MODEL
-    )
+    report = evaluate_ranking(ranking_of(tools, MODEL), [LabelledQuery("weather forecast", ("route",))], MODEL)
 
     assert report.confused == [("route", "weather", 1)]
 

@@ -20,11 +20,7 @@ def _clean_registry() -> Iterator[None]:
 
 
 def book(
-    city: str,
-    day: datetime.date,
-    context: ToolContext,
-    room: Literal["single", "double"] = "single",
-    nights: int = 1,
+    city: str, day: datetime.date, context: ToolContext, room: Literal["single", "double"] = "single", nights: int = 1
 ) -> dict[str, object]:
     """Book a hotel room.
 
@@ -68,13 +64,7 @@ def test_function_receives_typed_values_and_the_context() -> None:
 
     result = spec.invoke({"city": "Lyon", "day": "2026-03-01"}, context)
 
-    assert result == {
-        "day": datetime.date(2026, 3, 1),
-        "for": 7,
-        "room": "single",
-        "city": "Lyon",
-        "nights": 1,
-    }
+    assert result == {"day": datetime.date(2026, 3, 1), "for": 7, "room": "single", "city": "Lyon", "nights": 1}
 
 
 def test_value_that_fits_the_schema_but_not_the_type_is_refused() -> None:
@@ -172,9 +162,7 @@ def misnamed(city: str) -> str:
         (lambda: None, "cannot name a tool"),
     ],
 )
-def test_risk_4_functions_that_a_model_could_not_understand_are_refused(
-    function: Any, reason: str
-) -> None:
+def test_risk_4_functions_that_a_model_could_not_understand_are_refused(function: Any, reason: str) -> None:
     with pytest.raises(ToolDefinitionError, match=reason):
         spec_from_function(function)
 

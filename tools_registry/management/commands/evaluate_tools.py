@@ -51,6 +51,4 @@ class Command(BaseCommand):
             return
         self.stdout.write(f"{report.queries} queries, {len(tools)} tools")
         for cut, share in report.recall.items():
-            self.stdout.write(
-                f"  recall@{cut}: {share:.3f}  (all tools: {report.complete[cut]:.3f})"
-            )
+            self.stdout.write(f"  recall@{cut}: {share:.3f}  (all tools: {report.complete[cut]:.3f})")

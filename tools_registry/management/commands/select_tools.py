@@ -11,12 +11,7 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
-from tools_registry.selection.base import (
-    SelectedTool,
-    SelectionSettings,
-    mode_in_use,
-    select_tools,
-)
+from tools_registry.selection.base import SelectedTool, SelectionSettings, mode_in_use, select_tools
 
 
 class Command(BaseCommand):
@@ -26,9 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("question")
         parser.add_argument("--user", default="", help="a user's name; a visitor by default")
         parser.add_argument("--mode", choices=ToolMode.values, default="")
-        parser.add_argument(
-            "--limit", type=int, default=0, help="tools; the site's setting by default"
-        )
+        parser.add_argument("--limit", type=int, default=0, help="tools; the site's setting by default")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:

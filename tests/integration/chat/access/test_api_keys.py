@@ -20,9 +20,7 @@ class AdminTests(TestCase):
         self.client.force_login(make_user(is_staff=True, is_superuser=True))
 
     def create(self) -> str:
-        response = self.client.post(
-            "/admin/chat/apikey/add/", {"name": "site", "deployments": [self.deployment.pk]}
-        )
+        response = self.client.post("/admin/chat/apikey/add/", {"name": "site", "deployments": [self.deployment.pk]})
         assert response.status_code == 200
         assert "no-store" in response["Cache-Control"]
         found = re.search(r"rsk_[\w-]+", response.content.decode())
@@ -53,8 +51,7 @@ class AdminTests(TestCase):
         secret = self.create()
         key = ApiKey.objects.get()
         self.client.post(
-            f"/admin/chat/apikey/{key.pk}/change/",
-            {"name": "renamed", "deployments": [self.deployment.pk]},
+            f"/admin/chat/apikey/{key.pk}/change/", {"name": "renamed", "deployments": [self.deployment.pk]}
         )
         key.refresh_from_db()
         assert key.name == "renamed"

@@ -8,12 +8,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.test import TestCase
 
 from agents.models import Audience, Deployment
-from chat.access.permissions import (
-    open_deployment,
-    open_deployments,
-    owned_conversation,
-    owned_conversations,
-)
+from chat.access.permissions import open_deployment, open_deployments, owned_conversation, owned_conversations
 from chat.access.visitors import Reader
 from chat.exceptions import ConversationNotFoundError, DeploymentNotFoundError
 from chat.models import Conversation

@@ -134,9 +134,7 @@ class DoorTests(TestCase):
             headers = {"Authorization": f"Bearer {secret}"}
             for _ in range(2):
                 answers.append(
-                    await AsyncClient().post(
-                        "/v1/chat/completions", body, "application/json", headers=headers
-                    )
+                    await AsyncClient().post("/v1/chat/completions", body, "application/json", headers=headers)
                 )
         assert [answer.status_code for answer in answers] == [200, 429, 200, 429]
         assert answers[1].json()["error"]["code"] == "rate_limit_exceeded"
@@ -186,11 +184,7 @@ class DoorTests(TestCase):
         """The statuses of wrong passwords, each from an address of its own."""
         return [
             (client or Client())
-            .post(
-                "/login/",
-                {"username": name, "password": "wrong"},
-                REMOTE_ADDR=f"203.0.113.{number}",
-            )
+            .post("/login/", {"username": name, "password": "wrong"}, REMOTE_ADDR=f"203.0.113.{number}")
             .status_code
             for number, name in enumerate(names)
         ]
@@ -299,9 +293,7 @@ def test_two_processes_share_their_buckets_in_redis(prefix: str) -> None:
     assert one.take(limits) == 0.0
 
 
-def test_redis_that_is_away_leaves_the_limits_of_the_process(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_redis_that_is_away_leaves_the_limits_of_the_process(caplog: pytest.LogCaptureFixture) -> None:
     buckets = RedisBuckets("redis://127.0.0.1:1/0")
     assert [bool(buckets.take([("a", 2)])) for _ in range(3)] == [False, False, True]
     assert len(caplog.records) == 1

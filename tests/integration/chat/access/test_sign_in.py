@@ -28,11 +28,7 @@ class LoginTests(TestCase):
         user = make_user()
         user.set_password("un-mot-de-passe")
         user.save()
-        data = {
-            "username": user.get_username(),
-            "password": "un-mot-de-passe",
-            "next": "https://evil.example/",
-        }
+        data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": "https://evil.example/"}
         self.assertRedirects(self.client.post("/login/", data), "/")
 
     def test_signing_out_leads_back_to_the_page(self) -> None:

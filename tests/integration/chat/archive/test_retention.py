@@ -18,9 +18,7 @@ from tests.readers import QUESTION, ReaderTest
 
 class RetentionTests(ReaderTest):
     def age(self, conversation: Conversation, **ago: float) -> None:
-        Conversation.objects.filter(pk=conversation.pk).update(
-            updated_at=timezone.now() - timedelta(**ago)
-        )
+        Conversation.objects.filter(pk=conversation.pk).update(updated_at=timezone.now() - timedelta(**ago))
 
     def purge(self, *arguments: str) -> dict[str, int]:
         out = io.StringIO()

@@ -49,9 +49,7 @@ class SearchTests(ReaderTest):
         return "".join(part["text"] for part in parts), marked, row["turnId"]
 
     def test_excerpt_shows_the_words_where_they_were_said(self) -> None:
-        self.say(
-            f"{'Avant cela, rien. ' * 20}Rendez **l’été** au [guichet] Nº 2 [1]. {'Et puis. ' * 40}"
-        )
+        self.say(f"{'Avant cela, rien. ' * 20}Rendez **l’été** au [guichet] Nº 2 [1]. {'Et puis. ' * 40}")
         text, marked, turn = self.excerpt("ETE guichet")
         assert marked == ["été", "guichet"]
         assert text.startswith("… ")

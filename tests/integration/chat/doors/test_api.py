@@ -11,13 +11,7 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 from agents.database import in_database
 from agents.models import Audience, Deployment
 from chat.models import Conversation, Message
-from tests.factories import (
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_library,
-    make_user,
-)
+from tests.factories import make_conversation, make_deployment, make_exchange, make_library, make_user
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
@@ -40,9 +34,7 @@ class ConversationApiTests(TestCase):
         self.deployment = make_deployment()
 
     def create(self, client: Client) -> str:
-        response = client.post(
-            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
-        )
+        response = client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
         assert response.status_code == 201, response.content
         return str(response.json()["id"])
 
@@ -170,9 +162,7 @@ class RagChatTests(TestCase):
         return response.status_code, await streamed(response)
 
     async def test_question_is_answered_as_events_and_saved_once(self) -> None:
-        status, body = await self.post(
-            AsyncClient(), message=KNOWN, deployment=self.deployment.slug
-        )
+        status, body = await self.post(AsyncClient(), message=KNOWN, deployment=self.deployment.slug)
         events = events_of(body)
         assert status == 200
         assert [name for name, _ in events] == ["meta", "sources", "delta", "done"]
@@ -183,9 +173,7 @@ class RagChatTests(TestCase):
         client = AsyncClient()
         _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
         conversation = events_of(first)[0][1]["conversationId"]
-        _, again = await self.post(
-            client, message=KNOWN, clientMessageId="a1", conversationId=conversation
-        )
+        _, again = await self.post(client, message=KNOWN, clientMessageId="a1", conversationId=conversation)
         assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
         assert await in_database(Message.objects.count) == 2
 
@@ -210,9 +198,7 @@ class RagChatTests(TestCase):
         assert turns[0] == turns[1]
         assert await in_database(Message.objects.count) == 2
 
-    async def test_program_that_kept_its_session_alone_is_given_the_token_with_the_refusal(
-        self,
-    ) -> None:
+    async def test_program_that_kept_its_session_alone_is_given_the_token_with_the_refusal(self) -> None:
         client = AsyncClient(enforce_csrf_checks=True)
         asked = {"message": KNOWN, "clientMessageId": "a1"}
         _, first = await self.post(client, **asked)

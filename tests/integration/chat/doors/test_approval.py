@@ -59,9 +59,7 @@ class ApprovalCase(TestCase):
 
         return await in_database(make)
 
-    async def paused(
-        self, client: AsyncClient, *calls: Any
-    ) -> tuple[Socket, Conversation, list[dict[str, Any]]]:
+    async def paused(self, client: AsyncClient, *calls: Any) -> tuple[Socket, Conversation, list[dict[str, Any]]]:
         conversation = await self.conversation(client)
         socket = Socket(f"/ws/chat/{conversation.pk}/", client)
         await socket.open()
@@ -71,10 +69,7 @@ class ApprovalCase(TestCase):
 
 class ApprovalTests(ApprovalCase):
     async def test_turn_pauses_before_the_tool_and_goes_on_once_it_is_approved(self) -> None:
-        with (
-            declared(book, needs_approval=True),
-            scripted(asking(call("book", id="a", room="B2")), ["C’est fait."]),
-        ):
+        with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2")), ["C’est fait."]):
             socket, _conversation, frames = await self.paused(AsyncClient())
             asked = next(frame for frame in frames if frame["type"] == "tool")
             assert (asked["status"], asked["arguments"]) == ("awaiting", '{"room": "B2"}')
@@ -95,8 +90,7 @@ class ApprovalTests(ApprovalCase):
 
     async def test_conversation_gets_its_title_when_its_first_turn_paused(self) -> None:
         await in_database(
-            Deployment.objects.filter(pk=self.deployment.pk).update,
-            config_overlay={"generate_titles": True},
+            Deployment.objects.filter(pk=self.deployment.pk).update, config_overlay={"generate_titles": True}
         )
         with (
             declared(book, needs_approval=True),
@@ -113,10 +107,7 @@ class ApprovalTests(ApprovalCase):
         assert conversation.title == "Salles"
 
     async def test_a_refused_tool_is_not_run_and_the_model_reads_that_it_was_refused(self) -> None:
-        with (
-            declared(book, needs_approval=True),
-            scripted(asking(call("book", id="a", room="B2")), ["Bien."]),
-        ):
+        with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2")), ["Bien."]):
             socket, _conversation, _frames = await self.paused(AsyncClient())
             turn = await Turn.objects.aget()
             await socket.send(type="deny", turnId=str(turn.pk), toolCallId="a")
@@ -144,10 +135,7 @@ class ApprovalTests(ApprovalCase):
         assert [(m.tool_call_id, m.success) for m in stored] == [("a", False), ("b", True)]
 
     async def test_asking_something_else_refuses_the_tool_and_leaves_a_valid_thread(self) -> None:
-        with (
-            declared(book, needs_approval=True),
-            scripted(asking(call("book", id="a", room="B2")), ["Autre chose."]),
-        ):
+        with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2")), ["Autre chose."]):
             socket, conversation, _frames = await self.paused(AsyncClient())
             await socket.send(type="ask", message=QUESTION, clientMessageId="next")
             assert (await socket.until_end())[-1]["content"] == "Autre chose."
@@ -160,10 +148,7 @@ class ApprovalTests(ApprovalCase):
 
     async def test_a_page_that_comes_back_finds_the_request_for_approval(self) -> None:
         client = AsyncClient()
-        with (
-            declared(book, needs_approval=True),
-            scripted(asking(call("book", id="a", room="B2"))),
-        ):
+        with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2"))):
             socket, conversation, _frames = await self.paused(client)
             await socket.close()
             shown = await client.get(f"/api/conversations/{conversation.pk}/messages/")
@@ -228,10 +213,7 @@ class ApprovalTests(ApprovalCase):
         assert turn.is_personal
 
     async def test_turn_whose_model_is_gone_closes_its_round_before_it_quotes(self) -> None:
-        with (
-            declared(book, needs_approval=True, is_personal=True),
-            scripted(asking(call("book", id="a", room="B2"))),
-        ):
+        with declared(book, needs_approval=True, is_personal=True), scripted(asking(call("book", id="a", room="B2"))):
             socket, _conversation, _frames = await self.paused(AsyncClient())
             turn = await Turn.objects.aget()
             with override_settings(LLMS={}):
@@ -242,14 +224,9 @@ class ApprovalTests(ApprovalCase):
 
     async def test_tools_of_a_turn_that_pauses_count_as_chosen(self) -> None:
         await in_database(
-            lambda: Agent.objects.filter(pk=self.deployment.agent_id).update(
-                tool_mode="local", tool_threshold=-1.0
-            )
+            lambda: Agent.objects.filter(pk=self.deployment.agent_id).update(tool_mode="local", tool_threshold=-1.0)
         )
-        with (
-            declared(book, needs_approval=True),
-            scripted(asking(call("book", id="a", room="B2"))),
-        ):
+        with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2"))):
             await in_database(sync_index)
             socket, _conversation, _frames = await self.paused(AsyncClient())
             await socket.close()
@@ -257,10 +234,7 @@ class ApprovalTests(ApprovalCase):
         assert (await ToolUsage.objects.aget(tool_name="book")).selected == 1
 
     async def test_nobody_decides_for_somebody_else(self) -> None:
-        with (
-            declared(book, needs_approval=True),
-            scripted(asking(call("book", id="a", room="B2"))),
-        ):
+        with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2"))):
             socket, _conversation, _frames = await self.paused(AsyncClient())
             turn = await Turn.objects.aget()
             stranger = AsyncClient()
@@ -304,12 +278,7 @@ class HttpApprovalTests(ApprovalCase):
                 "turnId": str(turn.pk),
                 "status": "awaiting_approval",
                 "approvals": [
-                    {
-                        "toolCallId": "a",
-                        "toolName": "book",
-                        "arguments": '{"room": "B2"}',
-                        "approval": "pending",
-                    }
+                    {"toolCallId": "a", "toolName": "book", "arguments": '{"room": "B2"}', "approval": "pending"}
                 ],
             }
             response = await self.decide(client, turn, toolCallId="a", approved=True)
@@ -375,7 +344,4 @@ class HttpApprovalTests(ApprovalCase):
         path = schema["paths"]["/api/rag/turns/{turn_id}/approvals"]
         assert set(path) == {"get", "post"}
         assert set(path["post"]["responses"]) == {"200", "403", "404", "409", "4XX", "503"}
-        assert set(schema["components"]["schemas"]["Decision"]["properties"]) == {
-            "toolCallId",
-            "approved",
-        }
+        assert set(schema["components"]["schemas"]["Decision"]["properties"]) == {"toolCallId", "approved"}

@@ -27,8 +27,7 @@ from tests.factories import (
 )
 
 SECTIONS = "\n\n".join(
-    f"# Partie {n}\n\n{f'Corps {n} du guide, <script>alert({n})</script> en toutes lettres. ' * 12}"
-    for n in range(4)
+    f"# Partie {n}\n\n{f'Corps {n} du guide, <script>alert({n})</script> en toutes lettres. ' * 12}" for n in range(4)
 )
 TEXTS = ("Le télétravail est ouvert deux jours par semaine. ", "La prime est versée en juin. ")
 
@@ -46,9 +45,7 @@ class CitedPageTests(TestCase):
     def setUp(self) -> None:
         cache.clear()
         self.deployment = make_deployment(make_agent())
-        self.document = store_document(
-            agent=self.deployment.agent, name="guide.pdf", data=guide()
-        ).document
+        self.document = store_document(agent=self.deployment.agent, name="guide.pdf", data=guide()).document
         index_documents(agent=self.deployment.agent, documents=[self.document])
         self.chunk = Chunk.objects.filter(document=self.document).order_by("index")[0]
         self.reader = make_user()
@@ -84,9 +81,7 @@ class CitedPageTests(TestCase):
 
     def test_passage_is_marked_where_it_stands(self) -> None:
         html = self.page().content.decode()
-        [box] = re.findall(
-            r'<rect id="passage" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html
-        )
+        [box] = re.findall(r'<rect id="passage" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', html)
         x, y, width, height = map(float, box)
         assert x < 10
         assert y < 10
@@ -226,16 +221,8 @@ class CitedPlaceTests(TestCase):
     def test_it_is_closed_where_the_deployment_shows_no_originals_or_is_not_for_them(self) -> None:
         assert self.place().status_code == 200
         closing: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
-            (
-                type(self.deployment.agent).objects,
-                {"show_cited_pages": False},
-                {"show_cited_pages": True},
-            ),
-            (
-                type(self.deployment).objects,
-                {"audience": Audience.SIGNED_IN},
-                {"audience": Audience.PUBLIC},
-            ),
+            (type(self.deployment.agent).objects, {"show_cited_pages": False}, {"show_cited_pages": True}),
+            (type(self.deployment).objects, {"audience": Audience.SIGNED_IN}, {"audience": Audience.PUBLIC}),
             (Chunk.objects.filter(pk=self.chunks[2].pk), {"enabled": False}, {"enabled": True}),
             (Document.objects, {"enabled": False}, {"enabled": True}),
         ]

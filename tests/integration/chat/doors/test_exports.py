@@ -58,9 +58,7 @@ class ExportTests(ReaderTest):
     def test_pdf_shows_french_and_says_what_it_cannot_show(self) -> None:
         answer = "Été à l’« Œuvre » : 10 €.\n\n- un\n- deux\n\n| a | b |\n|---|---|\n| c | d |\n\n`x`\n\nЖ"
         Message.objects.filter(pk=self.answer.pk).update(content=answer)
-        text = "".join(
-            page.extract_text() for page in PdfReader(io.BytesIO(self.export("pdf").content)).pages
-        )
+        text = "".join(page.extract_text() for page in PdfReader(io.BytesIO(self.export("pdf").content)).pages)
         for part in ("Été à l’", "« Œuvre »", "10 €", "• un", "c | d", "Guide > Salles", "« ? »"):
             assert part in text.replace("  ", " ").replace("\u00a0", " "), (part, text)
 
@@ -82,12 +80,7 @@ class ExportTests(ReaderTest):
             assert part in text, (part, text)
 
     def test_any_text_makes_a_pdf(self) -> None:
-        for text in (
-            "",
-            "x" * 5_000,
-            "# \n> > - 1. a\n\n```\n" + "y" * 300,
-            "\u202e\u0007\U0001f600",
-        ):
+        for text in ("", "x" * 5_000, "# \n> > - 1. a\n\n```\n" + "y" * 300, "\u202e\u0007\U0001f600"):
             Message.objects.filter(pk=self.answer.pk).update(content=text)
             assert self.export("pdf").content.startswith(b"%PDF"), text[:20]
 
@@ -138,10 +131,7 @@ class ExportTests(ReaderTest):
 
     def test_export_follows_the_branch(self) -> None:
         claimed = claim_turn(
-            conversation_id=self.conversation.pk,
-            client_message_id="a",
-            question="Autrement ?",
-            replaces=self.turn.pk,
+            conversation_id=self.conversation.pk, client_message_id="a", question="Autrement ?", replaces=self.turn.pk
         )
         assert claimed.is_new
         exchanges = json.loads(self.export("json").content)["exchanges"]

@@ -53,9 +53,7 @@ class FaceTests(TestCase):
         ):
             for page in (
                 Client(headers={"Accept-Language": language}).get(f"/d/{self.deployment.slug}/"),
-                Client().get(
-                    f"/widget/{self.deployment.public_key}/", {"origin": SITE, "lang": language}
-                ),
+                Client().get(f"/widget/{self.deployment.public_key}/", {"origin": SITE, "lang": language}),
             ):
                 shown = page.content.decode()
                 for word in (*words, 'href="https://www.example.org/legal"'):

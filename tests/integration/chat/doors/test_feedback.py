@@ -25,11 +25,7 @@ class FeedbackTests(ReaderTest):
         assert self.judge("up").status_code == 200
         assert self.judge("down", reason="incomplete", comment="Et le soir ?").status_code == 200
         given = Feedback.objects.get()
-        assert (given.verdict, given.reason, given.comment) == (
-            Verdict.DOWN,
-            "incomplete",
-            "Et le soir ?",
-        )
+        assert (given.verdict, given.reason, given.comment) == (Verdict.DOWN, "incomplete", "Et le soir ?")
         messages = self.client.get(f"/api/conversations/{self.conversation.pk}/messages/").json()
         assert messages["messages"][1]["feedback"]["verdict"] == "down"
 
@@ -59,11 +55,7 @@ class FeedbackTests(ReaderTest):
         for verdict in ("down", "up", "down"):
             self.judge(verdict)
         kept = UnansweredQuestion.objects.get()
-        assert (kept.question, kept.reason, kept.source_turn) == (
-            QUESTION,
-            "reported",
-            self.turn.pk,
-        )
+        assert (kept.question, kept.reason, kept.source_turn) == (QUESTION, "reported", self.turn.pk)
 
     def given_from_memory(self, entry: CachedResponse, **owner: Any) -> Turn:
         """The same stored answer in a conversation of its own."""
@@ -72,11 +64,7 @@ class FeedbackTests(ReaderTest):
         trace.step("memory_guard", "respond_from_memory")
         trace.gave(entry.pk)
         return make_exchange(
-            conversation,
-            QUESTION,
-            "À l’accueil.",
-            answer_source=AnswerSource.MEMORY_GUARD,
-            trace=trace.lines,
+            conversation, QUESTION, "À l’accueil.", answer_source=AnswerSource.MEMORY_GUARD, trace=trace.lines
         )
 
     def test_thumb_down_of_somebody_signed_in_bars_the_stored_answer_at_once(self) -> None:
@@ -205,9 +193,7 @@ class FeedbackTests(ReaderTest):
         assert not UnansweredQuestion.objects.exists()
 
     def test_verdict_is_kept_where_the_report_fails_and_the_next_one_reports(self) -> None:
-        failing = mock.patch(
-            "chat.thread.verdicts.embedder", side_effect=EmbeddingUnavailableError("down")
-        )
+        failing = mock.patch("chat.thread.verdicts.embedder", side_effect=EmbeddingUnavailableError("down"))
         with failing, self.assertLogs("chat.thread.verdicts", "WARNING"):
             assert self.judge("down").status_code == 200
         assert Feedback.objects.get().reported_at is None

@@ -57,24 +57,11 @@ class V1Tests(TestCase):
         cls.deployment = make_library()
         cls.secret = make_api_key(cls.deployment)
 
-    async def post(
-        self,
-        _secret: str | None = None,
-        _headers: Any = None,
-        _address: str = ADDRESS,
-        **body: Any,
-    ) -> Any:
+    async def post(self, _secret: str | None = None, _headers: Any = None, _address: str = ADDRESS, **body: Any) -> Any:
         secret = self.secret if _secret is None else _secret
-        body = {
-            "model": self.deployment.slug,
-            "messages": [{"role": "user", "content": KNOWN}],
-            **body,
-        }
+        body = {"model": self.deployment.slug, "messages": [{"role": "user", "content": KNOWN}], **body}
         return await AsyncClient().post(
-            _address,
-            body,
-            "application/json",
-            headers={"Authorization": f"Bearer {secret}", **(_headers or {})},
+            _address, body, "application/json", headers={"Authorization": f"Bearer {secret}", **(_headers or {})}
         )
 
     async def ask(self, *messages: tuple[str, Any], **more: Any) -> Any:
@@ -109,20 +96,12 @@ class CompletionTests(V1Tests):
     async def test_stream_opens_with_the_role_and_ends_with_the_reason_usage_and_done(self) -> None:
         with scripted(ScriptedReply(pieces=["À l'", "accueil ", "[1]."])):
             response = await self.post(
-                messages=[{"role": "user", "content": NEAR}],
-                stream=True,
-                stream_options={"include_usage": True},
+                messages=[{"role": "user", "content": NEAR}], stream=True, stream_options={"include_usage": True}
             )
             chunks = await self.streamed(response)
         first, *texts, last, usage, end = chunks
-        assert first["choices"][0]["delta"] == {
-            "role": "assistant",
-            "content": "",
-            "refusal": None,
-        }
-        assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in texts) == (
-            "À l'accueil [1]."
-        )
+        assert first["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
+        assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in texts) == ("À l'accueil [1].")
         assert {chunk["choices"][0]["finish_reason"] for chunk in (first, *texts)} == {None}
         assert last["choices"][0]["finish_reason"] == "stop"
         assert last["choices"][0]["delta"]["sources"][0]["n"] == 1
@@ -145,8 +124,7 @@ class CompletionTests(V1Tests):
                     with self.subTest(address=address, streamed=is_streamed, finish=finish):
                         with scripted(ScriptedReply(["À l'accueil [1]."], finish_reason=finish)):
                             response = await self.post(
-                                _address=address,
-                                **{"messages": None, "stream": is_streamed, **body},
+                                _address=address, **{"messages": None, "stream": is_streamed, **body}
                             )
                             last = await self.last_of(response)
                         if "choices" in last:
@@ -172,8 +150,7 @@ class CompletionTests(V1Tests):
 
     async def test_source_lines_end_the_text_where_staff_want_them(self) -> None:
         await in_database(
-            Deployment.objects.filter(pk=self.deployment.pk).update,
-            config_overlay={"api_source_lines": True},
+            Deployment.objects.filter(pk=self.deployment.pk).update, config_overlay={"api_source_lines": True}
         )
         whole = (await self.post()).json()["choices"][0]["message"]["content"]
         chunks = await self.streamed(await self.post(stream=True))
@@ -229,31 +206,18 @@ class ThreadTests(V1Tests):
         ]
         await self.ask(*said, ("user", KNOWN))
         kept: Any = (await in_database(Conversation.objects.get)).client_thread
-        assert [question for question, _answer in kept["exchanges"]] == [
-            "question 7 ?",
-            "question 8 ?",
-            "question 9 ?",
-        ]
+        assert [question for question, _answer in kept["exchanges"]] == ["question 7 ?", "question 8 ?", "question 9 ?"]
 
 
 class ToolTests(V1Tests):
     async def test_earlier_messages_stand_in_every_prompt_of_a_tool_loop(self) -> None:
-        with (
-            declared(weather),
-            scripted(asking(call("weather", id="a", city="Lyon")), ["Il pleut."]),
-        ):
+        with declared(weather), scripted(asking(call("weather", id="a", city="Lyon")), ["Il pleut."]):
             body = (
-                await self.ask(
-                    ("user", "Bonjour, une question ?"),
-                    ("assistant", "Je vous écoute."),
-                    ("user", NEAR),
-                )
+                await self.ask(("user", "Bonjour, une question ?"), ("assistant", "Je vous écoute."), ("user", NEAR))
             ).json()
             prompts = [[message.content for message in call.messages] for call in model().calls]
         assert body["choices"][0]["message"]["content"] == "Il pleut."
-        assert [prompt[1:3] for prompt in prompts] == [
-            ["Bonjour, une question ?", "Je vous écoute."]
-        ] * 2
+        assert [prompt[1:3] for prompt in prompts] == [["Bonjour, une question ?", "Je vous écoute."]] * 2
 
     async def test_tool_that_asks_for_approval_is_denied_and_the_answer_goes_on(self) -> None:
         for stream in (False, True):
@@ -261,9 +225,7 @@ class ToolTests(V1Tests):
                 declared(weather, needs_approval=True),
                 scripted(asking(call("weather", id="a", city="Lyon")), ["Je ne sais pas."]),
             ):
-                response = await self.ask(
-                    ("user", "Bonjour ?"), ("assistant", "Oui."), ("user", NEAR), stream=stream
-                )
+                response = await self.ask(("user", "Bonjour ?"), ("assistant", "Oui."), ("user", NEAR), stream=stream)
                 if stream:
                     chunks = await self.streamed(response)
                     deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-1]]
@@ -277,8 +239,7 @@ class ToolTests(V1Tests):
 
     async def test_model_names_no_conversation_of_the_api(self) -> None:
         await in_database(
-            Deployment.objects.filter(pk=self.deployment.pk).update,
-            config_overlay={"generate_titles": True},
+            Deployment.objects.filter(pk=self.deployment.pk).update, config_overlay={"generate_titles": True}
         )
         with scripted(["Une réponse."], ["Un titre"]):
             await self.ask(("user", NEAR))
@@ -396,9 +357,7 @@ class ChoreTests(V1Tests):
             if stream:
                 chunks = await self.streamed(response)
                 assert chunks[-1] == "[DONE]"
-                text = "".join(
-                    each["choices"][0]["delta"].get("content", "") for each in chunks[:-1]
-                )
+                text = "".join(each["choices"][0]["delta"].get("content", "") for each in chunks[:-1])
             else:
                 text = response.json()["choices"][0]["message"]["content"]
             assert json.loads(text) == {"title": default_title(KNOWN)}
@@ -482,9 +441,7 @@ class OtherFormsTests(V1Tests):
             body = b"".join([part async for part in response]).decode()
         blocks = [block.split("\ndata: ") for block in body.strip().split("\n\n")]
         events = [json.loads(data) for _name, data in blocks]
-        assert [name.removeprefix("event: ") for name, _data in blocks] == [
-            event["type"] for event in events
-        ]
+        assert [name.removeprefix("event: ") for name, _data in blocks] == [event["type"] for event in events]
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
         assert events[0]["type"] == "response.created"
         deltas = [e["delta"] for e in events if e["type"] == "response.output_text.delta"]
@@ -584,9 +541,7 @@ class RefusalTests(V1Tests):
             assert (status, error["param"]) == (400, param), messages
 
     async def test_fields_that_only_tune_a_model_are_ignored(self) -> None:
-        response = await self.post(
-            temperature=1.3, max_tokens=5, top_p=0.1, seed=3, user="u", n=1, tools=[], stop=None
-        )
+        response = await self.post(temperature=1.3, max_tokens=5, top_p=0.1, seed=3, user="u", n=1, tools=[], stop=None)
         assert response.status_code == 200
 
     async def test_body_that_is_too_large_is_413(self) -> None:
@@ -611,9 +566,7 @@ class RefusalTests(V1Tests):
             for is_streamed in (False, True):
                 with scripted(ScriptedReply(error=LLMTimeoutError())):
                     failed = await self.post(
-                        _headers=headers,
-                        stream=is_streamed,
-                        messages=[{"role": "user", "content": NEAR}],
+                        _headers=headers, stream=is_streamed, messages=[{"role": "user", "content": NEAR}]
                     )
                 assert failed.status_code == 504, failed.content
                 assert said in failed.json()["error"]["message"]
@@ -628,9 +581,7 @@ class RefusalTests(V1Tests):
         ):
             for stream in (False, True):
                 with scripted(ScriptedReply(error=error)):
-                    response = await self.post(
-                        messages=[{"role": "user", "content": NEAR}], stream=stream
-                    )
+                    response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=stream)
                 assert response.status_code == status, code
                 assert response.json()["error"]["code"] == code
                 if code == "llm_rate_limited":
@@ -684,9 +635,7 @@ class KeyTests(V1Tests):
             rest = threading.Event()
             with scripted(ScriptedReply(pieces=pieces, interval=0.02, rest=rest)):
                 await in_database(deployment.update, is_active=True)
-                response = await self.post(
-                    messages=[{"role": "user", "content": NEAR}], stream=True
-                )
+                response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=True)
                 body = b""
                 async for part in response:
                     body += part
@@ -753,10 +702,7 @@ class IdempotencyTests(V1Tests):
                 json.dumps(
                     {
                         "model": self.deployment.slug,
-                        "messages": [
-                            {"role": "user", "content": before},
-                            {"role": "user", "content": "Et le lundi ?"},
-                        ],
+                        "messages": [{"role": "user", "content": before}, {"role": "user", "content": "Et le lundi ?"}],
                     }
                 ).encode()
             )

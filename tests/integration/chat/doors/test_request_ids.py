@@ -47,15 +47,7 @@ class RequestIdTests(TestCase):
         assert await answered(b"proxy-0123456789") == ("proxy-0123456789", "proxy-0123456789")
 
     async def test_anything_else_is_replaced(self) -> None:
-        hostile = (
-            None,
-            b"",
-            b"short",
-            b"x" * 65,
-            b"a b c d e f g h",
-            b"evil\r\nX: 1234",
-            b"\xe9" * 9,
-        )
+        hostile = (None, b"", b"short", b"x" * 65, b"a b c d e f g h", b"evil\r\nX: 1234", b"\xe9" * 9)
         for header in hostile:
             seen, sent = await answered(header)
             assert seen == sent
@@ -108,9 +100,7 @@ class LineTests(TestCase):
         record = logging.LogRecord("a.b", logging.INFO, "f", 1, "two\n%s", ("lines",), None)
         record.facts = {"status": "done"}
         with working_for("request-1"):
-            assert (
-                TextFormatter().format(record).endswith("INFO a.b two\nlines request_id=request-1")
-            )
+            assert TextFormatter().format(record).endswith("INFO a.b two\nlines request_id=request-1")
             line = JsonFormatter().format(record)
         assert "\n" not in line
         row = json.loads(line)

@@ -16,9 +16,7 @@ def _operations() -> dict[str, tuple[str, dict[str, Any]]]:
     generator: Any = SchemaGenerator
     paths = generator().get_schema(request=None, public=True)["paths"]
     return {
-        operation["operationId"]: (path, operation)
-        for path, found in paths.items()
-        for operation in found.values()
+        operation["operationId"]: (path, operation) for path, found in paths.items() for operation in found.values()
     }
 
 

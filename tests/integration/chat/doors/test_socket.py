@@ -36,9 +36,7 @@ class ConsumerTests(TestCase):
 
     async def owner(self) -> tuple[AsyncClient, str]:
         client = AsyncClient()
-        created = await client.post(
-            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
-        )
+        created = await client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
         return client, created.json()["id"]
 
     async def signed_in(self) -> tuple[AsyncClient, str]:
@@ -78,12 +76,8 @@ class ConsumerTests(TestCase):
 
     async def test_turn_of_another_conversation_is_not_followed_here(self) -> None:
         client, one = await self.owner()
-        created = await client.post(
-            "/api/conversations/", {"deployment": self.deployment.slug}, "application/json"
-        )
-        turn = await in_database(
-            make_turn, await Conversation.objects.aget(pk=created.json()["id"])
-        )
+        created = await client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
+        turn = await in_database(make_turn, await Conversation.objects.aget(pk=created.json()["id"]))
         socket = await self.open(one, client)
         for frame in ("resume", "retry"):
             await socket.send(type=frame, turnId=str(turn.pk))
@@ -95,10 +89,7 @@ class ConsumerTests(TestCase):
         socket = await self.open(conversation, client)
         await socket.send(type="ask", message=KNOWN, clientMessageId="a")
         await socket.until_end()
-        with mock.patch(
-            "chat.doors.socket.limit_asking_here",
-            side_effect=RateLimitedError("limit", retry_after=1),
-        ):
+        with mock.patch("chat.doors.socket.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
             await socket.send(type="ask", message=KNOWN, clientMessageId="a")
             assert (await socket.until_end())[-1]["type"] == "done"
             await socket.send(type="ask", message=KNOWN, clientMessageId="b")
@@ -142,9 +133,7 @@ class ConsumerTests(TestCase):
 
     async def test_interrupted_turn_is_retried_under_its_own_id(self) -> None:
         client, conversation = await self.owner()
-        with scripted(
-            ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]
-        ):
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":
@@ -184,9 +173,7 @@ class ConsumerTests(TestCase):
 
     async def test_stop_and_retry_over_http(self) -> None:
         client, conversation = await self.owner()
-        with scripted(
-            ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]
-        ):
+        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
             while (await socket.receive())["type"] != "delta":
@@ -304,9 +291,7 @@ class ConsumerTests(TestCase):
         assert await in_database(Message.objects.count) == 0
         await socket.close()
 
-    async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(
-        self,
-    ) -> None:
+    async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(self) -> None:
         client, conversation = await self.owner()
         socket = await self.open(conversation, client)
         with scripted("Première.", "Seconde."):

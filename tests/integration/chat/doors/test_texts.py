@@ -42,9 +42,7 @@ def unreadable(body: Any) -> Iterator[bytes]:
         yield json.dumps(changed, ensure_ascii=False).encode(errors="surrogatepass")
     for encoding in OTHER_ENCODINGS:
         yield json.dumps(body).encode(encoding)
-        yield json.dumps(next(spoilt(body, HALF)), ensure_ascii=False).encode(
-            encoding, errors="surrogatepass"
-        )
+        yield json.dumps(next(spoilt(body, HALF)), ensure_ascii=False).encode(encoding, errors="surrogatepass")
     yield json.dumps(body, ensure_ascii=False).encode() + b"\xff"
 
 
@@ -85,12 +83,7 @@ class TextTests(ReaderTest):
 
     def test_widget(self) -> None:
         token = WidgetVisitor(self.deployment, SITE, uuid.uuid4()).token()
-        body = {
-            "message": KNOWN,
-            "conversationId": self.nowhere,
-            "clientMessageId": "a",
-            "language": "fr",
-        }
+        body = {"message": KNOWN, "conversationId": self.nowhere, "clientMessageId": "a", "language": "fr"}
         self.refused("POST", "/widget/ask", body, Authorization=f"Visitor {token}")
         stop = {"conversationId": self.nowhere}
         self.refused("POST", "/widget/stop", stop, Authorization=f"Visitor {token}")
@@ -149,13 +142,9 @@ class TextTests(ReaderTest):
         feedback = f"/api/messages/{self.answer.pk}/feedback"
         body = json.dumps({"verdict": "down", "comment": "été"}, ensure_ascii=False)
         for encoding in ("utf-16", "latin-1", "hex", "unicode_escape"):
-            said = self.client.generic(
-                "POST", feedback, body.encode(), f"application/json; charset={encoding}"
-            )
+            said = self.client.generic("POST", feedback, body.encode(), f"application/json; charset={encoding}")
             assert (said.status_code, said.json()["comment"]) == (200, "été")
-        said = self.client.generic(
-            "POST", feedback, body.encode("latin-1"), "application/json; charset=latin-1"
-        )
+        said = self.client.generic("POST", feedback, body.encode("latin-1"), "application/json; charset=latin-1")
         assert (said.status_code, said.json()["code"]) == (400, "invalid_message")
 
     def test_forms_are_read_in_utf8_alone(self) -> None:

@@ -134,9 +134,7 @@ class AskTests(WidgetTests):
         headers = {"Authorization": f"Visitor {token}"}
         thread = await AsyncClient().get(f"/widget/messages/{conversation}", headers=headers)
         assert [row["role"] for row in thread.json()["messages"]] == ["user", "assistant"] * 2
-        again = await AsyncClient().get(
-            f"/widget/turns/{first[0][1]['turnId']}/events", headers=headers
-        )
+        again = await AsyncClient().get(f"/widget/turns/{first[0][1]['turnId']}/events", headers=headers)
         assert events_of(await streamed(again))[-1][0] == "done"
 
     async def test_message_sent_twice_is_answered_once(self) -> None:
@@ -177,21 +175,14 @@ class AskTests(WidgetTests):
         answer = await Message.objects.aget(role="assistant")
         address = f"/widget/answers/{answer.pk}/feedback"
         body = {"verdict": "down", "comment": "Non."}
-        for token, origin, status in (
-            ("", None, 401),
-            (other, None, 404),
-            (mine, SITE, 403),
-            (mine, None, 200),
-        ):
+        for token, origin, status in (("", None, 401), (other, None, 404), (mine, SITE, 403), (mine, None, 200)):
             headers = {"Authorization": f"Visitor {token}"} | ({"Origin": origin} if origin else {})
             said = await AsyncClient().post(address, body, "application/json", headers=headers)
             assert said.status_code == status, (token, origin)
             given = await Feedback.objects.acount()
             assert given == (status == 200)
         headers = {"Authorization": f"Visitor {mine}"}
-        assert (
-            await AsyncClient().post(address, {}, "application/json", headers=headers)
-        ).status_code == 400
+        assert (await AsyncClient().post(address, {}, "application/json", headers=headers)).status_code == 400
         assert (await AsyncClient().delete(address, headers=headers)).status_code == 204
 
     async def test_conversation_of_the_page_is_out_of_reach(self) -> None:
@@ -261,22 +252,15 @@ class AskTests(WidgetTests):
         body = {"conversationId": meta["conversationId"]}
         for bearer, status in ((token, 204), (self.token(), 404)):
             response = await AsyncClient().post(
-                "/widget/stop",
-                body,
-                "application/json",
-                headers={"Authorization": f"Visitor {bearer}"},
+                "/widget/stop", body, "application/json", headers={"Authorization": f"Visitor {bearer}"}
             )
             assert response.status_code == status
 
     async def test_turn_that_another_process_runs_is_followed_and_stopped(self) -> None:
         visitor = uuid.uuid4()
         token = self.token(visitor=visitor)
-        conversation = await in_database(
-            make_conversation, self.deployment, visitor=visitor, channel=Channel.WIDGET
-        )
-        turn = await in_database(
-            lambda: make_exchange(conversation, KNOWN, "…", status=TurnStatus.RUNNING)
-        )
+        conversation = await in_database(make_conversation, self.deployment, visitor=visitor, channel=Channel.WIDGET)
+        turn = await in_database(lambda: make_exchange(conversation, KNOWN, "…", status=TurnStatus.RUNNING))
         headers = {"Authorization": f"Visitor {token}"}
         thread = await AsyncClient().get(f"/widget/messages/{conversation.pk}", headers=headers)
         assert thread.json()["runningTurn"]["id"] == str(turn.pk)
@@ -295,16 +279,7 @@ def test_origins_are_written_as_browsers_write_them() -> None:
     ):
         assert valid_origin(text) == origin
     for text in (
-        *(
-            "",
-            "*",
-            "https://*",
-            "https://:p@x.org",
-            "example.org",
-            "https://",
-            "ftp://x.org",
-            "https://x.org/a",
-        ),
+        *("", "*", "https://*", "https://:p@x.org", "example.org", "https://", "ftp://x.org", "https://x.org/a"),
         *("https://x.org?a", "https://u@x.org", "https://x;y", "https://x'y", "https://x.org:port"),
         *("null", "https://é.org", "https://x.org#a"),
     ):

@@ -21,9 +21,7 @@ def _limits(settings: Any) -> None:
     settings.OVERLOAD_OPENING_SECONDS = 0.3
 
 
-async def hold(
-    admission: Admission, seconds: float, *, handed: bool = False, opens: bool = False
-) -> None:
+async def hold(admission: Admission, seconds: float, *, handed: bool = False, opens: bool = False) -> None:
     async with admission.room(opens=opens) as room:
         room.is_handed_over = handed
         await asyncio.sleep(seconds)
@@ -92,9 +90,7 @@ def test_question_that_opens_its_conversation_waits_once_and_so_for_both(setting
             async with admission.room(opens=True, asks=asks):
                 pass
 
-        [refused, asked] = await asyncio.gather(
-            come(asks=False), come(asks=True), return_exceptions=True
-        )
+        [refused, asked] = await asyncio.gather(come(asks=False), come(asks=True), return_exceptions=True)
         await asyncio.gather(*holding)
         assert (type(refused), asked) == (OverloadedError, None)
 
@@ -135,11 +131,7 @@ def test_places_come_back_whoever_gives_up(people: list[tuple[int, bool, bool, b
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         # Who was cancelled with a place in hand and had handed it over leaves it when the turn ends.
-        kept = sum(
-            1
-            for task, (_s, handed, _l, _o) in zip(tasks, people, strict=True)
-            if task.cancelled() and handed
-        )
+        kept = sum(1 for task, (_s, handed, _l, _o) in zip(tasks, people, strict=True) if task.cancelled() and handed)
         assert 0 <= admission._taken <= min(MOST, kept)
         assert not admission._asking._places
         assert not admission._opening._places

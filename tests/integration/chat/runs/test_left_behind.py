@@ -33,10 +33,7 @@ class LeftBehindTests(TestCase):
     async def _answered(self, question: str = NEAR) -> tuple[TurnRequest, TurnResult]:
         """A turn whose process is killed as soon as the answer is saved."""
         claimed = await in_database(
-            claim_turn,
-            conversation_id=self.conversation.pk,
-            client_message_id="a",
-            question=question,
+            claim_turn, conversation_id=self.conversation.pk, client_message_id="a", question=question
         )
         request = TurnRequest(
             deployment_id=self.conversation.deployment_id,
@@ -93,9 +90,7 @@ class LeftBehindTests(TestCase):
 
     async def test_trouble_leaves_it_for_later_and_what_cannot_be_read_is_said(self) -> None:
         await self._answered()
-        trouble = mock.patch(
-            "chat.turn.unsettled.embedder", side_effect=EmbeddingUnavailableError("away")
-        )
+        trouble = mock.patch("chat.turn.unsettled.embedder", side_effect=EmbeddingUnavailableError("away"))
         with trouble, self.assertLogs("chat.runs.afterwards", "WARNING"):
             await in_database(self._look)
         assert (await Turn.objects.aget()).unsettled

@@ -17,12 +17,7 @@ from agents.database import in_database
 from agents.exceptions import StorageUnavailableError
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
-from chat.exceptions import (
-    ConversationNotFoundError,
-    ServerStoppingError,
-    TurnNotLastError,
-    TurnRunningError,
-)
+from chat.exceptions import ConversationNotFoundError, ServerStoppingError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
@@ -74,9 +69,7 @@ class RunnerTests(TestCase):
         assert isinstance(last, Done)
         assert last.answer_source == "direct_qa"
 
-    async def test_message_whose_turn_fell_with_the_database_is_answered_when_it_comes_again(
-        self,
-    ) -> None:
+    async def test_message_whose_turn_fell_with_the_database_is_answered_when_it_comes_again(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
         with mock.patch("chat.turn.path.dispatch_and_search", trouble):
@@ -117,10 +110,7 @@ class RunnerTests(TestCase):
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         elsewhere = Runner(MemoryEventLogs())
-        with (
-            scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)),
-            override_settings(TURN_POLL_SECONDS=0.02),
-        ):
+        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)), override_settings(TURN_POLL_SECONDS=0.02):
             turn_id = await start(elsewhere, conversation, NEAR)
             last = (await told(Runner(MemoryEventLogs()), turn_id))[-1][1]
         assert isinstance(last, Done)
@@ -140,9 +130,7 @@ class RunnerTests(TestCase):
     async def test_question_after_a_dead_turn_is_answered_at_once_and_keeps_its_text(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         expired = timezone.now() - timedelta(seconds=1)
-        dead = await in_database(
-            make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired
-        )
+        dead = await in_database(make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
         left = mock.Mock(**{"partial_answer.return_value": PartialAnswer("Un dé", [{"n": 1}])})
         with mock.patch("chat.runs.stale.event_logs", return_value=left):
             last = (await told(Runner(), await start(Runner(), conversation, KNOWN)))[-1][1]
@@ -156,12 +144,8 @@ class RunnerTests(TestCase):
     async def test_turn_whose_process_died_runs_again(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         expired = timezone.now() - timedelta(seconds=1)
-        dead = await in_database(
-            make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired
-        )
-        await Message.objects.acreate(
-            conversation=conversation, turn=dead, role=Role.USER, content=KNOWN
-        )
+        dead = await in_database(make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
+        await Message.objects.acreate(conversation=conversation, turn=dead, role=Role.USER, content=KNOWN)
         last = (await told(runner, await runner.retry(dead, language="fr")))[-1][1]
         assert isinstance(last, Done)
         assert (last.status, last.answer_source) == ("done", "direct_qa")
@@ -181,9 +165,7 @@ class RunnerTests(TestCase):
         with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
             turn_id = await start(runner, conversation, NEAR)
             await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
-            await Message.objects.acreate(
-                conversation=conversation, turn_id=turn_id, role=Role.ASSISTANT, content="Un"
-            )
+            await Message.objects.acreate(conversation=conversation, turn_id=turn_id, role=Role.ASSISTANT, content="Un")
             last = (await told(runner, turn_id))[-1][1]
         answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
         assert isinstance(last, Done)
@@ -219,9 +201,7 @@ class RunnerTests(TestCase):
         last = events[-1][1]
         assert isinstance(last, Done)
         assert (last.status, last.content) == ("done", "La réponse.")
-        assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == [
-            "La réponse."
-        ]
+        assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == ["La réponse."]
 
     @override_settings(TURN_POLL_SECONDS=0.05)
     async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
@@ -285,9 +265,7 @@ class RunnerTests(TestCase):
         assert not await CachedResponse.objects.aexists()
         assert await Message.objects.filter(turn=turn_id, role=Role.ASSISTANT).aexists()
 
-    async def test_clock_that_moves_forward_takes_a_running_turn_for_dead_and_loses_nothing(
-        self,
-    ) -> None:
+    async def test_clock_that_moves_forward_takes_a_running_turn_for_dead_and_loses_nothing(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.2)):
             turn_id = await start(runner, conversation, NEAR)
@@ -299,15 +277,10 @@ class RunnerTests(TestCase):
         answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
         assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux trois")
 
-    async def test_clock_that_moves_back_holds_a_dead_turn_s_conversation_for_as_much_longer(
-        self,
-    ) -> None:
+    async def test_clock_that_moves_back_holds_a_dead_turn_s_conversation_for_as_much_longer(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(
-            make_turn,
-            conversation,
-            status=TurnStatus.RUNNING,
-            lease_expires_at=timezone.now() - timedelta(seconds=1),
+            make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
         )
         with clock_moved(-timedelta(hours=1)), pytest.raises(TurnRunningError):
             await start(runner, conversation, KNOWN)
@@ -357,9 +330,7 @@ class RunnerTests(TestCase):
         rest = threading.Event()
         with scripted(["La réponse."], ScriptedReply(pieces=["Du", " modèle"], rest=rest)):
             await told(runner, await start(runner, conversation, NEAR))
-            await in_database(
-                Conversation.objects.filter(pk=conversation.pk).update, title="De moi"
-            )
+            await in_database(Conversation.objects.filter(pk=conversation.pk).update, title="De moi")
             rest.set()
             await _settle()
         await conversation.arefresh_from_db()
@@ -430,9 +401,7 @@ class OtherProcessTests(TestCase):
             await self.owner.drain()
             await told(self.owner, turn_id)
 
-    async def test_answer_that_ended_elsewhere_is_told_whole_to_a_reader_that_saw_part(
-        self,
-    ) -> None:
+    async def test_answer_that_ended_elsewhere_is_told_whole_to_a_reader_that_saw_part(self) -> None:
         turn_id = await start(self.owner, self.conversation, KNOWN)
         here = await told(self.owner, turn_id)
         there = await told(self.other, turn_id, after=2)
@@ -513,9 +482,7 @@ class RetryTests(TestCase):
             await self.retry(turn)
         assert not await Feedback.objects.aexists()
 
-    async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(
-        self,
-    ) -> None:
+    async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(self) -> None:
         turn = await self.interrupted()
         again = await start(self.runner, self.conversation, NEAR)
         last = (await told(self.runner, again))[-1][1]

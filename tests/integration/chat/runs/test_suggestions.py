@@ -9,14 +9,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role, Turn
 from chat.runs.suggestions import suggest_next
 from faqs.models import LearnedKind, LearnedStatus
-from tests.factories import (
-    add_document,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_learned,
-    make_library,
-)
+from tests.factories import add_document, make_conversation, make_deployment, make_exchange, make_learned, make_library
 
 HOURS = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 CARD = "Combien coûte la carte de lecteur ?"
@@ -79,9 +72,7 @@ class SuggestionTests(TestCase):
         await in_database(make_learned, self.agent, question=ENGLISH)
         found = await self.suggested("Quel est le prix de la carte pour les lecteurs ?")
         assert ENGLISH not in found
-        found = await self.suggested(
-            "What is the price of the card for the readers?", language="en"
-        )
+        found = await self.suggested("What is the price of the card for the readers?", language="en")
         assert found == [ENGLISH]
 
     async def test_what_is_far_from_the_question_is_offered_after_a_refusal_only(self) -> None:

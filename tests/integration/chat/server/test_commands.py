@@ -63,19 +63,14 @@ class CommandTests(TransactionTestCase):
         (self.folder / "vide.md").write_bytes(b"")
         (self.folder / "photo.xyz").write_bytes(b"x")
         report = run("add_documents", self.slug, self.folder, self.folder / "absent.md")
-        assert {row["item"].rsplit("/", 1)[-1] for row in report["failed"]} == {
-            "vide.md",
-            "absent.md",
-        }
+        assert {row["item"].rsplit("/", 1)[-1] for row in report["failed"]} == {"vide.md", "absent.md"}
         assert [row["item"] for row in report["skipped"]] == ["photo.xyz"]
         assert report["documents"] == 1
 
     def test_search_prints_the_keys_of_the_contract(self) -> None:
         run("add_documents", self.slug, self.folder)
         results = run("search", self.slug, KNOWN, "--limit", 2)["results"]
-        assert set(results[0]) == {
-            *("content", "question", "title", "type", "score", "document_id", "chunk_id"),
-        }
+        assert set(results[0]) == {*("content", "question", "title", "type", "score", "document_id", "chunk_id")}
         assert results[0]["question"] == KNOWN
         assert len(results) == 2
 
@@ -84,11 +79,7 @@ class CommandTests(TransactionTestCase):
         row = run("ask", self.slug, KNOWN)
         assert set(row) == ANSWER_KEYS
         assert set(row["sources"][0]) == SOURCE_KEYS | {"date"}
-        assert (row["answer_source"], row["model"], row["llm_calls"]) == (
-            "direct_qa",
-            "direct_qr_match",
-            0,
-        )
+        assert (row["answer_source"], row["model"], row["llm_calls"]) == ("direct_qa", "direct_qr_match", 0)
         assert str(Turn.objects.get().pk) == row["turn_id"]
         run("ask", self.slug, KNOWN, "--conversation", row["conversation_id"])
         assert Conversation.objects.count() == 1
@@ -122,10 +113,7 @@ class CommandTests(TransactionTestCase):
         assert (preview["added"], preview["removed"], preview["changed"]) == (0, 0, 0)
         rebuilt = run("rebuild_agent_index", self.slug)
         assert set(rebuilt) == REPORT_KEYS | {"generation", "staged"}
-        assert (
-            run("rebuild_agent_index", self.slug, "--rollback")["generation"]
-            < rebuilt["generation"]
-        )
+        assert run("rebuild_agent_index", self.slug, "--rollback")["generation"] < rebuilt["generation"]
         with pytest.raises(CommandError):
             call_command("rebuild_agent_index", self.slug, "--rollback")
 

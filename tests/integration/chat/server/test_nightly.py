@@ -33,16 +33,13 @@ LONG_AGO = timezone.now() - timedelta(days=3_000)
 def make_sessions(count: int, expires: datetime) -> None:
     before = Session.objects.count()
     Session.objects.bulk_create(
-        Session(session_key=f"{before + n:032}", session_data="", expire_date=expires)
-        for n in range(count)
+        Session(session_key=f"{before + n:032}", session_data="", expire_date=expires) for n in range(count)
     )
 
 
 def make_job(status: BuildStatus, finished_at: datetime | None) -> IndexBuild:
     agent = make_agent(slug=f"a{IndexBuild.objects.count()}")
-    return IndexBuild.objects.create(
-        agent=agent, kind=BuildKind.DOCUMENTS, status=status, finished_at=finished_at
-    )
+    return IndexBuild.objects.create(agent=agent, kind=BuildKind.DOCUMENTS, status=status, finished_at=finished_at)
 
 
 class EndTests(TestCase):
@@ -139,9 +136,7 @@ class NightTests(TestCase):
 
     def test_one_kind_that_fails_does_not_keep_the_others(self) -> None:
         make_sessions(1, LONG_AGO)
-        with mock.patch(
-            "knowledge.kept.vector_store", side_effect=VectorStoreUnavailableError("away")
-        ):
+        with mock.patch("knowledge.kept.vector_store", side_effect=VectorStoreUnavailableError("away")):
             assert nightly.retain_now() == {"sessions": 1}
         row = Upkeep.objects.get(name="retain")
         assert list(row.failed) == ["generations"]

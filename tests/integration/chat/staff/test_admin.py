@@ -8,25 +8,11 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from chat.models import (
-    AnswerSource,
-    Conversation,
-    Feedback,
-    Message,
-    Role,
-    ServiceToken,
-    SharedThread,
-    Turn,
-)
+from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
 from chat.thread.batches import Batch, append_batch
 from chat.thread.turns import claim_turn
 from knowledge.models import Chunk, Document
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import (
     make_agent,
     make_batch,
@@ -37,14 +23,7 @@ from tests.factories import (
 )
 
 TRACE = [
-    {
-        "step": "search",
-        "outcome": "found",
-        "score": 0.83,
-        "threshold": None,
-        "ms": 4.2,
-        "detail": "",
-    },
+    {"step": "search", "outcome": "found", "score": 0.83, "threshold": None, "ms": 4.2, "detail": ""},
     {
         "step": "direct_answer",
         "outcome": "second_key_refused",
@@ -59,16 +38,12 @@ TRACE = [
 def make_answered(**overrides: Any) -> Turn:
     conversation = overrides.pop("conversation", None) or make_conversation(title="Horaires")
     defaults = {"answer_source": AnswerSource.EXTRACTIVE, "trace": TRACE, "score": 0.83}
-    return make_exchange(
-        conversation, "Quels horaires ?", "De 9 à 17 h.", **{**defaults, **overrides}
-    )
+    return make_exchange(conversation, "Quels horaires ?", "De 9 à 17 h.", **{**defaults, **overrides})
 
 
 def give_sources(turn: Turn, **source: Any) -> None:
     defaults = {"n": 1, "title": "faq.md", "type": "qa_pair", "question": "Prix ?", "score": 0.83}
-    Message.objects.filter(turn=turn, role=Role.ASSISTANT).update(
-        sources=[{**defaults, "text": "12 euros.", **source}]
-    )
+    Message.objects.filter(turn=turn, role=Role.ASSISTANT).update(sources=[{**defaults, "text": "12 euros.", **source}])
 
 
 class PagesTest(TestCase):
@@ -135,10 +110,7 @@ class PagesTest(TestCase):
         # The log says that it was done, not what it was about.
         logged = LogEntry.objects.filter(action_flag=DELETION)
         assert set(logged.values_list("object_repr", flat=True)) == {"conversation"}
-        assert {entry.object_id for entry in logged} == {
-            str(turn.conversation_id),
-            str(kept.conversation_id),
-        }
+        assert {entry.object_id for entry in logged} == {str(turn.conversation_id), str(kept.conversation_id)}
 
     def test_right_to_delete_shows_nobody_what_was_asked(self) -> None:
         turn = make_answered()
@@ -165,17 +137,13 @@ class PagesTest(TestCase):
             return make_answered(conversation=make_conversation(deployment))
 
         for model in (Conversation, Turn):
-            one, ten = queries_with_one_and_ten_rows(
-                client, admin_url(model, "changelist"), make_row
-            )
+            one, ten = queries_with_one_and_ten_rows(client, admin_url(model, "changelist"), make_row)
             assert one == ten, model.__name__
 
     def test_conversations_are_found_by_title_deployment_and_way(self) -> None:
         client, turn = superuser_client(), make_answered()
         wanted = turn.conversation
-        make_answered(
-            conversation=make_conversation(title="Autre"), answer_source=AnswerSource.GUARD_RAIL
-        )
+        make_answered(conversation=make_conversation(title="Autre"), answer_source=AnswerSource.GUARD_RAIL)
         for query in (
             {"q": "Horaires"},
             {"deployment__id__exact": wanted.deployment_id},
@@ -187,9 +155,7 @@ class PagesTest(TestCase):
     def test_turns_of_one_conversation_are_listed(self) -> None:
         client, turn = superuser_client(), make_answered()
         make_answered()
-        page = client.get(
-            admin_url(Turn, "changelist", conversation__id__exact=turn.conversation_id)
-        )
+        page = client.get(admin_url(Turn, "changelist", conversation__id__exact=turn.conversation_id))
         assert list(page.context["cl"].result_list) == [turn]
         self.assertContains(page, "Quels horaires ?")
 
@@ -198,9 +164,7 @@ class TemporaryChatsTest(TestCase):
     def setUp(self) -> None:
         self.client = client_of(make_staff("chat.view_turn"))
         self.lasting = make_answered(conversation=make_conversation(title="Durable"))
-        self.brief = make_answered(
-            conversation=make_conversation(title="Passagère", is_temporary=True)
-        )
+        self.brief = make_answered(conversation=make_conversation(title="Passagère", is_temporary=True))
         for turn in (self.lasting, self.brief):
             Feedback.objects.create(turn=turn, verdict="down")
 
@@ -311,10 +275,7 @@ class ServiceTokenTest(TestCase):
     def test_tokens_are_listed_limited_and_revoked_and_never_shown(self) -> None:
         token, secret = make_service_token("site")
         client = superuser_client()
-        pages = [
-            admin_url(ServiceToken, "changelist"),
-            admin_url(ServiceToken, "change", token.pk),
-        ]
+        pages = [admin_url(ServiceToken, "changelist"), admin_url(ServiceToken, "change", token.pk)]
         for page in pages:
             response = client.get(page)
             assert response.status_code == 200
@@ -365,10 +326,7 @@ class FeedbackAdminTests(TestCase):
     def test_other_versions_of_a_conversation_are_marked(self) -> None:
         turn = make_answered()
         claim_turn(
-            conversation_id=turn.conversation_id,
-            client_message_id="a",
-            question="Et demain ?",
-            replaces=turn.pk,
+            conversation_id=turn.conversation_id, client_message_id="a", question="Et demain ?", replaces=turn.pk
         )
         page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
         marked = [entry["is_other_version"] for entry in page.context["thread"]]
@@ -377,9 +335,7 @@ class FeedbackAdminTests(TestCase):
 
 class SharedThreadAdminTests(TestCase):
     def test_staff_see_links_and_may_close_them(self) -> None:
-        shared = SharedThread.objects.create(
-            conversation=make_answered().conversation, title="Horaires"
-        )
+        shared = SharedThread.objects.create(conversation=make_answered().conversation, title="Horaires")
         looking = client_of(make_staff("chat.view_turn"))
         assert looking.get(admin_url(SharedThread, "changelist")).status_code == 200
         assert looking.get(admin_url(SharedThread, "change", shared.pk)).status_code == 200

@@ -11,14 +11,7 @@ from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus, Verd
 from chat.staff.quality.recent import recent_questions
 from chat.thread.verdicts import give_feedback
 from faqs.answers.texts import without_citations
-from faqs.models import (
-    GroupStatus,
-    LearnedResponse,
-    LearnedStatus,
-    QuestionGroup,
-    UnansweredQuestion,
-    UnansweredReason,
-)
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import draft_from_group, group_questions
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.factories import make_conversation, make_exchange, make_library

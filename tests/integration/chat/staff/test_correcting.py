@@ -13,12 +13,7 @@ from agents.admin_base import admin_url
 from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.quality.replay import ReplayedQuestion
-from chat.thread.verdicts import (
-    dismiss_verdicts,
-    give_feedback,
-    settle_verdict,
-    take_verdicts,
-)
+from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdict, take_verdicts
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -29,21 +24,8 @@ from faqs.models import (
     UnansweredQuestion,
 )
 from faqs.unanswered import group_questions
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
-from tests.factories import (
-    make_conversation,
-    make_entry,
-    make_exchange,
-    make_learned,
-    make_library,
-    make_user,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
+from tests.factories import make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -64,9 +46,7 @@ class CorrectingTests(TestCase):
     def setUp(self) -> None:
         self.deployment = make_library()
         self.agent = self.deployment.agent
-        self.turn = make_exchange(
-            make_conversation(self.deployment), QUESTION, f"{WRONG} [1]", answer_source="llm"
-        )
+        self.turn = make_exchange(make_conversation(self.deployment), QUESTION, f"{WRONG} [1]", answer_source="llm")
         Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[PASSAGE])
         self.address = admin_url(Turn, "correct", self.turn.pk)
         self.user = make_user(is_staff=True, is_superuser=True)
@@ -159,11 +139,7 @@ class CorrectingTests(TestCase):
         row = self.save()
         report.refresh_from_db()
         group = QuestionGroup.objects.get()
-        assert (report.follow_up, report.settled_by, report.owner) == (
-            FollowUp.SETTLED,
-            row,
-            self.user,
-        )
+        assert (report.follow_up, report.settled_by, report.owner) == (FollowUp.SETTLED, row, self.user)
         assert (group.status, group.response) == (GroupStatus.ANSWERED, row)
         assert UnansweredQuestion.objects.get().answered_by == row
 
@@ -249,9 +225,7 @@ class CorrectingTests(TestCase):
         self.assertContains(page, "La recherche échoue.")
 
     def test_a_follow_up_is_proven_by_the_question_that_stands_alone(self) -> None:
-        Turn.objects.filter(pk=self.turn.pk).update(
-            trace=[{"step": "standalone", "outcome": "follow_up"}]
-        )
+        Turn.objects.filter(pk=self.turn.pk).update(trace=[{"step": "standalone", "outcome": "follow_up"}])
         Message.objects.filter(turn=self.turn, role=Role.USER).update(content="Et le dimanche ?")
         alone = "Quels sont les horaires de la piscine le dimanche ?"
         response = self.send(question=alone, answer="De 8 heures à 13 heures.", save="1")
@@ -265,9 +239,7 @@ class CorrectingTests(TestCase):
         taken = self.send(take="1").context["form"]
         response = self.send(answer=taken["answer"].value(), taken=taken["taken"].value(), save="1")
         assert response.status_code == 302
-        assert list(LearnedResponse.objects.get().chunks.values_list("chunk", flat=True)) == [
-            chunk.pk
-        ]
+        assert list(LearnedResponse.objects.get().chunks.values_list("chunk", flat=True)) == [chunk.pk]
 
     def test_empty_and_endless_texts_are_refused_in_words(self) -> None:
         for answer in ("", "x" * 100_000):
@@ -369,9 +341,7 @@ class FollowUpTests(TestCase):
             names = ("settled_at", "dismissed_at", "withdrawn_at")
             for verdict in Verdict:
                 report = self.make_report(verdict)
-                Feedback.objects.filter(pk=report.pk).update(
-                    **dict(zip(names, columns, strict=True))
-                )
+                Feedback.objects.filter(pk=report.pk).update(**dict(zip(names, columns, strict=True)))
         for state in FollowUp:
             page = self.client.get(admin_url(Feedback, "changelist", follow_up=state.value))
             found = set(page.context["cl"].queryset)

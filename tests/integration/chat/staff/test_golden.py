@@ -41,14 +41,7 @@ from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.doors.admin import in_role
-from tests.factories import (
-    add_document,
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_learned,
-)
+from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange, make_learned
 
 POOL = """# Ville de Morvane
 
@@ -73,9 +66,7 @@ class _Morvane:
         self.agent = make_agent(slug="morvane")
         self.deployment = make_deployment(self.agent)
         self.document = add_document(self.agent, name="morvane.md", text=POOL)
-        self.set = GoldenSet.objects.create(
-            name="Morvane", deployment=self.deployment, is_gate=True
-        )
+        self.set = GoldenSet.objects.create(name="Morvane", deployment=self.deployment, is_gate=True)
         add_questions(self.set, ROWS, QuestionOrigin.FILE)
 
 
@@ -90,14 +81,10 @@ class GoldenCase(_Morvane, TestCase):
         """As another reader of the same file would have it: the rows say so, the index not yet."""
         for chunk in Chunk.objects.filter(document=self.document):
             units = json.loads(json.dumps(chunk.knowledge_units).replace(old, new))
-            Chunk.objects.filter(pk=chunk.pk).update(
-                content=chunk.content.replace(old, new), knowledge_units=units
-            )
+            Chunk.objects.filter(pk=chunk.pk).update(content=chunk.content.replace(old, new), knowledge_units=units)
 
     def staged(self) -> IndexBuild:
-        build = enqueue_rebuild(
-            agent=self.agent, method=IndexingMethod.QA_ATOMIC, needs_approval=True
-        )
+        build = enqueue_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC, needs_approval=True)
         run_build(build.pk)
         build.refresh_from_db()
         assert build.status == BuildStatus.STAGED
@@ -272,9 +259,7 @@ class BuildGateTests(GoldenCase):
 
     def test_where_what_serves_cannot_be_asked_its_last_run_counts(self) -> None:
         self.asked(enqueue_run(self.set))
-        run = GoldenRun.objects.create(
-            kind=RunKind.BUILD, golden_set=self.set, deployment=self.deployment
-        )
+        run = GoldenRun.objects.create(kind=RunKind.BUILD, golden_set=self.set, deployment=self.deployment)
         lost = {"error": "embedding_mismatch", "unmet": ["error"]}
         failed = {"error": "", "unmet": ["contains: 4 euros"]}
         GoldenResult.objects.create(run=run, position=0, question=TARIFF, before=lost, after=failed)
@@ -286,9 +271,7 @@ class SettingsGateTests(GoldenCase):
         address = f"/admin/agents/deployment/{self.deployment.pk}/change/"
         client = superuser_client()
         form = client.get(address).context["adminform"].form
-        data = {
-            name: value for name in form.fields if (value := form[name].value()) not in (None, "")
-        }
+        data = {name: value for name in form.fields if (value := form[name].value()) not in (None, "")}
         data |= {"specialists-TOTAL_FORMS": 0, "specialists-INITIAL_FORMS": 0, **settings}
         return client.post(address, data)
 
@@ -311,9 +294,7 @@ class SettingsGateTests(GoldenCase):
         assert self.deployment.config_overlay["match_count"] == 7
 
     def test_the_journal_takes_back_no_setting_that_it_stops(self) -> None:
-        Deployment.objects.update(
-            config_overlay={"direct_answers": False, "guard_rail_threshold": 1.0}
-        )
+        Deployment.objects.update(config_overlay={"direct_answers": False, "guard_rail_threshold": 1.0})
         Deployment.objects.update(config_overlay={})
         line = LogEntry.objects.filter(content_type__model="deployment").latest("pk")
         client, address = superuser_client(), f"/admin/auditlog/logentry/{line.pk}/restore/"
@@ -352,9 +333,7 @@ class SettingsGateTests(GoldenCase):
 
 class RunTests(GoldenCase):
     def test_a_run_says_what_passes_and_stores_no_conversation(self) -> None:
-        add_questions(
-            self.set, [{"question": TARIFF + " ?", "contains": "9 euros"}], QuestionOrigin.HAND
-        )
+        add_questions(self.set, [{"question": TARIFF + " ?", "contains": "9 euros"}], QuestionOrigin.HAND)
         run = self.asked(enqueue_run(self.set))
         assert [each.has_passed for each in run.results.all()] == [True, True, False]
         assert not Turn.objects.exists()
@@ -413,9 +392,7 @@ class WhatIfTests(GoldenCase):
             make_exchange(self.conversation, text, "Réponse.")
 
     def run_of(self, **changes: Any) -> GoldenRun:
-        return self.asked(
-            enqueue_what_if(self.deployment, changes, level="deployment", count=50, by=None)
-        )
+        return self.asked(enqueue_what_if(self.deployment, changes, level="deployment", count=50, by=None))
 
     def test_different_real_questions_are_asked_both_ways(self) -> None:
         run = self.run_of(direct_answers=False)
@@ -456,26 +433,17 @@ class WhatIfTests(GoldenCase):
         data = {"deployment": self.deployment.pk, "level": "agent", "count": 10}
         address = "/admin/chat/goldenrun/what-if/"
         assert client.post(address, data).status_code == 200  # nothing is changed
-        assert (
-            client.post(address, {**data, "setting_match_count": 3, "count": 501}).status_code
-            == 200
-        )
+        assert client.post(address, {**data, "setting_match_count": 3, "count": 501}).status_code == 200
         assert client.post(address, {**data, "setting_match_count": 3}).status_code == 302
         run = GoldenRun.objects.get()
-        assert (run.level, run.target_id, run.changes) == (
-            "agent",
-            self.agent.pk,
-            {"match_count": 3},
-        )
+        assert (run.level, run.target_id, run.changes) == ("agent", self.agent.pk, {"match_count": 3})
 
 
 class RightsTests(GoldenCase):
     """Questions of a set are the staff's; only whoever reads conversations takes from them, or sees real ones asked."""
 
     def test_the_staff_of_a_set_run_it_without_reading_conversations(self) -> None:
-        keeper = client_of(
-            make_staff("chat.view_goldenset", "chat.view_goldenrun", "chat.add_goldenrun")
-        )
+        keeper = client_of(make_staff("chat.view_goldenset", "chat.view_goldenrun", "chat.add_goldenrun"))
         page = keeper.post(f"/admin/chat/goldenset/{self.set.pk}/run/", follow=True)
         assert page.status_code == 200
         assert TARIFF not in page.content.decode()  # not asked yet
@@ -487,9 +455,7 @@ class RightsTests(GoldenCase):
     def test_a_what_if_is_hidden_from_whoever_may_not_read_conversations(self) -> None:
         turn = make_exchange(make_conversation(self.deployment), "Je m'appelle Zoé.", "Oui.")
         run = enqueue_what_if(self.deployment, {"match_count": 3}, level="agent", count=5, by=None)
-        keeper = client_of(
-            make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion")
-        )
+        keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion"))
         assert f"/{run.pk}/change/" not in keeper.get("/admin/chat/goldenrun/").content.decode()
         for verb in ("cancel", "override", "apply"):
             answer = keeper.post(f"/admin/chat/goldenrun/{run.pk}/{verb}/", {"reason": "x"})
@@ -502,10 +468,7 @@ class RightsTests(GoldenCase):
 class FillingTests(GoldenCase):
     def test_a_turn_is_kept_by_one_click_once(self) -> None:
         turn = make_exchange(
-            make_conversation(self.deployment),
-            "Où est la mairie ?",
-            "Rue Haute.",
-            answer_source="direct_qa",
+            make_conversation(self.deployment), "Où est la mairie ?", "Rue Haute.", answer_source="direct_qa"
         )
         for _click in range(2):
             superuser_client().post(f"/admin/chat/goldenset/keep/{turn.pk}/")
@@ -539,11 +502,7 @@ class FillingTests(GoldenCase):
         assert self.set.questions.count() == 3
 
     def test_a_line_with_what_cannot_be_stored_is_named(self) -> None:
-        lines = (
-            rb'{"question": "Prix \ud800 ?"}',
-            rb'{"question": "a", "contains": ["\u0000"]}',
-            b'{"question": "b"}',
-        )
+        lines = (rb'{"question": "Prix \ud800 ?"}', rb'{"question": "a", "contains": ["\u0000"]}', b'{"question": "b"}')
         found = read_file("q.jsonl", b"\n".join(lines))
         assert [line for line, _fault in found.faults] == [1, 2]
         assert [line for line, _fault in read_file("q.csv", b"question\na\0\nb\n").faults] == [2]
@@ -593,10 +552,7 @@ class FillingTests(GoldenCase):
         address = f"/admin/chat/goldenquestion/{question.pk}/change/"
         assert superuser_client().post(address, data).status_code == 302
         question.refresh_from_db()
-        assert question.expected == {
-            "answer_source": ["direct_qa", "llm"],
-            "not_contains": ["dimanche", "fermé"],
-        }
+        assert question.expected == {"answer_source": ["direct_qa", "llm"], "not_contains": ["dimanche", "fermé"]}
 
 
 class EvaluateTests(_Morvane, TransactionTestCase):

@@ -41,12 +41,7 @@ from faqs.tasks import sync_learned
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, mark_answered
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.vectors.base import vector_store
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import (
     make_agent,
     make_conversation,
@@ -70,11 +65,7 @@ LIST = admin_url(Feedback, "changelist")
 
 
 def make_verdict(
-    deployment: Deployment,
-    question: str = ASKED,
-    *,
-    source: str = AnswerSource.LLM,
-    **overrides: Any,
+    deployment: Deployment, question: str = ASKED, *, source: str = AnswerSource.LLM, **overrides: Any
 ) -> Feedback:
     """A thumb down on an answer; the group of its question goes, where a test is not about it."""
     conversation = make_conversation(deployment, **overrides)
@@ -143,9 +134,7 @@ class WaysTests(LoopsCase):
         self.ends_all(typed)
 
     def test_corrected_from_a_turn(self) -> None:
-        turn = make_exchange(
-            make_conversation(self.deployment), ASKED, "Non.", answer_source=AnswerSource.LLM
-        )
+        turn = make_exchange(make_conversation(self.deployment), ASKED, "Non.", answer_source=AnswerSource.LLM)
         client, form = superuser_client(), {"question": ASKED, "answer": ANSWER}
         self.ends_all(lambda: client.post(admin_url(Turn, "correct", turn.pk), form))
 
@@ -162,11 +151,7 @@ class WaysTests(LoopsCase):
         assert group.response == LearnedResponse.objects.get(question=ASKED)
         LearnedResponse.objects.all().delete()
         QuestionGroup.objects.all().delete()
-        self.ends_all(
-            lambda: import_file(
-                self.agent, data.replace(b"O\xc3\xb9 est la gare ?,L\xc3\xa0.\n", b"")
-            )
-        )
+        self.ends_all(lambda: import_file(self.agent, data.replace(b"O\xc3\xb9 est la gare ?,L\xc3\xa0.\n", b"")))
 
     def test_from_a_group(self) -> None:
         group = make_group(self.agent, ASKED)
@@ -178,9 +163,7 @@ class WaysTests(LoopsCase):
 
     def test_from_a_choice(self) -> None:
         row = make_learned(self.agent, question="Louez-vous des instruments ?", answer=ANSWER)
-        accepted = make_choice(
-            self.deployment, question=ASKED, option=row.question, learned_id=row.pk
-        )
+        accepted = make_choice(self.deployment, question=ASKED, option=row.question, learned_id=row.pk)
         assert self.ends_all(lambda: accept_choice(accepted)) == row
         accepted.refresh_from_db()
         assert accepted.status == ChoiceStatus.ACCEPTED
@@ -288,9 +271,7 @@ class EndingTests(LoopsCase):
         assert (verdict.settled_by, group.response) == (row, row)
 
     def test_two_answers_at_once_end_what_each_is_given(self) -> None:
-        groups = [
-            make_group(self.agent, text) for text in ("Où est la gare ?", "Qui est élu maire ?")
-        ]
+        groups = [make_group(self.agent, text) for text in ("Où est la gare ?", "Qui est élu maire ?")]
         data = "question,answer\nOù est la gare ?,Là.\nQui est élu maire ?,Personne.\n".encode()
         self.take_effect(lambda: import_file(self.agent, data))
         for group in groups:
@@ -376,9 +357,7 @@ class ReopeningTests(LoopsCase):
         by_hand.refresh_from_db()
         assert by_hand.status == GroupStatus.ANSWERED
 
-    def test_question_asked_again_in_vain_opens_the_group_and_the_next_answer_closes_it(
-        self,
-    ) -> None:
+    def test_question_asked_again_in_vain_opens_the_group_and_the_next_answer_closes_it(self) -> None:
         keep(self.agent, ASKED)
         group_questions()
         self.group.refresh_from_db()
@@ -465,10 +444,7 @@ class RetryTests(LoopsCase):
             ended.append(work)
             return end(work, learned_id)
 
-        with (
-            mock.patch(f"{LOOPS}.end", dies_after_the_first),
-            pytest.raises(KeyboardInterrupt),
-        ):
+        with mock.patch(f"{LOOPS}.end", dies_after_the_first), pytest.raises(KeyboardInterrupt):
             close_loops([row.pk])
         assert row in LearnedResponse.objects.with_open_loops()
         report = close_loops([row.pk])
@@ -482,10 +458,7 @@ class RetryTests(LoopsCase):
     def test_killed_between_the_last_question_and_its_group(self) -> None:
         group = make_group(self.agent, ASKED)
         row = make_learned(self.agent, question=ASKED, answer=ANSWER)
-        with (
-            mock.patch(f"{LOOPS}.close_groups", side_effect=KeyboardInterrupt),
-            pytest.raises(KeyboardInterrupt),
-        ):
+        with mock.patch(f"{LOOPS}.close_groups", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             close_loops([row.pk])
         group.refresh_from_db()
         assert group.status == GroupStatus.OPEN
@@ -510,9 +483,7 @@ class RetryTests(LoopsCase):
     def test_store_that_is_down_leaves_it_for_the_next_time(self) -> None:
         make_group(self.agent, ASKED)
         row = make_learned(self.agent, question=ASKED, answer=ANSWER)
-        down = mock.patch.object(
-            type(vector_store()), "query", side_effect=VectorStoreUnavailableError("down")
-        )
+        down = mock.patch.object(type(vector_store()), "query", side_effect=VectorStoreUnavailableError("down"))
         with down, pytest.raises(VectorStoreUnavailableError):
             close_loops([row.pk])
         assert row in LearnedResponse.objects.with_open_loops()

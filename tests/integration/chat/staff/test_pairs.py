@@ -35,9 +35,7 @@ SCRIPTED = "agents.llm.scripted.ScriptedLLM"
 
 
 def scripted(*replies: str) -> override_settings:
-    return override_settings(
-        LLMS={"default": {"BACKEND": SCRIPTED, "OPTIONS": {"replies": replies}}}
-    )
+    return override_settings(LLMS={"default": {"BACKEND": SCRIPTED, "OPTIONS": {"replies": replies}}})
 
 
 class PairFileTests(TestCase):

@@ -45,11 +45,7 @@ class RefusalsTests(TestCase):
     def test_a_reason_is_read_in_the_language_of_its_reader(self) -> None:
         stored = "Peut-on payer par carte ?"
         clashes = compare_questions(stored, "Comment payer par carte ?").disagreements
-        line = {
-            **refused(),
-            "detail": "",
-            "refused": [stored_refusal(stored, 0.97, "second_key", clashes)],
-        }
+        line = {**refused(), "detail": "", "refused": [stored_refusal(stored, 0.97, "second_key", clashes)]}
         make_exchange(self.conversation, "Comment payer par carte ?", "…", trace=[line])
         [french] = recent_refusals(Turn.objects.all())[0].reasons
         assert french == (
@@ -72,15 +68,9 @@ class RefusalsTests(TestCase):
         make_exchange(self.conversation, ASKED, "…", trace=[refused()])
         other = [refused("memory_guard", "négation : ∅ ≠ pas")]
         make_exchange(self.conversation, "Faut-il ne pas payer ?", "…", trace=other)
-        assert [
-            each.question for each in recent_refusals(Turn.objects.all(), text="2023 ≠ 2024")
-        ] == [ASKED]
-        assert [each.step for each in recent_refusals(Turn.objects.all(), step="memory_guard")] == [
-            "memory_guard"
-        ]
-        assert [each.step for each in recent_refusals(Turn.objects.all(), text="NÉGATION")] == [
-            "memory_guard"
-        ]
+        assert [each.question for each in recent_refusals(Turn.objects.all(), text="2023 ≠ 2024")] == [ASKED]
+        assert [each.step for each in recent_refusals(Turn.objects.all(), step="memory_guard")] == ["memory_guard"]
+        assert [each.step for each in recent_refusals(Turn.objects.all(), text="NÉGATION")] == ["memory_guard"]
         page = self.page(text="négation", step="memory_guard")
         assert "ne pas payer" in page
         assert ASKED not in page

@@ -161,10 +161,7 @@ class NeighboursTests(TryingCase):
         with declared_tools(weather, route):
             page = self.ask("weather forecast", **settings, setting_tool_top_k="1")
             found = page.context["tools"]
-            assert (found.scored[0].spec.name, found.scored[0].reason) == (
-                "weather_forecast",
-                "similar",
-            )
+            assert (found.scored[0].spec.name, found.scored[0].reason) == ("weather_forecast", "similar")
             assert [spec.name for spec, _missing in found.walled] == ["find_route"]
             assert '"name": "weather_forecast"' in found.sent
             for mode in ("direct", "local", "external"):
@@ -184,9 +181,7 @@ class TryingRightsTests(TryingCase):
             ("tools_registry.view_tooloverride", "tools"),
         ):
             page = self.ask(KNOWN, client_of(make_staff(right)))
-            parts = {
-                name for name in ("steps", "memory", "passages", "tools") if name in page.context
-            }
+            parts = {name for name in ("steps", "memory", "passages", "tools") if name in page.context}
             assert parts == {shown}
             assert ("result" in page.context) == (shown == "steps")
         assert self.ask(KNOWN, client_of(make_staff("agents.view_agent"))).status_code == 403
@@ -203,9 +198,7 @@ class TryingRightsTests(TryingCase):
         fields = {each.name for each in page.context["form"].setting_fields}
         assert not fields & {"setting_system_prompt", "setting_max_answer_tokens"}
 
-    def test_nobody_takes_the_place_of_a_user_they_may_not_see_or_learns_that_there_is_one(
-        self,
-    ) -> None:
+    def test_nobody_takes_the_place_of_a_user_they_may_not_see_or_learns_that_there_is_one(self) -> None:
         client = client_of(make_staff("tools_registry.view_tooloverride"))
         user = make_user(username="quelqu.un")
         for name in (user.username, "personne"):

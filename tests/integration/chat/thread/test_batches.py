@@ -17,19 +17,10 @@ from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
 from chat.thread.batches import Batch, BatchResult, append_batch, load_thread
 from chat.thread.blocks import ThreadMessage
-from tests.factories import (
-    make_batch,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_service_token,
-    make_user,
-)
+from tests.factories import make_batch, make_conversation, make_deployment, make_exchange, make_service_token, make_user
 
 
-def append(
-    conversation: Conversation, messages: list[ThreadMessage], **changes: Any
-) -> BatchResult:
+def append(conversation: Conversation, messages: list[ThreadMessage], **changes: Any) -> BatchResult:
     options = {"max_tool_calls": 10, "expected_version": None}
     how = {name: changes.pop(name, default) for name, default in options.items()}
     batch = {"operation_id": uuid.uuid4(), "round_index": 0, **changes}
@@ -39,8 +30,7 @@ def append(
 def wire(*calls: str, relance_index: int = 0) -> list[dict[str, Any]]:
     """A block as a server sends it, with a tool message for each call."""
     asked = [
-        {"id": call, "type": "function", "function": {"name": f"tool_{call}", "arguments": "{}"}}
-        for call in calls
+        {"id": call, "type": "function", "function": {"name": f"tool_{call}", "arguments": "{}"}} for call in calls
     ]
     answers = [
         {
@@ -67,9 +57,7 @@ class BatchTests(TestCase):
         messages = Message.objects.for_conversation(self.conversation.pk)
         return [(message.role, message.tool_call_id) for message in messages]
 
-    def test_multi_tools_nominal_stores_the_request_then_the_tools_in_the_order_of_the_calls(
-        self,
-    ) -> None:
+    def test_multi_tools_nominal_stores_the_request_then_the_tools_in_the_order_of_the_calls(self) -> None:
         result = append(self.conversation, make_batch(self.conversation, "a", "b"))
         assert (result.applied, result.version) == (True, 1)
         assert self.contents() == [("assistant", ""), ("tool", "a"), ("tool", "b")]
@@ -150,9 +138,7 @@ class BatchTests(TestCase):
         append(self.conversation, make_batch(self.conversation, "x"), turn_id=turn.pk)
         append(self.conversation, make_batch(self.conversation, "x"), turn_id=turn.pk)
         with pytest.raises(IntegrityError), transaction.atomic():
-            Message.objects.create(
-                conversation=self.conversation, turn=turn, role=Role.ASSISTANT, content="b"
-            )
+            Message.objects.create(conversation=self.conversation, turn=turn, role=Role.ASSISTANT, content="b")
 
     def test_every_write_to_the_thread_makes_its_next_version(self) -> None:
         append(self.conversation, make_batch(self.conversation, "a"))
@@ -166,9 +152,7 @@ class EndpointTests(TestCase):
         self.conversation = make_conversation()
         self.token, self.secret = make_service_token()
 
-    def post(
-        self, messages: Any, *, token: str | None = None, data: Any = None, **headers: str
-    ) -> Any:
+    def post(self, messages: Any, *, token: str | None = None, data: Any = None, **headers: str) -> Any:
         operation = headers.pop("operation", str(uuid.uuid4()))
         body = {"messages": messages, "operation_id": operation, "relance_index": 0}
         named = {
@@ -178,9 +162,7 @@ class EndpointTests(TestCase):
             "Authorization": f"Bearer {self.secret if token is None else token}",
         }
         named |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return Client().post(
-            self.address(), data if data is not None else body, "application/json", headers=named
-        )
+        return Client().post(self.address(), data if data is not None else body, "application/json", headers=named)
 
     def address(self) -> str:
         return f"/api/ui/chat-sessions/{self.conversation.pk}/messages/batch"
@@ -195,9 +177,7 @@ class EndpointTests(TestCase):
         assert (body["data"]["operation_id"], body["data"]["relance_index"]) == (operation, 0)
         first, second, _third = body["data"]["messages"]
         assert [call["id"] for call in first["tool_calls"]] == ["a", "b"]
-        assert {name: second[name] for name in wire("a")[1]} == wire("a")[1] | {
-            "timestamp": "2026-03-01T10:00:00Z"
-        }
+        assert {name: second[name] for name in wire("a")[1]} == wire("a")[1] | {"timestamp": "2026-03-01T10:00:00Z"}
         assert second["session_id"] == str(self.conversation.pk)
 
     def test_applied_false_sur_replays_with_the_same_messages(self) -> None:
@@ -219,9 +199,7 @@ class EndpointTests(TestCase):
         calls = Message.objects.for_conversation(self.conversation.pk)
         assert [m.tool_call_id for m in calls] == ["", "a", "", "b"]
 
-    def test_validation_rejet_422_of_arguments_that_are_not_json_and_nothing_is_stored(
-        self,
-    ) -> None:
+    def test_validation_rejet_422_of_arguments_that_are_not_json_and_nothing_is_stored(self) -> None:
         for arguments in ("{", "", "[1]", "NaN", "3"):
             messages = wire("a")
             messages[0]["tool_calls"][0]["function"]["arguments"] = arguments
@@ -340,8 +318,7 @@ class EndpointTests(TestCase):
     def test_a_server_reads_the_session_with_its_etag(self) -> None:
         self.post(wire("a"))
         response = Client().get(
-            self.address().removesuffix("/batch"),
-            headers={"Authorization": f"Bearer {self.secret}"},
+            self.address().removesuffix("/batch"), headers={"Authorization": f"Bearer {self.secret}"}
         )
         assert (response.status_code, response["ETag"]) == (200, '"1"')
         assert [m["role"] for m in response.json()["messages"]] == ["assistant", "tool"]
@@ -350,9 +327,7 @@ class EndpointTests(TestCase):
     def test_people_see_exchanges_and_not_what_tools_said(self) -> None:
         visitor = Client()
         created = visitor.post(
-            "/api/conversations/",
-            {"deployment": self.conversation.deployment.slug},
-            "application/json",
+            "/api/conversations/", {"deployment": self.conversation.deployment.slug}, "application/json"
         )
         self.conversation = Conversation.objects.get(pk=created.json()["id"])
         make_exchange(self.conversation, "q", "a")
@@ -379,9 +354,7 @@ class TokenCommandTests(TestCase):
     def test_a_token_is_printed_once_and_only_its_hash_is_kept(self) -> None:
         deployment = make_deployment()
         out, notes = StringIO(), StringIO()
-        call_command(
-            "issue_service_token", "site", deployment=[deployment.slug], stdout=out, stderr=notes
-        )
+        call_command("issue_service_token", "site", deployment=[deployment.slug], stdout=out, stderr=notes)
         text = out.getvalue().strip()
         token = ServiceToken.objects.get()
         assert token.token_hash == secret_hash(text)

@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
 
-from chat.exceptions import (
-    ThreadConflictError,
-    TurnNotFoundError,
-    TurnNotLastError,
-    TurnRunningError,
-)
+from chat.exceptions import ThreadConflictError, TurnNotFoundError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import statements
 from chat.thread.batches import Batch, append_batch, load_thread
@@ -24,24 +19,13 @@ from chat.thread.messages import previous_question
 from chat.thread.rounds import recent_tools
 from chat.thread.turns import claim_turn, reopen_turn, save_exchange
 from chat.turn.context import load_exchanges
-from tests.factories import (
-    make_batch,
-    make_conversation,
-    make_deployment,
-    make_ending,
-    make_exchange,
-)
+from tests.factories import make_batch, make_conversation, make_deployment, make_ending, make_exchange
 
 
-def asked(
-    conversation: Conversation, question: str, replaces: uuid.UUID | None = None
-) -> uuid.UUID:
+def asked(conversation: Conversation, question: str, replaces: uuid.UUID | None = None) -> uuid.UUID:
     """One whole turn, through the verbs that a turn uses."""
     claimed = claim_turn(
-        conversation_id=conversation.pk,
-        client_message_id=str(uuid.uuid4()),
-        question=question,
-        replaces=replaces,
+        conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=question, replaces=replaces
     )
     save_exchange(make_ending(claimed, f"answer to {question}"))
     return claimed.turn_id
@@ -104,9 +88,7 @@ class BranchTests(TestCase):
     def test_first_question_can_be_edited(self) -> None:
         asked(self.conversation, "another start", replaces=self.turns[0])
         assert questions(self.conversation) == ["another start"]
-        assert (
-            previous_question(conversation_id=self.conversation.pk, turn_id=None) == "another start"
-        )
+        assert previous_question(conversation_id=self.conversation.pk, turn_id=None) == "another start"
 
     def test_line_without_parents_of_older_versions_branches_too(self) -> None:
         old = make_conversation()
@@ -118,10 +100,7 @@ class BranchTests(TestCase):
     def test_same_message_again_is_the_same_version(self) -> None:
         first, again = (
             claim_turn(
-                conversation_id=self.conversation.pk,
-                client_message_id="a",
-                question="q1",
-                replaces=self.turns[1],
+                conversation_id=self.conversation.pk, client_message_id="a", question="q1", replaces=self.turns[1]
             )
             for _ in range(2)
         )
@@ -132,21 +111,11 @@ class BranchTests(TestCase):
         other = make_conversation()
         for unknown in (self.turns[0], uuid.uuid4()):
             with pytest.raises(TurnNotFoundError):
-                claim_turn(
-                    conversation_id=other.pk,
-                    client_message_id="a",
-                    question="q",
-                    replaces=unknown,
-                )
+                claim_turn(conversation_id=other.pk, client_message_id="a", question="q", replaces=unknown)
         assert not Turn.objects.filter(conversation=other).exists()
 
     def test_other_version_is_not_shown_while_a_turn_is_open(self) -> None:
-        claim_turn(
-            conversation_id=self.conversation.pk,
-            client_message_id="a",
-            question="q1",
-            replaces=self.turns[1],
-        )
+        claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q1", replaces=self.turns[1])
         with pytest.raises(TurnRunningError):
             show_version(self.conversation.pk, self.turns[1])
 
@@ -182,10 +151,7 @@ class BranchTests(TestCase):
             Conversation.objects.filter(pk=self.conversation.pk).update(leaf=self.turns[2])
             return found
 
-        with (
-            mock.patch.object(statements.HEAD, "rows", overtaken),
-            pytest.raises(TurnRunningError),
-        ):
+        with mock.patch.object(statements.HEAD, "rows", overtaken), pytest.raises(TurnRunningError):
             claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q3")
         assert not Turn.objects.filter(client_message_id="a").exists()
 
@@ -221,18 +187,13 @@ class BranchTests(TestCase):
 
 
 #: What people do to a conversation: ask on, replace some turn, show some version, let a server append.
-OPERATIONS = st.lists(
-    st.tuples(st.sampled_from(["ask", "replace", "show", "batch"]), st.integers(0, 30)),
-    max_size=14,
-)
+OPERATIONS = st.lists(st.tuples(st.sampled_from(["ask", "replace", "show", "batch"]), st.integers(0, 30)), max_size=14)
 
 
 class TreeProperties(PropertyTestCase):
     @given(OPERATIONS)
     @settings(max_examples=60, deadline=None)
-    def test_every_reader_sees_the_one_branch_that_was_built(
-        self, operations: list[tuple[str, int]]
-    ) -> None:
+    def test_every_reader_sees_the_one_branch_that_was_built(self, operations: list[tuple[str, int]]) -> None:
         """Against a model in plain lists: a branch is a list of names, every version lives on, no message is doubled."""
         conversation, other = make_conversation(), make_conversation()
         foreign = asked(other, "foreign")
@@ -304,9 +265,7 @@ class BranchApiTests(TestCase):
 
     def setUp(self) -> None:
         client = Client()
-        created = client.post(
-            "/api/conversations/", {"deployment": make_deployment().slug}, "application/json"
-        )
+        created = client.post("/api/conversations/", {"deployment": make_deployment().slug}, "application/json")
         self.client, self.url = client, f"/api/conversations/{created.json()['id']}/"
         self.conversation = Conversation.objects.get(pk=created.json()["id"])
         self.first = asked(self.conversation, "q0")
@@ -324,10 +283,7 @@ class BranchApiTests(TestCase):
         edited = asked(self.conversation, "q1 edited", replaces=self.second)
         body = self.client.get(f"{self.url}messages/").json()
         versions = [m["versions"] for m in body["messages"] if m["role"] == "user"]
-        assert versions == [
-            None,
-            {"position": 2, "turnIds": [str(self.second), str(edited)]},
-        ]
+        assert versions == [None, {"position": 2, "turnIds": [str(self.second), str(edited)]}]
         shown = self.show(self.second).json()["messages"]
         assert [m["content"] for m in shown if m["role"] == "user"] == ["q0", "q1"]
         assert self.texts() == ["q0", "q1"]

@@ -48,15 +48,10 @@ class LateAnswerTests(TestCase):
         for role in (Role.USER, Role.ASSISTANT):
             for turn in self.turns:
                 Message.objects.create(
-                    conversation=self.conversation,
-                    turn=turn,
-                    role=role,
-                    content=f"{role} {turn.pk}",
+                    conversation=self.conversation, turn=turn, role=role, content=f"{role} {turn.pk}"
                 )
         one, two = self.turns
-        self.in_order = [
-            (turn.pk, role) for turn in (one, two) for role in (Role.USER, Role.ASSISTANT)
-        ]
+        self.in_order = [(turn.pk, role) for turn in (one, two) for role in (Role.USER, Role.ASSISTANT)]
 
     def test_reader_sees_each_answer_behind_its_question(self) -> None:
         shown = read_branch(self.conversation).messages
@@ -71,8 +66,6 @@ class LateAnswerTests(TestCase):
         assert [message.turn_id for message in told][-2:] == [self.turns[1].pk] * 2
 
     def test_message_without_a_turn_keeps_its_place(self) -> None:
-        Message.objects.create(
-            conversation=self.conversation, role=Role.ASSISTANT, content="d'un service"
-        )
+        Message.objects.create(conversation=self.conversation, role=Role.ASSISTANT, content="d'un service")
         told = load_thread(conversation_id=self.conversation.pk, limit=10).messages
         assert told[-1].content == "d'un service"

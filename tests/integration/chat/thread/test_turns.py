@@ -10,34 +10,21 @@ from django.utils import timezone
 
 from chat.exceptions import ConversationNotFoundError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
-from chat.thread.turns import (
-    claim_turn,
-    default_title,
-    interrupt_turns,
-    save_exchange,
-    stale_turns,
-)
+from chat.thread.turns import claim_turn, default_title, interrupt_turns, save_exchange, stale_turns
 from tests.factories import make_conversation, make_ending, make_turn
 
 
 class ClaimTests(TestCase):
     def test_question_is_stored_when_its_turn_is_claimed(self) -> None:
         conversation = make_conversation()
-        claimed = claim_turn(
-            conversation_id=conversation.pk, client_message_id="a", question="Où est la mairie ?"
-        )
+        claimed = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où est la mairie ?")
         message = Message.objects.for_conversation(conversation.pk).get()
-        assert (message.role, message.content, message.turn_id) == (
-            Role.USER,
-            "Où est la mairie ?",
-            claimed.turn_id,
-        )
+        assert (message.role, message.content, message.turn_id) == (Role.USER, "Où est la mairie ?", claimed.turn_id)
 
     def test_same_client_message_gives_the_same_turn(self) -> None:
         conversation = make_conversation()
         first, again = (
-            claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
-            for _ in range(2)
+            claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?") for _ in range(2)
         )
         assert (again.turn_id, again.is_new) == (first.turn_id, False)
         assert Message.objects.count() == 1
@@ -51,9 +38,7 @@ class ClaimTests(TestCase):
     def test_turn_of_a_dead_process_is_interrupted_and_frees_the_conversation(self) -> None:
         conversation = make_conversation()
         dead = make_turn(
-            conversation,
-            status=TurnStatus.RUNNING,
-            lease_expires_at=timezone.now() - timedelta(seconds=1),
+            conversation, status=TurnStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
         )
         with pytest.raises(TurnRunningError):
             claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
@@ -80,9 +65,7 @@ class ClaimTests(TestCase):
 
     def test_exchange_is_saved_once(self) -> None:
         conversation = make_conversation()
-        claimed = claim_turn(
-            conversation_id=conversation.pk, client_message_id="a", question="Où ?"
-        )
+        claimed = claim_turn(conversation_id=conversation.pk, client_message_id="a", question="Où ?")
 
         def save() -> int | None:
             return save_exchange(make_ending(claimed, "Ici."))
@@ -100,9 +83,7 @@ class ConcurrentClaimTests(TransactionTestCase):
 
         def send(name: str) -> None:
             try:
-                claimed = claim_turn(
-                    conversation_id=conversation.pk, client_message_id=name, question="Où ?"
-                )
+                claimed = claim_turn(conversation_id=conversation.pk, client_message_id=name, question="Où ?")
                 outcomes.append("new" if claimed.is_new else "same")
             except TurnRunningError:
                 outcomes.append("refused")

@@ -18,15 +18,7 @@ from tests.servers.model_server import ModelServer, cited_answer
 
 SECRET = "planted-model-key-4711"
 #: What must come out of no attempt.
-NEVER = (
-    "forbidden_tool",
-    "unasked",
-    "foreign",
-    "roles_changed",
-    "secret",
-    "active",
-    "false_citation",
-)
+NEVER = ("forbidden_tool", "unasked", "foreign", "roles_changed", "secret", "active", "false_citation")
 COLUMNS = ("attempts", "reached", *NEVER, "link", "system_shown")
 
 
@@ -91,9 +83,7 @@ class AttackTests(TestCase):
             await closed()
 
     async def test_many_votes_against_it_leave_a_validated_answer_in_place(self) -> None:
-        row = await in_database(
-            make_learned, self.deployment.agent, question="Qui tient la salle ?", answer="Odile."
-        )
+        row = await in_database(make_learned, self.deployment.agent, question="Qui tient la salle ?", answer="Odile.")
         for _number in range(5):
             await ask(self.deployment, row.question)
         async for turn in Turn.objects.all():

@@ -40,13 +40,7 @@ from faqs.models import (
 )
 from knowledge.exceptions import EmbeddingUnavailableError
 from knowledge.models import Chunk
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import (
     add_document,
     make_agent,
@@ -229,9 +223,7 @@ class AcceptingDocumentChoiceTests(TestCase):
         result, listener = await ask(self.deployment, ASKED)
         assert result.answer.source == AnswerSource.MEMORY_GUARD
         assert "6 euros" in listener.text
-        beside = await in_database(
-            make_deployment, self.deployment.agent, config_overlay=OVERLAY, slug="a-cote"
-        )
+        beside = await in_database(make_deployment, self.deployment.agent, config_overlay=OVERLAY, slug="a-cote")
         elsewhere, _ = await ask(beside, ASKED)
         assert elsewhere.answer.source == AnswerSource.CLARIFICATION
 
@@ -299,12 +291,7 @@ class AcceptingDocumentChoiceTests(TestCase):
         await click(self.deployment)
         choice = await OptionChoice.objects.aget()
         await in_database(accept, choice)
-        await in_database(
-            set_entry_status,
-            CachedResponse.objects.all(),
-            EntryStatus.OBSOLETE,
-            StatusReason.STAFF,
-        )
+        await in_database(set_entry_status, CachedResponse.objects.all(), EntryStatus.OBSOLETE, StatusReason.STAFF)
         await OptionChoice.objects.aupdate(status=ChoiceStatus.OPEN)
         told = await in_database(accept, choice)
         assert "écartée de la mémoire" in told
@@ -401,13 +388,7 @@ class AcceptingAtOnceTests(TransactionTestCase):
 
     def of_answers(self) -> list[OptionChoice]:
         return [
-            make_choice(
-                self.deployment,
-                question=ASKED,
-                option=row.question,
-                answer=row.answer,
-                learned_id=row.pk,
-            )
+            make_choice(self.deployment, question=ASKED, option=row.question, answer=row.answer, learned_id=row.pk)
             for row in self.answers
         ]
 
@@ -424,12 +405,7 @@ class AcceptingAtOnceTests(TransactionTestCase):
             source = {"type": "qa_pair", "chunk_id": chunk.pk, "text": given}
             made.append(
                 make_choice(
-                    self.deployment,
-                    question=ASKED,
-                    option=option,
-                    answer=answer,
-                    chunk_id=chunk.pk,
-                    sources=[source],
+                    self.deployment, question=ASKED, option=option, answer=answer, chunk_id=chunk.pk, sources=[source]
                 )
             )
         return made
@@ -496,9 +472,7 @@ class AcceptingAtOnceTests(TransactionTestCase):
 
     def test_what_fails_gives_the_question_back(self) -> None:
         [choice, other] = self.of_answers()
-        failing = mock.patch(
-            "faqs.choices.find_same", side_effect=EmbeddingUnavailableError("away")
-        )
+        failing = mock.patch("faqs.choices.find_same", side_effect=EmbeddingUnavailableError("away"))
         with failing, pytest.raises(EmbeddingUnavailableError):
             accept_choice(choice)
         accept_choice(other)

@@ -7,14 +7,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role
 from chat.protocol import Done, Sources
 from chat.turn.clarification import _INTRO
-from tests.factories import (
-    add_document,
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_learned,
-)
+from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange, make_learned
 from tests.integration.chat.turn.test_path import ask, model, scripted
 
 CARDS = """# Cartes
@@ -70,15 +63,11 @@ class SameQuestionTests(TestCase):
 
     async def test_no_choice_is_offered_between_the_same_words(self) -> None:
         with self.settings(LLMS={}):
-            result, _ = await ask(
-                self.deployment, "Quels sont les horaires d'ouverture de la médiathèque ?"
-            )
+            result, _ = await ask(self.deployment, "Quels sont les horaires d'ouverture de la médiathèque ?")
         assert result.answer.source == AnswerSource.EXTRACTIVE
 
     async def test_validated_answer_of_staff_is_given(self) -> None:
-        await in_database(
-            make_learned, self.deployment.agent, question=OPENING, answer="Voyez chaque lieu."
-        )
+        await in_database(make_learned, self.deployment.agent, question=OPENING, answer="Voyez chaque lieu.")
         result, listener = await ask(self.deployment, OPENING)
         assert result.answer.source == AnswerSource.DIRECT_QA
         assert "Voyez chaque lieu." in listener.text
@@ -113,9 +102,7 @@ class ClarificationTests(TestCase):
         result, listener = await ask(self.deployment, ASKED)
         assert result.answer.source == AnswerSource.CLARIFICATION
         quoted, _ = await ask(
-            self.deployment,
-            "Aucune : chercher dans les documents",
-            await self.asked_before(listener.text),
+            self.deployment, "Aucune : chercher dans les documents", await self.asked_before(listener.text)
         )
         assert quoted.answer.source == AnswerSource.EXTRACTIVE
         passages = [source["chunk_id"] for source in quoted.answer.sources]
@@ -172,9 +159,6 @@ class ClarificationTests(TestCase):
 
     async def test_staff_can_switch_it_off_or_observe_it(self) -> None:
         for overlay in ({"clarification": False}, {"shadow_mode": True}):
-            await in_database(
-                Deployment.objects.update,
-                config_overlay={**self.deployment.config_overlay, **overlay},
-            )
+            await in_database(Deployment.objects.update, config_overlay={**self.deployment.config_overlay, **overlay})
             result, _ = await ask(self.deployment, ASKED)
             assert result.answer.source == AnswerSource.EXTRACTIVE

@@ -51,9 +51,7 @@ class LearnedTurnTests(TestCase):
 
     async def test_faq_question_above_the_threshold_gets_a_direct_answer(self) -> None:
         """Seed 001, section 8.2: « Question FAQ avec score > 0.95 - réponse directe »."""
-        row = await in_database(
-            make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER
-        )
+        row = await in_database(make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER)
         result, listener = await ask(self.deployment, QUESTION)
         assert (result.answer.source, result.answer.model) == (AnswerSource.DIRECT_QA, DIRECT_MODEL)
         assert listener.text == f"{ANSWER}\n\n*Source : FAQ Validée* [1]"
@@ -90,11 +88,7 @@ class LearnedTurnTests(TestCase):
             answer="Bonjour ! Que cherchez-vous ?",
             kind=LearnedKind.COURTESY,
         )
-        for greeting, step in (
-            ("bonjour !", "courtesy"),
-            ("Salut…", "courtesy"),
-            ("VIVE LE SPORT", "learned"),
-        ):
+        for greeting, step in (("bonjour !", "courtesy"), ("Salut…", "courtesy"), ("VIVE LE SPORT", "learned")):
             result, listener = await ask(self.deployment, greeting)
             assert listener.text == "Bonjour ! Que cherchez-vous ?", greeting
             assert result.answer.sources == []
@@ -102,19 +96,13 @@ class LearnedTurnTests(TestCase):
 
     async def test_courtesy_is_no_passage_and_opens_no_guard_rail(self) -> None:
         await in_database(
-            make_learned,
-            self.deployment.agent,
-            question="Bonjour",
-            answer="Bonjour !",
-            kind=LearnedKind.COURTESY,
+            make_learned, self.deployment.agent, question="Bonjour", answer="Bonjour !", kind=LearnedKind.COURTESY
         )
         result, _ = await ask(self.deployment, "bonjour xylophone kiwi")
         assert result.answer.source == AnswerSource.GUARD_RAIL
 
     async def test_obsolete_faq_stops_answering_at_once(self) -> None:
-        row = await in_database(
-            make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER
-        )
+        row = await in_database(make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER)
         await in_database(set_status, [row], LearnedStatus.OBSOLETE)
         result, _ = await ask(self.deployment, QUESTION)
         assert ANSWER not in result.answer.text
@@ -151,11 +139,7 @@ class LearnedTurnTests(TestCase):
         assert await in_database(Turn.objects.count) == 1
 
     def test_priority_holds_only_where_scores_are_equal(self) -> None:
-        hits = (
-            passage("a", 0.9, is_faq=False),
-            passage("b", 0.8, is_faq=False),
-            passage("c", 0.8, is_faq=True),
-        )
+        hits = (passage("a", 0.9, is_faq=False), passage("b", 0.8, is_faq=False), passage("c", 0.8, is_faq=True))
         found = recall_learned(SearchResult(hits), "Q ?").result
         assert [hit.point_id for hit in found.hits] == ["a", "c", "b"]
         candidates = SearchResult(hits).direct_candidates(0.8)

@@ -33,9 +33,7 @@ class MemoryOfAgentsTests(TestCase):
         self.default = Agent.objects.exclude(pk=pool.pk)
         chunk = Chunk.objects.filter(document__agent=pool).first()
         assert chunk is not None
-        self.entry = make_entry(
-            self.deployment, POOL_QUESTION, FROM_MEMORY, sources=[source_of(chunk)]
-        )
+        self.entry = make_entry(self.deployment, POOL_QUESTION, FROM_MEMORY, sources=[source_of(chunk)])
 
     async def told(self, question: str = POOL_QUESTION) -> tuple[str, str]:
         result, listener = await ask(self.deployment, question)

@@ -18,22 +18,9 @@ from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
 from faqs.answers.indexing import sync_learned
 from faqs.answers.writing import save_learned, set_status
-from faqs.models import (
-    CachedResponse,
-    EntryStatus,
-    LearnedResponse,
-    LearnedStatus,
-    UnansweredQuestion,
-)
+from faqs.models import CachedResponse, EntryStatus, LearnedResponse, LearnedStatus, UnansweredQuestion
 from knowledge.models import Chunk
-from tests.factories import (
-    make_conversation,
-    make_entry,
-    make_exchange,
-    make_learned,
-    make_library,
-    source_of,
-)
+from tests.factories import make_conversation, make_entry, make_exchange, make_learned, make_library, source_of
 from tests.integration.chat.turn.test_path import FAR, Listener, ask, model, scripted
 
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -43,9 +30,7 @@ WRITTEN = "Elles se réservent à l'accueil [1]."
 
 class MemoryTurnTests(TestCase):
     def setUp(self) -> None:
-        self.deployment = make_library(
-            config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"}
-        )
+        self.deployment = make_library(config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"})
 
     def outcome(self, trace: list[dict[str, str]], step: str = "memory_guard") -> str:
         return next((line["outcome"] for line in trace if line["step"] == step), "")
@@ -119,9 +104,7 @@ class MemoryTurnTests(TestCase):
 
     async def test_answer_judged_wrong_before_it_was_learned_is_given_to_nobody(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
-        claimed = await in_database(
-            claim_turn, conversation_id=conversation.pk, client_message_id="1", question=NEAR
-        )
+        claimed = await in_database(claim_turn, conversation_id=conversation.pk, client_message_id="1", question=NEAR)
         request = TurnRequest(
             deployment_id=self.deployment.pk,
             question=NEAR,
@@ -203,10 +186,7 @@ class MemoryTurnTests(TestCase):
         result = await run_turn(request, Listener())
         assert result.answer.source == AnswerSource.MEMORY_GUARD
         with scripted(WRITTEN):
-            await run_turn(
-                TurnRequest(deployment_id=self.deployment.pk, question=NEAR, language="fr"),
-                Listener(),
-            )
+            await run_turn(TurnRequest(deployment_id=self.deployment.pk, question=NEAR, language="fr"), Listener())
         await entry.arefresh_from_db()
         assert entry.usage_count == 0
         assert await CachedResponse.objects.acount() == 1
@@ -226,9 +206,7 @@ class LearningFromValidatedAnswersTests(TestCase):
     """A validated answer among the passages is an origin like any other, if the answer cites it."""
 
     def setUp(self) -> None:
-        self.deployment = make_library(
-            config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"}
-        )
+        self.deployment = make_library(config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"})
         self.row = make_learned(
             self.deployment.agent,
             question="Comment se réservent les salles de réunion de la bibliothèque ?",

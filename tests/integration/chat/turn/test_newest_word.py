@@ -1,7 +1,7 @@
 """The newest human word wins: every way to write a validated answer × every place that may hold an older one.
 
-Each cell is asked twice: as soon as the row is committed, before anything has followed it (a worker that is dead, a process
-that was killed), and once it has taken effect.
+Each cell is asked twice: as soon as the row is committed, before anything has followed it (a worker that is dead, a
+process that was killed), and once it has taken effect.
 """
 
 import tempfile
@@ -128,9 +128,7 @@ def promoted(deployment: Deployment) -> None:
 
 def approved(deployment: Deployment) -> None:
     """The draft of a group of unanswered questions."""
-    group = QuestionGroup.objects.create(
-        agent=deployment.agent, question=QUESTION, recipe="", vector=b""
-    )
+    group = QuestionGroup.objects.create(agent=deployment.agent, question=QUESTION, recipe="", vector=b"")
     group.response = draft_faq(agent=deployment.agent, question=QUESTION, answer=NEW)
     group.status = GroupStatus.DRAFTED
     group.save()
@@ -154,9 +152,7 @@ def chosen(deployment: Deployment) -> None:
 
 def put_back(deployment: Deployment) -> None:
     """The action « Valider » on an answer that was out of service."""
-    row = make_learned(
-        deployment.agent, question=QUESTION, answer=NEW, status=LearnedStatus.OBSOLETE
-    )
+    row = make_learned(deployment.agent, question=QUESTION, answer=NEW, status=LearnedStatus.OBSOLETE)
     set_status([row], LearnedStatus.VALID)
 
 
@@ -168,23 +164,11 @@ def _hash(question: str) -> str:
 
 WAYS: dict[str, Write] = {
     each.__name__: each
-    for each in (
-        typed,
-        edited,
-        corrected,
-        commanded,
-        imported,
-        promoted,
-        approved,
-        chosen,
-        put_back,
-    )
+    for each in (typed, edited, corrected, commanded, imported, promoted, approved, chosen, put_back)
 }
 #: Ways that compare first, and refuse with what is there where a person has answered otherwise.
 REFUSED = {
-    (way, place)
-    for way in ("promoted", "chosen")
-    for place in ("in_another_answer", "in_another_answer_reworded")
+    (way, place) for way in ("promoted", "chosen") for place in ("in_another_answer", "in_another_answer_reworded")
 } | {("chosen", "in_memory_vouched_for")}
 
 
@@ -233,13 +217,7 @@ def _hold_answer(deployment: Deployment, question: str, answer: str) -> None:
 
 
 #: Where a door writes the points itself, after the commit.
-SETTLES = (
-    "promotion",
-    "choices",
-    "unanswered",
-    "management.commands.add_faq",
-    "management.commands.import_faqs",
-)
+SETTLES = ("promotion", "choices", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
 
 
 class NewestWordTests(TestCase):
@@ -332,9 +310,7 @@ class NewestWordTests(TestCase):
                 make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
                 hold(deployment, OTHER_FORM, OLD)
                 draft = draft_faq(agent=deployment.agent, question=SHORT_FORM, answer=NEW)
-                LearnedResponse.objects.filter(pk=draft.pk).mark_pending(
-                    status=LearnedStatus.VALID, validated_at=now()
-                )
+                LearnedResponse.objects.filter(pk=draft.pk).mark_pending(status=LearnedStatus.VALID, validated_at=now())
                 assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
 
     def test_turn_that_was_running_teaches_nothing_older_in_the_other_form(self) -> None:
@@ -353,9 +329,7 @@ class NewestWordTests(TestCase):
         assert entry.status == EntryStatus.VALID
         pair = {"short": "CAP", "long": "centre aquatique de la Plage"}
         with self.captureOnCommitCallbacks(execute=True):
-            superuser_client().post(
-                admin_url(Synonym, "add"), {"agent": deployment.agent_id, **pair}
-            )
+            superuser_client().post(admin_url(Synonym, "add"), {"agent": deployment.agent_id, **pair})
         assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
         sync_learned([row.pk])
         entry.refresh_from_db()
@@ -406,10 +380,7 @@ class BothValidatedTests(TestCase):
         self.act("validate_entries", entry)
         row = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
         entry.refresh_from_db()
-        assert (entry.status, entry.status_reason) == (
-            EntryStatus.TO_REVIEW,
-            StatusReason.SUPERSEDED,
-        )
+        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED)
         assert entry.superseded_by == row
 
     def test_entry_validated_since_takes_the_place_of_the_answer(self) -> None:
@@ -456,9 +427,7 @@ class BothValidatedTests(TestCase):
         assert (older.status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
 
     def test_entry_vouched_for_in_a_phase_says_what_holds_there(self) -> None:
-        entry = make_entry(
-            self.deployment, QUESTION, OLD, phase="travaux", is_scoped=True, validated_at=now()
-        )
+        entry = make_entry(self.deployment, QUESTION, OLD, phase="travaux", is_scoped=True, validated_at=now())
         make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
         entry.refresh_from_db()
         assert entry.status == EntryStatus.VALID

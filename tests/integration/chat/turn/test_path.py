@@ -26,14 +26,7 @@ from chat.turn.path import run_turn
 from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnRequest, TurnResult
 from knowledge.models import Chunk
-from tests.factories import (
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_learned,
-    make_library,
-)
+from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_learned, make_library
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -45,9 +38,7 @@ FAR = "xylophone zygote kiwi ?"
 def scripted(*replies: Any) -> override_settings:
     """Configure the scripted model with these replies."""
     backend = "agents.llm.scripted.ScriptedLLM"
-    return override_settings(
-        LLMS={"default": {"BACKEND": backend, "OPTIONS": {"replies": replies}}}
-    )
+    return override_settings(LLMS={"default": {"BACKEND": backend, "OPTIONS": {"replies": replies}}})
 
 
 def model() -> ScriptedLLM:
@@ -261,9 +252,7 @@ class PathTests(TestCase):
         assert self.steps(result)["direct_answer"] == "follow_up"
         assert result.answer.llm_calls == 2
 
-    async def test_assent_that_the_model_rewrote_is_searched_so_and_given_no_stored_answer(
-        self,
-    ) -> None:
+    async def test_assent_that_the_model_rewrote_is_searched_so_and_given_no_stored_answer(self) -> None:
         with scripted("Combien coûte la carte de lecteur ?", "Douze euros."):
             result, _ = await self.follow_up_of_the_fees("oui, je veux bien")
             model().assert_exhausted()
@@ -298,15 +287,11 @@ class PathTests(TestCase):
     async def test_history_of_the_conversation_reaches_the_model(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         for number in range(5):
-            await in_database(
-                make_exchange, conversation, f"Question {number}", f"Réponse {number}"
-            )
+            await in_database(make_exchange, conversation, f"Question {number}", f"Réponse {number}")
         with scripted(["Oui."]):
             await ask(self.deployment, NEAR, conversation)
             contents = [message.content for message in model().calls[0].messages]
-        assert contents[1:-1] == [
-            f"{word} {number}" for number in (2, 3, 4) for word in ("Question", "Réponse")
-        ]
+        assert contents[1:-1] == [f"{word} {number}" for number in (2, 3, 4) for word in ("Question", "Réponse")]
 
     async def test_model_that_fails_ends_the_turn_and_keeps_the_question(self) -> None:
         with scripted(LLMUnavailableError("down")):
@@ -328,9 +313,7 @@ class PathTests(TestCase):
                     await asyncio.sleep(60)
 
         conversation = await in_database(make_conversation, self.deployment)
-        claimed = await in_database(
-            claim_turn, conversation_id=conversation.pk, client_message_id="a", question=NEAR
-        )
+        claimed = await in_database(claim_turn, conversation_id=conversation.pk, client_message_id="a", question=NEAR)
         request = TurnRequest(
             deployment_id=self.deployment.pk,
             question=NEAR,
@@ -382,9 +365,7 @@ class PathTests(TestCase):
         assert result.error.code == "collection_missing"
 
     async def test_legacy_overlay_answers_from_its_own_index(self) -> None:
-        legacy = await in_database(
-            lambda: make_library(config_overlay={"indexing_method": "legacy"})
-        )
+        legacy = await in_database(lambda: make_library(config_overlay={"indexing_method": "legacy"}))
         result, _ = await ask(legacy, KNOWN)
         assert {source["type"] for source in result.answer.sources} == {"legacy"}
         assert result.answer.sources[0]["chunk_id"] is not None

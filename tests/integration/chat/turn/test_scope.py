@@ -27,9 +27,7 @@ SCOPES = [("", ""), ("audit", ""), ("audit", "pont"), ("cadrage", "pont"), ("", 
 
 class ScopeTests(TestCase):
     def setUp(self) -> None:
-        self.deployment = make_library(
-            config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"}
-        )
+        self.deployment = make_library(config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"})
 
     async def ask(self, question: str, phase: str = "", project: str = "") -> dict[str, object]:
         names = {"phase": phase, "project": project}
@@ -58,9 +56,7 @@ class ScopeTests(TestCase):
         assert (entry.metadata["phase"], entry.metadata["project"]) == ("audit", "pont")
 
     async def test_refusal_is_told_to_staff(self) -> None:
-        await in_database(
-            lambda: make_entry(self.deployment, phase="audit", project="pont", is_scoped=True)
-        )
+        await in_database(lambda: make_entry(self.deployment, phase="audit", project="pont", is_scoped=True))
         with scripted("Oui [1]."):
             told = (await self.ask(OPEN))["trace"]
         assert isinstance(told, list)
@@ -73,9 +69,7 @@ class ScopeTests(TestCase):
     async def test_entry_that_is_not_kept_to_its_scope_answers_outside_and_in_it(self) -> None:
         await in_database(lambda: make_entry(self.deployment, phase="audit", project="pont"))
         for phase, project in (("", ""), ("audit", "pont")):
-            assert (await self.ask(OPEN, phase, project))[
-                "answer_source"
-            ] == AnswerSource.MEMORY_GUARD
+            assert (await self.ask(OPEN, phase, project))["answer_source"] == AnswerSource.MEMORY_GUARD
         with scripted("Oui [1]."):
             assert (await self.ask(OPEN, "cadrage", "pont"))["answer_source"] == AnswerSource.LLM
 
@@ -121,9 +115,7 @@ class DoorTests(TestCase):
             return {"message": "bonjour", "clientMessageId": str(uuid.uuid4()), **more}
 
         async def post(**more: object) -> int:
-            response = await self.async_client.post(
-                "/api/rag/chat", body(**more), "application/json"
-            )
+            response = await self.async_client.post("/api/rag/chat", body(**more), "application/json")
             if response.status_code == 200:
                 async for _piece in response:  # type: ignore[attr-defined]
                     pass
@@ -146,9 +138,7 @@ NAMES = st.text(max_size=3)
 
 
 @given(NAMES, NAMES)
-def test_a_conversation_without_names_has_no_scope_and_every_other_one_has(
-    phase: str, project: str
-) -> None:
+def test_a_conversation_without_names_has_no_scope_and_every_other_one_has(phase: str, project: str) -> None:
     scope = scope_of(phase=phase, project=project, deployment_slug="desk")
     named = (phase or PHASE, project or "desk")
     assert scope == (None if named == (PHASE, "desk") else Scope(*named))

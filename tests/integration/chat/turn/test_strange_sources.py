@@ -20,8 +20,7 @@ from tools_registry.sources.refresh import refresh_source
 
 STRANGE = Path(__file__).parents[3] / "servers" / "strange_mcp.py"
 CALLED = (
-    "no_items strange_type two_ways circle wants_foo breaks_down says_other nonsense everything "
-    "picture slowly echoes"
+    "no_items strange_type two_ways circle wants_foo breaks_down says_other nonsense everything picture slowly echoes"
 ).split()
 
 
@@ -41,15 +40,9 @@ class StrangeSourceTests(LoopTestCase):
         Agent.objects.update(max_tool_calls=len(CALLED))
 
     def test_all_of_its_tools_are_offered_and_called_and_the_question_is_answered(self) -> None:
-        calls = [
-            {"id": f"c{number}", "name": f"lib_{name}", "arguments": "{}"}
-            for number, name in enumerate(CALLED)
-        ]
+        calls = [{"id": f"c{number}", "name": f"lib_{name}", "arguments": "{}"} for number, name in enumerate(CALLED)]
         with ModelServer(api_key="k") as server, declared(), served(server):
-            server.script(
-                ModelReply(tool_calls=calls, finish_reason="tool_calls"),
-                ModelReply(tokens=["À l’accueil."]),
-            )
+            server.script(ModelReply(tool_calls=calls, finish_reason="tool_calls"), ModelReply(tokens=["À l’accueil."]))
 
             async def ask() -> str:
                 result, _listener = await self.ask()
@@ -60,9 +53,7 @@ class StrangeSourceTests(LoopTestCase):
             assert [call.status for call in server.calls] == [200, 200], "no tool was refused"
             told = {
                 calls[number]["name"]: message["content"]
-                for number, message in enumerate(
-                    m for m in server.calls[-1].body["messages"] if m["role"] == "tool"
-                )
+                for number, message in enumerate(m for m in server.calls[-1].body["messages"] if m["role"] == "tool")
             }
         assert len(told) == len(CALLED)
         assert "write foo=1" in told["lib_wants_foo"]

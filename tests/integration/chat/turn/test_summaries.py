@@ -25,9 +25,7 @@ AGAIN = "Elle réserve encore une salle."
 LONG = "Les salles de travail se réservent à l'accueil [1]. " * 40
 
 
-async def ask(
-    conversation: Conversation, question: str = NEAR, replaces: uuid.UUID | None = None
-) -> TurnResult:
+async def ask(conversation: Conversation, question: str = NEAR, replaces: uuid.UUID | None = None) -> TurnResult:
     """One whole turn, with what comes after its answer."""
     claimed = await in_database(
         claim_turn,
@@ -129,10 +127,7 @@ class SummaryTests(TestCase):
         slow = ScriptedReply(pieces=["Un", " résumé"], interval=0.2)
         for fault in (slow, ScriptedReply(pieces=["mot " * 2_000]), ScriptedReply(pieces=[])):
             conversation = await in_database(make_conversation, self.deployment)
-            with (
-                scripted([LONG], fault, ["Oui [1]."], fault),
-                override_settings(SUMMARY_TIMEOUT_SECONDS=0.05),
-            ):
+            with scripted([LONG], fault, ["Oui [1]."], fault), override_settings(SUMMARY_TIMEOUT_SECONDS=0.05):
                 await ask(conversation)
                 second = await ask(conversation)
                 assert LONG.strip() in prompt(2)[2]
@@ -173,9 +168,7 @@ class CoverageTests(TestCase):
 
     def setUp(self) -> None:
         self.conversation = make_conversation(make_library())
-        self.turns = [
-            make_exchange(self.conversation, f"q{number}", f"a{number}") for number in range(4)
-        ]
+        self.turns = [make_exchange(self.conversation, f"q{number}", f"a{number}") for number in range(4)]
 
     def told(self) -> list[tuple[str, str]]:
         history = load_exchanges(conversation_id=self.conversation.pk, limit=3)

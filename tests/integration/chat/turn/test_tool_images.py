@@ -49,10 +49,7 @@ class ImageTests(LoopTestCase):
         assert shown["role"] == "user"
         text, picture = shown["content"]
         assert "photo" in text["text"]
-        assert picture == {
-            "type": "image_url",
-            "image_url": {"url": f"data:image/png;base64,{PIXEL}"},
-        }
+        assert picture == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
 
     async def test_model_that_does_not_see_is_told_their_names_and_so_is_the_thread(self) -> None:
         messages = await self.last_prompt(image(), vision_models=["another"])

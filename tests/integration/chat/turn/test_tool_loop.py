@@ -140,18 +140,14 @@ class LoopTestCase(TestCase):
 class SectionOneTests(LoopTestCase):
     """I. Boucle d'orchestration robuste avec arrêt intelligent."""
 
-    async def test_arret_intelligent_pas_de_tool_calls_ends_the_loop_with_the_first_answer(
-        self,
-    ) -> None:
+    async def test_arret_intelligent_pas_de_tool_calls_ends_the_loop_with_the_first_answer(self) -> None:
         with self.story(["À l'accueil [1]."]):
             result, _listener = await self.ask()
         assert result.answer.stop_reason == StopReason.ANSWERED
         assert (result.answer.llm_calls, result.answer.rounds) == (1, 0)
         assert (result.answer.source, result.answer.efficiency) == (AnswerSource.LLM, 100.0)
 
-    async def test_qualite_de_reponse_is_the_model_s_to_judge_and_a_short_answer_stands(
-        self,
-    ) -> None:
+    async def test_qualite_de_reponse_is_the_model_s_to_judge_and_a_short_answer_stands(self) -> None:
         with self.story(["Oui."]):
             result, _listener = await self.ask()
             criteria = model().calls[0].messages[0].content
@@ -274,9 +270,7 @@ class SectionOneTests(LoopTestCase):
 class SectionTwoTests(LoopTestCase):
     """II. Persistance atomique, idempotence et concurrence."""
 
-    async def test_premiere_relance_and_relances_suivantes_hold_the_request_and_its_tools(
-        self,
-    ) -> None:
+    async def test_premiere_relance_and_relances_suivantes_hold_the_request_and_its_tools(self) -> None:
         replies = (
             asking(call("weather", id="a", city="Lyon"), call("clock", id="b")),
             asking(call("weather", id="c", city="Nice")),
@@ -352,9 +346,7 @@ class SectionTwoTests(LoopTestCase):
             declared(clock),
             scripted(asking(call("clock", id="mine"))),
             override_settings(BATCH_RETRY_SECONDS=0.001),
-            mock.patch(
-                "chat.turn.tool_loop.apply_round", side_effect=ThreadConflictError(version=3)
-            ) as applied,
+            mock.patch("chat.turn.tool_loop.apply_round", side_effect=ThreadConflictError(version=3)) as applied,
         ):
             result, _listener = await self.ask(conversation=conversation)
         assert applied.call_count == 1 + settings.BATCH_TRIES
@@ -430,10 +422,7 @@ class SectionThreeTests(LoopTestCase):
             assert [QUESTION in question for question in questions] == [False, True]
 
     async def test_dernier_bloc_avant_rappel_is_the_request_followed_by_all_its_tools(self) -> None:
-        replies = (
-            asking(call("weather", city="Lyon"), call("clock"), call("weather", city="Nice")),
-            ["Fin."],
-        )
+        replies = (asking(call("weather", city="Lyon"), call("clock"), call("weather", city="Nice")), ["Fin."])
         with self.story(*replies):
             await self.ask()
             last = model().calls[1].messages[-4:]
@@ -460,9 +449,7 @@ class SectionThreeTests(LoopTestCase):
 class SectionFourTests(LoopTestCase):
     """IV. Normalisation et validation des messages tool; VIII. Validation."""
 
-    async def test_arguments_non_json_no_tool_of_the_reply_is_run_and_the_model_reads_why(
-        self,
-    ) -> None:
+    async def test_arguments_non_json_no_tool_of_the_reply_is_run_and_the_model_reads_why(self) -> None:
         for arguments in ("{", "[1]", '{"city": NaN}', "text"):
             ran.clear()
             bad = RequestedCall("bad", "weather", arguments)
@@ -563,11 +550,7 @@ class SectionFiveTests(LoopTestCase):
         conversation = await in_database(make_conversation, self.deployment)
         for number in range(4):
             await in_database(make_exchange, conversation, f"q{number}", f"a{number}")
-        replies = (
-            asking(*(call("weather", city=str(n)) for n in range(5))),
-            asking(call("clock")),
-            ["Fin."],
-        )
+        replies = (asking(*(call("weather", city=str(n)) for n in range(5))), asking(call("clock")), ["Fin."])
         with self.story(*replies):
             await self.ask(conversation=conversation)
             first, second, third = (made.messages for made in model().calls)
@@ -580,9 +563,7 @@ class SectionFiveTests(LoopTestCase):
 class SectionSixTests(LoopTestCase):
     """VI. Logs et traçabilité."""
 
-    async def test_logs_avant_chaque_appel_details_des_tool_calls_metadonnees_de_tracage(
-        self,
-    ) -> None:
+    async def test_logs_avant_chaque_appel_details_des_tool_calls_metadonnees_de_tracage(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         question = f"{QUESTION} Je suis Jean Dupont, jean@example.org, 06 12 34 56 78."
         secret = call("weather", id="a", city="Jean Dupont 0612345678")
@@ -594,10 +575,7 @@ class SectionSixTests(LoopTestCase):
         operation = operation_id_of(conversation.pk, turn.pk, 0)
         assert f"model call round_id={turn.pk} operation_id={operation} relance_index=0" in text
         assert f"tool calls round_id={turn.pk} relance_index=0 calls=weather(a)" in text
-        assert (
-            f"batch applied round_id={turn.pk} operation_id={operation} relance_index=0 applied=true"
-            in text
-        )
+        assert f"batch applied round_id={turn.pk} operation_id={operation} relance_index=0 applied=true" in text
         assert "last=system" in text
         for personal in ("Jean", "Dupont", "example.org", "06 12", "0612345678"):
             assert personal not in text, personal
@@ -627,9 +605,7 @@ class IsolationTests(LoopTestCase):
         await in_database(make_exchange, conversation, "q", "a")
         with self.story(asking(call("clock")), ["Fin."]):
             await self.ask(conversation=conversation)
-            messages: list[PromptMessage] = [
-                message for made in model().calls for message in made.messages
-            ]
+            messages: list[PromptMessage] = [message for made in model().calls for message in made.messages]
         assert {m.conversation_id for m in messages if m.role != "system"} == {conversation.pk}
 
 
@@ -637,10 +613,7 @@ class EventTests(LoopTestCase):
     """What a reader sees of tools, and what a turn without them costs."""
 
     async def test_each_tool_is_announced_when_it_starts_and_when_it_ends(self) -> None:
-        replies = (
-            asking(call("clock", id="a"), call("broken", id="b"), text="Je regarde."),
-            ["Fin."],
-        )
+        replies = (asking(call("clock", id="a"), call("broken", id="b"), text="Je regarde."), ["Fin."])
         with self.story(*replies, tools=(clock, broken)):
             _result, listener = await self.ask()
         told = [(e.tool_call_id, e.status) for e in listener.events if isinstance(e, Tool)]
@@ -650,9 +623,7 @@ class EventTests(LoopTestCase):
         assert isinstance(done, Done)
         assert done.content == "Fin."
 
-    async def test_multi_tools_nominal_stores_each_result_once_and_in_the_order_of_the_calls(
-        self,
-    ) -> None:
+    async def test_multi_tools_nominal_stores_each_result_once_and_in_the_order_of_the_calls(self) -> None:
         calls = [call("weather", city=str(n)) for n in range(5)]
         with self.story(asking(*calls), ["Fin."]):
             await self.ask()
@@ -670,18 +641,13 @@ class EventTests(LoopTestCase):
             assert spec is not None
             found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
             toolbox = Toolbox((found,), None, has_threshold=True)
-            with (
-                mock.patch("chat.turn.generation.choose_tools", return_value=toolbox),
-                scripted(["10 h."]),
-            ):
+            with mock.patch("chat.turn.generation.choose_tools", return_value=toolbox), scripted(["10 h."]):
                 result, _listener = await self.ask(FAR)
                 prompt = model().calls[0].messages[-1].content
         assert (result.answer.source, prompt) == (AnswerSource.LLM, FAR)
         assert "passed_by_tool" in [line["outcome"] for line in result.trace.lines]
 
-    async def test_guard_rail_stays_shut_for_tools_that_were_not_chosen_for_the_question(
-        self,
-    ) -> None:
+    async def test_guard_rail_stays_shut_for_tools_that_were_not_chosen_for_the_question(self) -> None:
         with self.story():
             result, _listener = await self.ask(FAR)
         assert result.answer.source == AnswerSource.GUARD_RAIL
@@ -720,9 +686,7 @@ class EmptyLibraryTests(TestCase):
 class SectionTenTests(LoopTestCase):
     """X. Critères de réception, with the backend of real servers and a server as strict as theirs."""
 
-    async def test_sequence_claire_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(
-        self,
-    ) -> None:
+    async def test_sequence_claire_multi_tool_enchaine_plusieurs_vagues_sans_confusion_d_id(self) -> None:
         def wave(*cities: str) -> ModelReply:
             # Some servers number the calls of every reply from 0 again.
             calls = [
@@ -748,9 +712,7 @@ class SectionTenTests(LoopTestCase):
         assert cities == ["a", "b", "c", "d", "e"]
 
     async def test_truncated_arguments_of_a_real_stream_run_no_tool(self) -> None:
-        cut = ModelReply(
-            tool_calls=[{"id": "call_0", "name": "weather", "arguments": '{"city": "Ly'}]
-        )
+        cut = ModelReply(tool_calls=[{"id": "call_0", "name": "weather", "arguments": '{"city": "Ly'}])
         with ModelServer(api_key="k") as server, declared(weather), served(server):
             server.script(cut, ModelReply(tokens=["Pardon."]))
             result, _listener = await self.ask()

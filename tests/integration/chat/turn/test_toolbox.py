@@ -15,14 +15,7 @@ from agents.models import Deployment
 from chat.models import Message, Role
 from chat.turn.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
 from knowledge.embeddings.base import Purpose, embedder
-from tests.factories import (
-    declared_tools,
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_tool,
-    make_user,
-)
+from tests.factories import declared_tools, make_agent, make_conversation, make_deployment, make_tool, make_user
 from tools_registry.catalog import forget_recent, permitted_now
 from tools_registry.index import sync_index
 from tools_registry.models import CatalogueState, ToolOverride
@@ -59,9 +52,7 @@ class CostTests(ToolboxCase):
         config = effective_config(make_deployment())
         load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False)
         with self.assertNumQueries(0):
-            load_tool_ground(
-                config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False
-            )
+            load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False)
 
     def test_rights_of_a_user_are_read_once_for_a_burst_of_questions(self) -> None:
         deployment, user = make_deployment(), make_user()
@@ -69,9 +60,7 @@ class CostTests(ToolboxCase):
         config = effective_config(deployment)
         for queries in (2, 0, 0):  # the user, the groups
             with self.assertNumQueries(queries):
-                load_tool_ground(
-                    config=config, conversation_id=uuid.uuid4(), user_id=user.pk, is_first=True
-                )
+                load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=user.pk, is_first=True)
 
     def test_every_second_the_catalogue_is_read_again(self) -> None:
         deployment = make_deployment()
@@ -102,10 +91,7 @@ class CostTests(ToolboxCase):
 
     @override_settings(
         VECTOR_STORES={
-            "default": {
-                "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
-                "OPTIONS": {"url": ":memory:"},
-            }
+            "default": {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
         }
     )
     def test_store_on_the_network_is_not_asked_on_the_bridge_of_the_database(self) -> None:
@@ -186,11 +172,7 @@ class RecentTests(ToolboxCase):
         deployment = make_deployment(make_agent(tool_mode="local"))
         conversation = make_conversation(deployment)
         Message.objects.create(
-            conversation=conversation,
-            role=Role.TOOL,
-            name="find_route",
-            tool_call_id="c",
-            operation_id=uuid.uuid4(),
+            conversation=conversation, role=Role.TOOL, name="find_route", tool_call_id="c", operation_id=uuid.uuid4()
         )
         first = self.ground(deployment, conversation_id=conversation.pk, is_first=True)
         later = self.ground(deployment, conversation_id=conversation.pk, is_first=False)
@@ -202,11 +184,7 @@ class RecentTests(ToolboxCase):
         conversation = make_conversation(make_deployment(agent))
         for name in ("first", "second", "third"):
             Message.objects.create(
-                conversation=conversation,
-                role=Role.TOOL,
-                name=name,
-                tool_call_id=name,
-                operation_id=uuid.uuid4(),
+                conversation=conversation, role=Role.TOOL, name=name, tool_call_id=name, operation_id=uuid.uuid4()
             )
         for window, expected in ((2, ["third", "second"]), (0, [])):
             overlay = {"tool_recent_calls": window}

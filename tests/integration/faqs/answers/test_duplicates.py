@@ -46,9 +46,7 @@ class DuplicatesTest(TestCase):
     def test_questions_are_embedded_at_once_and_no_more_than_the_most(self) -> None:
         make_learned(self.agent, question=POOL, answer="5 €")
         model = embedder()
-        with mock.patch.object(
-            type(model), "embed", autospec=True, side_effect=type(model).embed
-        ) as embed:
+        with mock.patch.object(type(model), "embed", autospec=True, side_effect=type(model).embed) as embed:
             many = [f"{POOL} {number}" for number in range(MAX_QUESTIONS + 5)]
             find_similar(agent=self.agent, questions=many, answer="6 €")
         assert [len(call.args[1]) for call in embed.call_args_list] == [MAX_QUESTIONS]
@@ -58,11 +56,7 @@ class SynonymTests(TestCase):
     def test_question_in_the_other_form_is_the_same(self) -> None:
         agent = make_agent()
         make_learned(agent, question="Comment relever ma boîte à lettres ?", answer="Avec la clé.")
-        asked: dict[str, Any] = {
-            "agent": agent,
-            "questions": ["Comment relever ma BAL ?"],
-            "answer": "Le soir.",
-        }
+        asked: dict[str, Any] = {"agent": agent, "questions": ["Comment relever ma BAL ?"], "answer": "Le soir."}
         assert find_same(**asked) == []
         make_synonym(agent, "BAL", "boîte à lettres")
         (found,) = find_same(**asked)

@@ -12,12 +12,7 @@ from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod
 from config.celery import _reap
-from faqs.answers.indexing import (
-    expire_reviews,
-    point_ids,
-    reap_learned,
-    sync_learned,
-)
+from faqs.answers.indexing import expire_reviews, point_ids, reap_learned, sync_learned
 from faqs.answers.neighbours import LEARNED_COLLECTION
 from faqs.answers.texts import cited_sources
 from faqs.answers.writing import (
@@ -42,14 +37,7 @@ from knowledge.models import Chunk
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import Point, collection_alias, vector_store
 from knowledge.vectors.payloads import is_faq_point
-from tests.factories import (
-    add_document,
-    make_agent,
-    make_deployment,
-    make_learned,
-    search_index,
-    source_of,
-)
+from tests.factories import add_document, make_agent, make_deployment, make_learned, search_index, source_of
 from tests.failing_store import failing_store
 
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
@@ -130,9 +118,7 @@ class RebuildTests(TestCase):
         assert embed.call_count == 0
         assert [len(points) for points in everywhere(added)] == [1, 1]
         assert [len(points) for points in everywhere(gone)] == [0, 0]
-        texts = {
-            p.payload["display_text"] for points in everywhere(edited) for p in points.values()
-        }
+        texts = {p.payload["display_text"] for points in everywhere(edited) for p in points.values()}
         assert texts == {"Au sous-sol."}
 
     def test_rollback_answers_with_the_faq_as_it_is_now_and_documents_as_they_were(self) -> None:
@@ -174,9 +160,7 @@ class RebuildTests(TestCase):
         assert vector_store().resolve_alias(collection_alias(row.agent.slug, QA)) == current
         assert answers(row.agent) == [ANSWER]
 
-    def test_rollback_of_two_methods_moves_none_where_the_faq_points_of_one_cannot_be_written(
-        self,
-    ) -> None:
+    def test_rollback_of_two_methods_moves_none_where_the_faq_points_of_one_cannot_be_written(self) -> None:
         row = make_learned(question=QUESTION)
         make_deployment(row.agent, config_overlay={"indexing_method": "legacy"})
         for method in (QA, LEGACY, QA, LEGACY):
@@ -191,9 +175,7 @@ class RebuildTests(TestCase):
             call_command("rebuild_agent_index", row.agent.slug, "--rollback")
         assert [vector_store().resolve_alias(alias) for alias in aliases] == current
 
-    def test_faq_written_while_a_rollback_moves_the_alias_is_in_the_index_that_comes_back(
-        self,
-    ) -> None:
+    def test_faq_written_while_a_rollback_moves_the_alias_is_in_the_index_that_comes_back(self) -> None:
         agent = make_agent()
         add_document(agent)
         self.rebuild(agent)
@@ -236,9 +218,7 @@ class DoubleIndexingTests(TestCase):
                 "is_faq": True,
                 "indexed_at": row.updated_at.isoformat(),
             }
-            assert point.vector @ embedder().embed_one(
-                QUESTION, purpose=Purpose.QUERY
-            ) == pytest.approx(1)
+            assert point.vector @ embedder().embed_one(QUESTION, purpose=Purpose.QUERY) == pytest.approx(1)
         assert row.index_state == IndexState.INDEXED
 
     def test_indexed_faq_is_logged_by_its_identifiers(self) -> None:
@@ -250,12 +230,7 @@ class DoubleIndexingTests(TestCase):
 
     def test_faq_validated_from_a_message_is_indexed_in_both_collections(self) -> None:
         agent, message = make_agent(), uuid.uuid4()
-        row = learn_from_message(
-            agent=agent,
-            message_uuid=message,
-            question=QUESTION,
-            answer=ANSWER,
-        )
+        row = learn_from_message(agent=agent, message_uuid=message, question=QUESTION, answer=ANSWER)
         sync_learned([row.pk])
         assert (row.answer, row.source_message) == (ANSWER, message)
         assert [len(points) for points in everywhere(row)] == [1, 1]
@@ -269,9 +244,7 @@ class DoubleIndexingTests(TestCase):
     def test_every_method_in_use_has_the_points_and_a_phrasing_is_embedded_once(self) -> None:
         agent = make_agent()
         make_deployment(agent, config_overlay={"indexing_method": "legacy"})
-        row = add_manual_faq(
-            agent=agent, question=QUESTION, answer=ANSWER, phrasings=["Parking à vélos ?"]
-        )
+        row = add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER, phrasings=["Parking à vélos ?"])
         embed = embedder()._embed_batch
         with mock.patch.object(HashingEmbedder, "_embed_batch", side_effect=embed) as calls:
             sync_learned([row.pk])
@@ -332,9 +305,7 @@ class DoubleIndexingTests(TestCase):
         first, second = make_learned(), make_learned()
         other = HashingEmbedder(dimensions=64)
         with mock.patch("faqs.answers.indexing.embedder", return_value=other):
-            with mock.patch(
-                "faqs.answers.indexing.current_generation", return_value="x"
-            ) as current:
+            with mock.patch("faqs.answers.indexing.current_generation", return_value="x") as current:
                 current.side_effect = lambda store, *_: _ensured(store, other)
                 sync_learned([first.pk])
         second.refresh_from_db()
@@ -452,10 +423,7 @@ class FaultTests(TestCase):
         model = HashingEmbedder(dimensions=64)
         vector_store().ensure("agent_old", model.recipe)
         vector_store().point_alias(collection_alias(broken.slug, QA), "agent_old")
-        rows = [
-            add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER)
-            for agent in (broken, fine)
-        ]
+        rows = [add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER) for agent in (broken, fine)]
         sync_learned()
         states = [LearnedResponse.objects.get(pk=row.pk).index_state for row in rows]
         assert states == [IndexState.FAILED, IndexState.INDEXED]

@@ -13,13 +13,7 @@ from faqs.answers.versions import begin_history, record_versions
 from faqs.answers.writing import draft_faq, save_learned, set_status
 from faqs.exceptions import AnswerRejectedError
 from faqs.models import AnswerVersion, IndexState, LearnedResponse, LearnedStatus, WrittenHow
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_of,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_of, shown_messages, superuser_client
 from tests.factories import make_agent, make_learned, make_user
 
 QUESTION = "Combien coûte la carte de lecteur ?"
@@ -132,10 +126,7 @@ class RestoringTest(TestCase):
         assert (response.index_state, response.revision) == (IndexState.PENDING, revision + 1)
         latest = self.row.versions.first()
         assert latest is not None
-        assert (latest.answer, latest.how, latest.made_by) == (
-            *("12 euros.", WrittenHow.RESTORED),
-            self.user,
-        )
+        assert (latest.answer, latest.how, latest.made_by) == (*("12 euros.", WrittenHow.RESTORED), self.user)
 
     def test_draft_is_restored_as_a_draft(self) -> None:
         draft = draft_faq(agent=make_agent(), question=QUESTION)

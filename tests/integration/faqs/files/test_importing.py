@@ -16,14 +16,7 @@ from faqs.answers.writing import add_manual_faq, save_learned, set_status
 from faqs.exceptions import AnswerRejectedError
 from faqs.files.answers_csv import FaqRow, csv_lines, parse_csv
 from faqs.files.importing import ASKED, ImportPlan, RowKind, apply_import, plan_import
-from faqs.files.previews import (
-    choose,
-    find_preview,
-    keep_preview,
-    leave_preview,
-    plan_of,
-    purge_previews,
-)
+from faqs.files.previews import choose, find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from faqs.memory.keys import normalised_question
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
 from knowledge.embeddings.base import embedder
@@ -73,9 +66,7 @@ class PlanningTest(TestCase):
 
     def test_only_valid_answer_with_the_same_texts_is_unchanged(self) -> None:
         row = make_learned(self.agent, question="Où ?", answer="Ici.", phrasings=["Lieu ?"])
-        assert kinds(planned(self.agent, FaqRow("Où ?", "Ici.", phrasings=("Lieu ?",)))) == [
-            "unchanged"
-        ]
+        assert kinds(planned(self.agent, FaqRow("Où ?", "Ici.", phrasings=("Lieu ?",)))) == ["unchanged"]
         save_learned(row, phrasings=["Endroit ?", "Lieu ?"])
         same = FaqRow("Où ?", "Ici.", phrasings=("Endroit ?", "Lieu ?"))
         assert kinds(planned(self.agent, same)) == ["unchanged"], "in whatever order"
@@ -90,13 +81,9 @@ class PlanningTest(TestCase):
         assert [other.id for other in plan.rows[0].contradicts] == [row.pk]
         assert kinds(planned(self.agent, FaqRow(REWORDED, "12  EUROS."))) == ["new"]
 
-    def test_answer_to_a_near_question_that_clashes_is_a_contradiction_and_says_with_what(
-        self,
-    ) -> None:
+    def test_answer_to_a_near_question_that_clashes_is_a_contradiction_and_says_with_what(self) -> None:
         make_learned(
-            self.agent,
-            question="Combien coûte l’entrée de la piscine pour un adulte ?",
-            answer="L’entrée coûte 6 €.",
+            self.agent, question="Combien coûte l’entrée de la piscine pour un adulte ?", answer="L’entrée coûte 6 €."
         )
         (row,) = planned(self.agent, FaqRow("Combien coûte la piscine ?", "5 €.")).rows
         assert row.kind == RowKind.CONTRADICTORY
@@ -104,11 +91,7 @@ class PlanningTest(TestCase):
 
     def test_phrasing_of_a_row_and_phrasing_of_an_answer_contradict_too(self) -> None:
         make_learned(self.agent, question="Autre chose ?", answer="12.", phrasings=[PRICE])
-        plan = planned(
-            self.agent,
-            FaqRow(PRICE, "15."),
-            FaqRow("Sans rapport aucun ?", "16.", phrasings=(REWORDED,)),
-        )
+        plan = planned(self.agent, FaqRow(PRICE, "15."), FaqRow("Sans rapport aucun ?", "16.", phrasings=(REWORDED,)))
         assert kinds(plan) == ["contradictory", "contradictory"]
 
     def test_changed_row_says_what_else_it_contradicts(self) -> None:
@@ -126,9 +109,7 @@ class PlanningTest(TestCase):
         assert kinds(planned(self.agent, FaqRow(REWORDED, "15 euros."))) == ["new"]
 
     def test_same_text_is_found_without_an_index(self) -> None:
-        row = LearnedResponse(
-            agent=self.agent, question=PRICE, answer="12.", kind=LearnedKind.COURTESY
-        )
+        row = LearnedResponse(agent=self.agent, question=PRICE, answer="12.", kind=LearnedKind.COURTESY)
         save_learned(row)
         assert kinds(planned(self.agent, FaqRow(PRICE, "15."))) == ["contradictory"]
 
@@ -156,9 +137,7 @@ class PlanningTest(TestCase):
 
     def test_questions_are_embedded_together_and_not_at_all_without_answers(self) -> None:
         rows = [FaqRow(f"Question {number} ?", "R") for number in range(5)]
-        with mock.patch.object(
-            type(embedder()), "embed", autospec=True, side_effect=type(embedder()).embed
-        ) as embed:
+        with mock.patch.object(type(embedder()), "embed", autospec=True, side_effect=type(embedder()).embed) as embed:
             planned(self.agent, *rows)
             assert embed.call_count == 0
             make_learned(self.agent)
@@ -260,9 +239,7 @@ class PreviewTest(TestCase):
     def setUp(self) -> None:
         self.agent, self.user = make_agent(), make_user()
         make_learned(self.agent, question=PRICE, answer="12 euros.")
-        self.plan = planned(
-            self.agent, FaqRow(PRICE, "15."), FaqRow(REWORDED, "16."), FaqRow("", "")
-        )
+        self.plan = planned(self.agent, FaqRow(PRICE, "15."), FaqRow(REWORDED, "16."), FaqRow("", ""))
 
     def test_plan_comes_back_the_same(self) -> None:
         preview = keep_preview(self.plan, by=self.user)
@@ -336,11 +313,7 @@ def imported(state: State, rows: list[FaqRow]) -> tuple[State, tuple[int, int, i
         key, answer = normalised_question(row.question), row.answer.strip()
         known = first.setdefault(key or str(number), row)
         if known is not row:
-            unchanged, failed = (
-                (unchanged + 1, failed)
-                if known.answer.strip() == answer
-                else (unchanged, failed + 1)
-            )
+            unchanged, failed = (unchanged + 1, failed) if known.answer.strip() == answer else (unchanged, failed + 1)
             continue
         if not key or not answer:
             failed += 1

@@ -12,14 +12,7 @@ from knowledge.acronyms.stored import forms_of
 from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, SynonymState
 from tests.admin_pages import client_of, make_staff, queries_of
-from tests.factories import (
-    add_document,
-    make_agent,
-    make_deployment,
-    make_entry,
-    make_learned,
-    make_synonym,
-)
+from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned, make_synonym
 
 LONG = "reconnaissance de la qualité de travailleur handicapé"
 TEXT = f"# Droits\n\nLa {LONG} (RQTH) ouvre des droits au salarié et à son employeur.\n"
@@ -89,9 +82,7 @@ class ReadingTests(TestCase):
         return await run_turn(TurnRequest(self.deployment.pk, question, "fr"), ignore)
 
     async def test_answer_stored_for_one_form_is_given_to_the_other(self) -> None:
-        await sync_to_async(make_learned)(
-            self.agent, question=LONG_QUESTION, answer="À la maison départementale."
-        )
+        await sync_to_async(make_learned)(self.agent, question=LONG_QUESTION, answer="À la maison départementale.")
         result = await self.ask(SHORT_QUESTION)
         assert result.answer.source == AnswerSource.DIRECT_QA
         assert "maison départementale" in result.answer.text
@@ -99,9 +90,7 @@ class ReadingTests(TestCase):
         assert line["detail"] == LONG_QUESTION
 
     async def test_answer_is_not_given_where_the_acronym_has_two_meanings(self) -> None:
-        await sync_to_async(make_learned)(
-            self.agent, question=LONG_QUESTION, answer="À la maison départementale."
-        )
+        await sync_to_async(make_learned)(self.agent, question=LONG_QUESTION, answer="À la maison départementale.")
         await sync_to_async(add_document)(
             self.agent,
             name="other.md",
@@ -112,9 +101,7 @@ class ReadingTests(TestCase):
 
     async def test_synonym_of_staff_is_found_too(self) -> None:
         await self.confirm("BAL", "boîte à lettres")
-        await sync_to_async(make_learned)(
-            self.agent, question="Qui répare la boîte à lettres ?", answer="Le gardien."
-        )
+        await sync_to_async(make_learned)(self.agent, question="Qui répare la boîte à lettres ?", answer="Le gardien.")
         result = await self.ask("Qui répare la BAL ?")
         assert result.answer.text.startswith("Le gardien.")
 
@@ -139,9 +126,7 @@ class ReadingTests(TestCase):
 
     async def test_question_of_a_document_goes_before_a_validated_answer_to_a_synonym(self) -> None:
         await self.confirm("agent", "salarié")
-        await sync_to_async(make_learned)(
-            self.agent, question="Qu'est-ce qu'un agent ?", answer="Une personne."
-        )
+        await sync_to_async(make_learned)(self.agent, question="Qu'est-ce qu'un agent ?", answer="Une personne.")
         await sync_to_async(self.add_question)("Qu'est-ce qu'un salarié ?", "Un employé.")
         result = await self.ask("Qu'est-ce qu'un salarié ?")
         assert result.answer.text.startswith("Un employé.")
@@ -162,9 +147,7 @@ class ReadingTests(TestCase):
     async def test_memory_of_the_words_goes_before_that_of_a_synonym(self) -> None:
         await self.confirm("payant", "gratuit")
         for word, answer in (("payant", "Non."), ("gratuit", "Oui.")):
-            await sync_to_async(make_entry)(
-                self.deployment, question=f"Est-ce {word} le dimanche ?", answer=answer
-            )
+            await sync_to_async(make_entry)(self.deployment, question=f"Est-ce {word} le dimanche ?", answer=answer)
         result = await self.ask("Est-ce que c'est gratuit le dimanche ?")
         assert result.answer.text == "Oui."
 

@@ -13,23 +13,9 @@ from agents.models import Agent, IndexingMethod
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.questions import waiting
-from knowledge.models import (
-    BuildKind,
-    BuildStatus,
-    Chunk,
-    IndexBuild,
-    OverlapKind,
-    QuestionOverlap,
-    UnitsOrigin,
-)
+from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, add_document, make_agent
 
 LIST = admin_url(Chunk, "changelist")
@@ -74,11 +60,7 @@ class PassageTest(TestCase):
     def test_text_and_questions_are_edited_beside_the_text_of_the_document(self) -> None:
         text = self.chunk.content.replace("trois", "quatre")
         self.send(
-            **{
-                "content": text,
-                "units-question": ["Combien de temps ?", ""],
-                "units-answer": ["Quatre semaines.", ""],
-            }
+            **{"content": text, "units-question": ["Combien de temps ?", ""], "units-answer": ["Quatre semaines.", ""]}
         )
         assert self.reload().content == text
         assert self.chunk.units_origin == UnitsOrigin.STAFF

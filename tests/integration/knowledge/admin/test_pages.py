@@ -16,23 +16,8 @@ from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import CollectionMissingError
 from knowledge.indexing.jobs.run import run_build
-from knowledge.models import (
-    BuildKind,
-    BuildStatus,
-    Category,
-    Chunk,
-    Document,
-    DocumentStatus,
-    IndexBuild,
-    UnitsOrigin,
-)
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    shown_messages,
-    superuser_client,
-)
+from knowledge.models import BuildKind, BuildStatus, Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, make_agent
 
 UPLOAD = admin_url(Document, "add")
@@ -67,12 +52,7 @@ class PagesTest(TestCase):
         client = superuser_client()
         chunk = make_chunk(knowledge_units=[{"question": "Prix ?", "answer": "12 euros."}])
         category, build = Category.objects.create(name="Tarifs"), make_build()
-        rows = (
-            (Category, category),
-            (Document, chunk.document),
-            (Chunk, chunk),
-            (IndexBuild, build),
-        )
+        rows = ((Category, category), (Document, chunk.document), (Chunk, chunk), (IndexBuild, build))
         for model, row in rows:
             for page, args in (("changelist", ()), ("change", (row.pk,)), ("history", (row.pk,))):
                 response = client.get(admin_url(model, page, *args))
@@ -127,9 +107,7 @@ class PagesTest(TestCase):
             (Chunk, lambda: make_chunk(make_document(agent), category=category)),
             (IndexBuild, lambda: make_build(agent)),
         ):
-            one, ten = queries_with_one_and_ten_rows(
-                client, admin_url(model, "changelist"), make_row
-            )
+            one, ten = queries_with_one_and_ten_rows(client, admin_url(model, "changelist"), make_row)
             assert one == ten, model.__name__
 
 
@@ -153,9 +131,7 @@ class AddDocumentsTest(TestCase):
 
     def test_one_refused_file_stops_no_other_and_its_reason_is_told(self) -> None:
         with override_settings(MAX_DOCUMENT_BYTES=30):
-            response = self.send(
-                uploaded("vide.md", b""), uploaded("gros.md", b"x" * 31), uploaded("bon.md")
-            )
+            response = self.send(uploaded("vide.md", b""), uploaded("gros.md", b"x" * 31), uploaded("bon.md"))
         text = shown_messages(response)
         assert "vide.md n’a pas été ajouté : le fichier est vide." in text
         assert "gros.md n’a pas été ajouté : le fichier fait" in text
@@ -163,10 +139,7 @@ class AddDocumentsTest(TestCase):
 
     def test_a_format_that_is_not_read_is_refused_at_once(self) -> None:
         text = shown_messages(
-            self.send(
-                uploaded("photo.xyz", b"abc"),
-                uploaded("vieux.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
-            )
+            self.send(uploaded("photo.xyz", b"abc"), uploaded("vieux.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"))
         )
         assert "photo.xyz n’a pas été ajouté : Format non pris en charge (.xyz)" in text
         assert "vieux.docx n’a pas été ajouté" in text
@@ -188,9 +161,7 @@ class AddDocumentsTest(TestCase):
 
     def test_a_file_of_a_known_name_replaces_its_content(self) -> None:
         self.send(uploaded("a.md", b"Un"))
-        assert "Remplacés, en cours de lecture : a.md" in shown_messages(
-            self.send(uploaded("a.md", b"Deux"))
-        )
+        assert "Remplacés, en cours de lecture : a.md" in shown_messages(self.send(uploaded("a.md", b"Deux")))
         assert self.agent.documents.count() == 1
 
     def test_an_indexed_file_sent_again_is_left_alone(self) -> None:
@@ -221,9 +192,7 @@ class DocumentTest(TestCase):
     def test_the_reason_of_a_failure_is_shown_in_list_and_form(self) -> None:
         document = make_document(status=DocumentStatus.FAILED, error="Ce PDF est une photographie.")
         for page, args in (("changelist", ()), ("change", (document.pk,))):
-            self.assertContains(
-                self.client.get(admin_url(Document, page, *args)), "Ce PDF est une photographie."
-            )
+            self.assertContains(self.client.get(admin_url(Document, page, *args)), "Ce PDF est une photographie.")
 
     def test_what_was_cut_is_shown_in_list_and_form(self) -> None:
         cut = "Seuls ses 2 premiers passages sont lus."
@@ -281,8 +250,7 @@ class DocumentTest(TestCase):
         document = make_document()
         with override_settings(MAX_DOCUMENT_BYTES=3):
             response = self.client.post(
-                admin_url(Document, "change", document.pk),
-                {"category": "", "replacement": uploaded("a.md")},
+                admin_url(Document, "change", document.pk), {"category": "", "replacement": uploaded("a.md")}
             )
         assert "replacement" in response.context["adminform"].form.errors
 
@@ -352,11 +320,7 @@ class IndexBuildTest(TestCase):
         started = timezone.now() - timedelta(seconds=1000)
         lease = timezone.now() + timedelta(seconds=60)
         page = self.page(
-            status=BuildStatus.RUNNING,
-            done=5000,
-            total=10_000,
-            started_at=started,
-            lease_expires_at=lease,
+            status=BuildStatus.RUNNING, done=5000, total=10_000, started_at=started, lease_expires_at=lease
         )
         self.assertContains(page, 'hx-trigger="every 3s"')
         self.assertContains(page, "50 % (5000 / 10000)")
@@ -379,9 +343,7 @@ class IndexBuildTest(TestCase):
         page = self.client.get(admin_url(IndexBuild, "change", build.pk))
         self.assertContains(page, "En attente depuis 5 min 0 s. Aucun worker n’a encore été vu")
         past = timezone.now() - timedelta(seconds=1)
-        self.assertContains(
-            self.page(status=BuildStatus.RUNNING, lease_expires_at=past), "signe de vie"
-        )
+        self.assertContains(self.page(status=BuildStatus.RUNNING, lease_expires_at=past), "signe de vie")
 
     def test_a_failed_build_is_retried_from_its_page_and_from_the_list(self) -> None:
         build = make_build(status=BuildStatus.FAILED, error="Panne.")
@@ -391,9 +353,7 @@ class IndexBuildTest(TestCase):
         assert build.status == BuildStatus.QUEUED
         IndexBuild.objects.update(status=BuildStatus.FAILED)
         response = self.client.post(
-            admin_url(IndexBuild, "changelist"),
-            {"action": "retry", "_selected_action": [build.pk]},
-            follow=True,
+            admin_url(IndexBuild, "changelist"), {"action": "retry", "_selected_action": [build.pk]}, follow=True
         )
         assert "1 indexation relancée." in shown_messages(response)
 
@@ -428,10 +388,7 @@ class IndexPagesTest(TestCase):
     def test_going_back_without_a_previous_generation_says_so(self) -> None:
         address = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
         assert self.client.get(address).status_code == 200
-        with mock.patch(
-            "knowledge.admin.build_decisions.rollback_agent_index",
-            side_effect=CollectionMissingError(),
-        ):
+        with mock.patch("knowledge.admin.build_decisions.rollback_agent_index", side_effect=CollectionMissingError()):
             text = shown_messages(self.client.post(address, follow=True))
         assert "il n’y a pas de génération précédente" in text
 
@@ -461,12 +418,7 @@ class AutocompleteTest(TestCase):
         document = make_document(name="guide.md")
         response = superuser_client().get(
             reverse("admin:autocomplete"),
-            {
-                "app_label": "knowledge",
-                "model_name": "chunk",
-                "field_name": "document",
-                "term": "guide",
-            },
+            {"app_label": "knowledge", "model_name": "chunk", "field_name": "document", "term": "guide"},
         )
         assert [each["id"] for each in response.json()["results"]] == [str(document.pk)]
         assert User.objects.count() == 1

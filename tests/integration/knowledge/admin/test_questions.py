@@ -57,9 +57,7 @@ class QuestionPagesTest(TestCase):
             found = waiting.waiting_passages(self.agent, ScriptedLLM(), [passage.document_id])
         assert [each.characters for each in found] == [len(passage.content)]
         columns = "".join(query["sql"].partition(" FROM ")[0] for query in asked)
-        assert (
-            columns.count('"content"') == columns.count('LENGTH("knowledge_chunk"."content")') == 1
-        )
+        assert columns.count('"content"') == columns.count('LENGTH("knowledge_chunk"."content")') == 1
         assert waiting.waiting_passages(self.agent, ScriptedLLM(), []) == []
         assert len(waiting.waiting_passages(self.agent, ScriptedLLM(), [other.pk])) == 1
 

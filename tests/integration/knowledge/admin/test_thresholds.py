@@ -9,12 +9,7 @@ from agents.models import Agent
 from knowledge.calibration.stored import forget_calibrations
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, ThresholdCalibration
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import make_agent, make_calibration
 
 
@@ -55,14 +50,7 @@ class CalibrationAdminTest(TestCase):
         client = superuser_client()
         for model, make_row in (
             (ThresholdCalibration, make_calibration),
-            (
-                PairVerdict,
-                lambda: PairVerdict.objects.create(
-                    stored=uuid.uuid4().hex, asked="b", same_answer=True
-                ),
-            ),
+            (PairVerdict, lambda: PairVerdict.objects.create(stored=uuid.uuid4().hex, asked="b", same_answer=True)),
         ):
-            one, ten = queries_with_one_and_ten_rows(
-                client, admin_url(model, "changelist"), make_row
-            )
+            one, ten = queries_with_one_and_ten_rows(client, admin_url(model, "changelist"), make_row)
             assert one == ten, model.__name__

@@ -130,9 +130,7 @@ class DatabaseErrorTests(TestCase):
         with mock.patch.object(Agent.objects, "filter", side_effect=OperationalError("no table")):
             with pytest.raises(CommandError, match="migrate"):
                 agent_named("aide")
-        with mock.patch(
-            "knowledge.management.terminal.Deployment.objects", side_effect=OperationalError
-        ) as manager:
+        with mock.patch("knowledge.management.terminal.Deployment.objects", side_effect=OperationalError) as manager:
             manager.select_related.side_effect = OperationalError("no table")
             with pytest.raises(CommandError, match="migrate"):
                 deployment_named("aide")

@@ -42,9 +42,7 @@ class FolderAgainTests(TestCase):
 
     def add(self, *options: str) -> dict[str, Any]:
         out = io.StringIO()
-        call_command(
-            "add_documents", self.agent.slug, str(self.folder), *options, "--json", stdout=out
-        )
+        call_command("add_documents", self.agent.slug, str(self.folder), *options, "--json", stdout=out)
         told: dict[str, Any] = json.loads(out.getvalue())
         return told
 
@@ -81,9 +79,7 @@ class FolderAgainTests(TestCase):
 
     def test_unchanged_files_are_read_once_more_by_new_readers_and_keep_their_vectors(self) -> None:
         self.add()
-        with mock.patch.dict(
-            READER_VERSIONS, {SourceType.MARKDOWN: READER_VERSIONS[SourceType.MARKDOWN] + 1}
-        ):
+        with mock.patch.dict(READER_VERSIONS, {SourceType.MARKDOWN: READER_VERSIONS[SourceType.MARKDOWN] + 1}):
             told = self.add()
             assert (told["documents"], told["embedded"], told.get("unchanged", 0)) == (3, 0, 0)
             assert self.add()["unchanged"] == 3
@@ -104,10 +100,7 @@ class FolderAgainTests(TestCase):
         (self.folder / "b.md").unlink()
         with pytest.raises(CommandError, match="--yes"):
             self.add("--prune")
-        with (
-            mock.patch("sys.stdin.isatty", return_value=True),
-            mock.patch("builtins.input", return_value="n"),
-        ):
+        with mock.patch("sys.stdin.isatty", return_value=True), mock.patch("builtins.input", return_value="n"):
             self.told("--prune")
         assert "b.md" in self.names()
 
@@ -133,9 +126,7 @@ class FolderAgainTests(TestCase):
     def test_nothing_is_removed_before_what_is_new_is_stored(self) -> None:
         self.add()
         (self.folder / "b.md").rename(self.folder / "d.md")
-        away = mock.patch(
-            "knowledge.indexing.folders.receive_file", side_effect=OperationalError("locked")
-        )
+        away = mock.patch("knowledge.indexing.folders.receive_file", side_effect=OperationalError("locked"))
         with away, pytest.raises(CommandError):
             self.add("--prune", "--yes")
         assert self.names() == {"a.md", "b.md", "c.md"}

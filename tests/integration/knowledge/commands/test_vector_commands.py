@@ -38,13 +38,7 @@ def fill(store: VectorStore, name: str, count: int, **payload: Json) -> None:
     recipe = embedder().recipe
     store.ensure(name, recipe)
     rows = np.random.default_rng(count).normal(size=(count, recipe.dimensions)).astype(np.float32)
-    store.upsert(
-        name,
-        [
-            Point(str(uuid.UUID(int=n)), row, {"n": n, **payload})
-            for n, row in enumerate(rows, start=1)
-        ],
-    )
+    store.upsert(name, [Point(str(uuid.UUID(int=n)), row, {"n": n, **payload}) for n, row in enumerate(rows, start=1)])
 
 
 def contents(store: VectorStore, name: str) -> dict[str, Any]:
@@ -144,9 +138,7 @@ class MigrationTests(TestCase):
     def test_everything_is_copied_both_ways(self) -> None:
         steps: list[tuple[int, int]] = []
         report = migrate_vectors(
-            source=self.table,
-            target=self.qdrant,
-            on_progress=lambda done, total: steps.append((done, total)),
+            source=self.table, target=self.qdrant, on_progress=lambda done, total: steps.append((done, total))
         )
         assert (report.points, report.aliases) == (622, (ALIAS,))
         assert steps[-1] == (622, 622)
@@ -161,8 +153,7 @@ class MigrationTests(TestCase):
         recipe = embedder().recipe
         asked = np.ones(recipe.dimensions, dtype=np.float32)
         mine, theirs = (
-            store.query(ALIAS, Query(asked, recipe), Wanted(limit=20))
-            for store in (self.table, self.qdrant)
+            store.query(ALIAS, Query(asked, recipe), Wanted(limit=20)) for store in (self.table, self.qdrant)
         )
         assert [hit.id for hit in mine] == [hit.id for hit in theirs]
         assert [hit.score for hit in mine] == pytest.approx([h.score for h in theirs], abs=2e-6)

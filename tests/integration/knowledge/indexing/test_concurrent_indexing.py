@@ -68,9 +68,7 @@ class TwoWorkersTests(TransactionTestCase):
 
         with mock.patch.object(chunks, "_categories", slow):
             raised = in_threads(
-                lambda: index_documents(
-                    agent=self.agent, documents=[Document.objects.get(pk=document.pk)]
-                )
+                lambda: index_documents(agent=self.agent, documents=[Document.objects.get(pk=document.pk)])
             )
         assert raised == []
         assert document.chunks.count() == 3
@@ -82,9 +80,7 @@ class TwoWorkersTests(TransactionTestCase):
             return ContentFile(data)
 
         with mock.patch("knowledge.indexing.path.ContentFile", slow):
-            raised = in_threads(
-                lambda: store_document(agent=self.agent, name="f.md", data=FAQ_TEXT.encode())
-            )
+            raised = in_threads(lambda: store_document(agent=self.agent, name="f.md", data=FAQ_TEXT.encode()))
         assert raised == []
         assert self.agent.documents.count() == 1
         with self.agent.documents.get().file.open("rb") as file:
@@ -156,11 +152,7 @@ class OvertakenTests(TestCase):
             sync.write_documents(agent=self.agent, documents=[document], report=mock.MagicMock())
 
         self.run_with("write", edit, owner=PointWriter)
-        stored = [
-            point.payload["display_text"]
-            for batch in vector_store().scroll(self.alias)
-            for point in batch
-        ]
+        stored = [point.payload["display_text"] for batch in vector_store().scroll(self.alias) for point in batch]
         chunk = Chunk.objects.get(content="Autre.")
         assert sum("Autre." in str(text) for text in stored) == 1, chunk
         assert stale_documents(self.agent) == []

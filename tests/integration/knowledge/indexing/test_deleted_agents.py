@@ -51,18 +51,14 @@ class DeletedAgentTests(TestCase):
         assert self.store.resolve_alias(ALIAS) != old
 
     def test_store_that_is_away_at_the_deletion_is_tidied_later(self) -> None:
-        with mock.patch.object(
-            type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")
-        ):
+        with mock.patch.object(type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")):
             named, abandoned = self.delete()
         named.assert_not_called()
         drop_abandoned_indexes(*abandoned.call_args.args)
         assert self.store.collections() == []
 
     def test_tidying_later_spares_the_index_of_a_new_agent_of_that_name(self) -> None:
-        with mock.patch.object(
-            type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")
-        ):
+        with mock.patch.object(type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")):
             _named, abandoned = self.delete()
         add_document(make_agent(slug="aide"))
         drop_abandoned_indexes(*abandoned.call_args.args)

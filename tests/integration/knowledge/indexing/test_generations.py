@@ -12,11 +12,7 @@ from django.test import TestCase
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
-from knowledge.exceptions import (
-    CollectionMissingError,
-    EmbeddingMismatchError,
-    VectorStoreUnavailableError,
-)
+from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs.decisions import drop_leftover, leftover_points, retry_build
 from knowledge.indexing.jobs.queue import create_rebuild
@@ -82,9 +78,7 @@ class RollbackTests(TestCase):
         first = self.live()
         self.rebuild()
         for generation in filter(None, (first, self.live())):
-            build = IndexBuild(
-                agent=self.agent, kind="rebuild", method=QA, status="failed", generation=generation
-            )
+            build = IndexBuild(agent=self.agent, kind="rebuild", method=QA, status="failed", generation=generation)
             assert leftover_points(build) is None
             assert not drop_leftover(build)
 
@@ -133,13 +127,7 @@ class RollbackTests(TestCase):
         current = {QA: self.live(QA), LEGACY: self.rebuild(LEGACY)}
         for arguments in ([], ["--json"]):
             with pytest.raises(CommandError, match="legacy|qr_atomique"):
-                call_command(
-                    "rebuild_agent_index",
-                    self.agent.slug,
-                    "--rollback",
-                    *arguments,
-                    stdout=io.StringIO(),
-                )
+                call_command("rebuild_agent_index", self.agent.slug, "--rollback", *arguments, stdout=io.StringIO())
         assert {method: self.live(method) for method in current} == current
 
     def test_cleanup_keeps_the_target_of_a_rollback_and_a_staged_generation(self) -> None:

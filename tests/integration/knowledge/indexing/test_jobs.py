@@ -23,12 +23,7 @@ from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import preview, sync
 from knowledge.indexing.jobs import lease, queue
-from knowledge.indexing.jobs.decisions import (
-    approve_build,
-    cancel_build,
-    discard_build,
-    retry_build,
-)
+from knowledge.indexing.jobs.decisions import approve_build, cancel_build, discard_build, retry_build
 from knowledge.indexing.jobs.lease import BuildCancelledError, heartbeat, reap_builds
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
@@ -58,10 +53,7 @@ TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euro
 
 
 def stored_documents(agent: Agent, count: int) -> list[Document]:
-    return [
-        store_document(agent=agent, name=f"{n}.md", data=TEXT.format(n=n).encode()).document
-        for n in range(count)
-    ]
+    return [store_document(agent=agent, name=f"{n}.md", data=TEXT.format(n=n).encode()).document for n in range(count)]
 
 
 def _raised(answer: bool | Exception) -> bool:
@@ -84,9 +76,7 @@ class FailureTests(TestCase):
         build.refresh_from_db()
         return build
 
-    def test_store_that_stops_in_the_middle_fails_the_rest_by_document_and_a_retry_completes(
-        self,
-    ) -> None:
+    def test_store_that_stops_in_the_middle_fails_the_rest_by_document_and_a_retry_completes(self) -> None:
         with failing_store("", after=1), mock.patch.object(sync, "GROUP_POINTS", 2):
             report = index_documents(agent=self.agent, documents=self.documents)
         assert self.statuses() == ["indexed", "failed", "failed", "failed"]
@@ -119,9 +109,7 @@ class FailureTests(TestCase):
         assert "disk is full" in build.error
 
     def test_broker_that_is_away_is_said_until_a_worker_comes(self) -> None:
-        away = mock.patch(
-            "agents.processes.asking.current_app.send_task", side_effect=BrokerError("away")
-        )
+        away = mock.patch("agents.processes.asking.current_app.send_task", side_effect=BrokerError("away"))
         with away, self.captureOnCommitCallbacks(execute=True):
             build = enqueue_documents(agent=self.agent, document_ids=[self.documents[0].pk])
         build.refresh_from_db()
@@ -136,10 +124,7 @@ class FailureTests(TestCase):
         locked = OperationalError("locked")
         answers: Iterator[bool | Exception] = iter([locked, True, locked])
         renewed = mock.Mock(side_effect=lambda *_: _raised(next(answers, False)))
-        with (
-            mock.patch.object(IndexBuildQuerySet, "renew", renewed),
-            heartbeat(1, "me") as lost,
-        ):
+        with mock.patch.object(IndexBuildQuerySet, "renew", renewed), heartbeat(1, "me") as lost:
             assert lost.wait(PATIENCE_SECONDS)
         assert renewed.call_count == 4
 
@@ -300,11 +285,7 @@ class StagedTests(TestCase):
         build = self.stage()
         assert build.status == BuildStatus.STAGED
         assert vector_store().resolve_alias(self.alias) == self.before
-        assert (build.preview["added"], build.preview["removed"], build.preview["changed"]) == (
-            0,
-            0,
-            1,
-        )
+        assert (build.preview["added"], build.preview["removed"], build.preview["changed"]) == (0, 0, 1)
         (compared,) = build.preview["questions"]
         assert compared["has_other_best"]
         assert compared["after"][0]["excerpt"] == "15 euros."

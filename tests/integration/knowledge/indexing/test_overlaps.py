@@ -87,9 +87,7 @@ class OverlapTests(TestCase):
         assert QuestionOverlap.objects.count() == 1
 
     def test_phrasings_of_a_validated_answer_are_no_duplicates(self) -> None:
-        make_learned(
-            self.agent, question="Combien coûte la carte ?", phrasings=["Combien coûte une carte ?"]
-        )
+        make_learned(self.agent, question="Combien coûte la carte ?", phrasings=["Combien coûte une carte ?"])
         with mock.patch.object(overlaps, "_ALIKE", 0.1), mock.patch.object(overlaps, "_checks", []):
             assert self.found() == []
 

@@ -50,9 +50,7 @@ class IndexDocumentTests(TestCase):
     def test_changed_paragraph_embeds_its_own_points_only(self) -> None:
         agent = make_agent()
         add_document(agent)
-        stored = store_document(
-            agent=agent, name="faq.md", data=FAQ_TEXT.replace("12 euros", "15 euros").encode()
-        )
+        stored = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.replace("12 euros", "15 euros").encode())
         report = index_documents(agent=agent, documents=[stored.document])
         assert report.embedded == 2  # the new chunk's question and its content
         assert "15 euros" in search_index(agent, KNOWN).hits[0].content

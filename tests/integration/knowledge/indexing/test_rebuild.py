@@ -28,12 +28,7 @@ FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 
 
 def faq_source(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    payload: dict[str, Json] = {
-        "type": "qa_pair",
-        "question": "Bonjour ?",
-        "display_text": "Bonjour !",
-        "is_faq": True,
-    }
+    payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", "display_text": "Bonjour !", "is_faq": True}
     yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
 
 
@@ -101,9 +96,7 @@ class RebuildTests(TestCase):
     def test_failed_rebuild_leaves_the_index_and_says_why(self) -> None:
         before = self.store.resolve_alias(self.alias)
         build = create_rebuild(agent=self.agent, method=QA)
-        with mock.patch(
-            "knowledge.indexing.rebuild._verify", side_effect=RebuildInProgressError("x")
-        ):
+        with mock.patch("knowledge.indexing.rebuild._verify", side_effect=RebuildInProgressError("x")):
             with pytest.raises(RebuildInProgressError):
                 run_build(build.pk)
         build.refresh_from_db()
@@ -128,9 +121,7 @@ class ReaperTests(TestCase):
     def test_build_that_killed_every_worker_is_given_up_with_a_reason(self) -> None:
         build = create_rebuild(agent=make_agent(), method=QA)
         past = timezone.now() - timedelta(minutes=5)
-        IndexBuild.objects.filter(pk=build.pk).update(
-            status=BuildStatus.RUNNING, lease_expires_at=past, attempts=5
-        )
+        IndexBuild.objects.filter(pk=build.pk).update(status=BuildStatus.RUNNING, lease_expires_at=past, attempts=5)
         reap_builds()
         build.refresh_from_db()
         assert build.status == BuildStatus.FAILED

@@ -125,10 +125,7 @@ class RereadingTests(TestCase):
         Document.objects.update(reader_version=0)
         documents = list(self.agent.documents.select_related("agent"))
         started = mock.Mock(side_effect=isolation.Reader)
-        with (
-            mock.patch.object(rereading, "_BATCH", 1),
-            mock.patch.object(isolation, "Reader", started),
-        ):
+        with mock.patch.object(rereading, "_BATCH", 1), mock.patch.object(isolation, "Reader", started):
             report = rereading.reread_documents(documents)
         assert (len(documents), report.documents, started.call_count) == (2, 2, 1)
 

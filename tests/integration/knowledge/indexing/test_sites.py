@@ -19,9 +19,7 @@ ADDRESS = "https://ville.exemple/p{n}.html"
 
 def add_site(agent: Agent, *, menu: str = MENU, name: str = ADDRESS) -> list[Document]:
     documents = [
-        store_document(
-            agent=agent, name=name.format(n=n), data=PAGE.format(n=n, menu=menu).encode()
-        ).document
+        store_document(agent=agent, name=name.format(n=n), data=PAGE.format(n=n, menu=menu).encode()).document
         for n in range(2, 9)
     ]
     index_documents(agent=agent, documents=documents)

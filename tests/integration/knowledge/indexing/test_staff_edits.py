@@ -22,9 +22,7 @@ class StaffEditTests(TestCase):
 
     def edit(self, content: str, units: list[KnowledgeUnit] | None = None) -> None:
         kept = units_of(self.chunk) if units is None else units
-        edit_chunk(
-            self.chunk, content=content, parent_context=self.chunk.parent_context, units=kept
-        )
+        edit_chunk(self.chunk, content=content, parent_context=self.chunk.parent_context, units=kept)
 
     def read_again(self, text: str) -> Document:
         stored = store_document(agent=self.agent, name="faq.md", data=text.encode())
@@ -86,9 +84,7 @@ class StaffEditTests(TestCase):
         assert not self.reload().is_in_conflict
         assert "quatre semaines" in self.chunk.content
 
-    def test_edited_chunk_whose_text_left_the_document_is_kept_unused_until_staff_decide(
-        self,
-    ) -> None:
+    def test_edited_chunk_whose_text_left_the_document_is_kept_unused_until_staff_decide(self) -> None:
         self.edit(self.chunk.content.replace("trois", "quatre"))
         shorter = FAQ_TEXT.split("## Règlement")[0]
         self.read_again(shorter)

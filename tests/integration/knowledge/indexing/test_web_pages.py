@@ -38,12 +38,7 @@ from knowledge.models import (
 )
 from knowledge.search import confirm_passages
 from knowledge.tasks import run_index_build
-from tests.admin_pages import (
-    client_of,
-    make_staff,
-    queries_with_one_and_ten_rows,
-    superuser_client,
-)
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import make_agent, search_index
 from tests.servers.web_site import Answer, Site, web_site
 
@@ -223,9 +218,7 @@ class PageTests(TestCase):
         first = add_source(agent=self.agent, address="http://Example.org:80/a#b")
         second = add_source(agent=self.agent, address="http://example.org/a")
         assert first == second
-        assert (
-            add_source(agent=self.agent, address="HTTP://EXAMPLE.org").url == "http://example.org/"
-        )
+        assert add_source(agent=self.agent, address="HTTP://EXAMPLE.org").url == "http://example.org/"
 
     def test_what_is_no_address_is_refused(self) -> None:
         for address in ("ftp://a.example/", "http://u:p@a.example/", "http://a.example/a b", "x"):
@@ -336,24 +329,14 @@ class SitemapTests(TestCase):
             site.pages["/c"] = page("la fiche c")
             site.pages["/sitemap.xml"] = sitemap(site, "/a", "/c")
             refresh(source)
-            assert self.states() == {
-                "a": ("present", True),
-                "b": ("left", False),
-                "c": ("present", True),
-            }
-            assert not any(
-                "fiche b" in p.title for p in found(self.agent, "Combien coûte la fiche b ?")
-            )
+            assert self.states() == {"a": ("present", True), "b": ("left", False), "c": ("present", True)}
+            assert not any("fiche b" in p.title for p in found(self.agent, "Combien coûte la fiche b ?"))
             site.pages["/sitemap.xml"] = sitemap(site, "/a", "/b", "/c")
             refresh(source)
         assert set(self.states().values()) == {("present", True)}
 
     def test_broken_sitemap_changes_nothing(self) -> None:
-        for broken in (
-            Answer("<urlset>", kind="text/xml"),
-            Answer("<urlset/>"),
-            Answer("", status=500),
-        ):
+        for broken in (Answer("<urlset>", kind="text/xml"), Answer("<urlset/>"), Answer("", status=500)):
             with self.subTest(broken.body), self.site("a") as (site, source):
                 refresh(source)
                 site.pages["/sitemap.xml"] = broken
@@ -377,9 +360,7 @@ class SitemapTests(TestCase):
             packed = sitemap(site, "/b")
             packed.body = gzip.compress(packed.body.encode())  # type: ignore[union-attr]
             site.pages |= {"/1.xml": sitemap(site, "/a"), "/2.xml.gz": packed}
-            site.pages["/sitemap.xml"] = sitemap(
-                site, "/1.xml", "/2.xml.gz", root="sitemapindex", entry="sitemap"
-            )
+            site.pages["/sitemap.xml"] = sitemap(site, "/1.xml", "/2.xml.gz", root="sitemapindex", entry="sitemap")
             refresh(source)
             assert sorted(self.states()) == ["a", "b"]
             del site.pages["/2.xml.gz"]
@@ -398,9 +379,7 @@ class SitemapTests(TestCase):
 
     def test_foreign_hosts_and_entities_are_not_followed(self) -> None:
         with self.site("a") as (site, source):
-            listed = (
-                f"<url><loc>{site.url('/a')}</loc></url><url><loc>http://10.0.0.1/x</loc></url>"
-            )
+            listed = f"<url><loc>{site.url('/a')}</loc></url><url><loc>http://10.0.0.1/x</loc></url>"
             site.pages["/sitemap.xml"].body = f"<urlset>{listed}</urlset>"
             report = refresh(source).report
             assert report["pages"] == 1
@@ -449,10 +428,7 @@ class SitemapTests(TestCase):
                 calls.append(address)
                 return real(address, **marks)
 
-            with (
-                mock.patch("knowledge.indexing.refresh.fetch_page", dying),
-                pytest.raises(SystemExit),
-            ):
+            with mock.patch("knowledge.indexing.refresh.fetch_page", dying), pytest.raises(SystemExit):
                 run_build(build.pk)
             assert self.agent.documents.filter(status=DocumentStatus.PENDING).count() == 3
             IndexBuild.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
@@ -602,11 +578,7 @@ class AdminTests(TestCase):
 
     def test_lists_take_as_many_queries_for_ten_rows_as_for_one(self) -> None:
         def make() -> None:
-            add_source(
-                agent=make_agent(), address=f"http://example.org/{WebSource.objects.count()}"
-            )
+            add_source(agent=make_agent(), address=f"http://example.org/{WebSource.objects.count()}")
 
-        one, ten = queries_with_one_and_ten_rows(
-            self.client, admin_url(WebSource, "changelist"), make
-        )
+        one, ten = queries_with_one_and_ten_rows(self.client, admin_url(WebSource, "changelist"), make)
         assert one == ten

@@ -30,15 +30,7 @@ from knowledge.indexing.questions import waiting, writing
 from knowledge.indexing.questions.estimate import estimate_questions
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import stale_documents
-from knowledge.models import (
-    BuildKind,
-    BuildStatus,
-    Chunk,
-    DocumentStatus,
-    IndexBuild,
-    QuestionSpending,
-    UnitsOrigin,
-)
+from knowledge.models import BuildKind, BuildStatus, Chunk, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.search import Passage, search_as
 from tests.factories import make_agent, make_deployment
 from tests.failing_store import failing_store
@@ -55,9 +47,7 @@ def reply(*units: object) -> str:
 def prose(count: int) -> bytes:
     """A document of `count` chunks without questions."""
     body = f"{PASSAGE} " * 4
-    return (
-        "# Passeport\n\n" + "\n\n".join(f"## Partie {n}\n\n{body}" for n in range(count))
-    ).encode()
+    return ("# Passeport\n\n" + "\n\n".join(f"## Partie {n}\n\n{body}" for n in range(count))).encode()
 
 
 class WrittenQuestionsTests(TestCase):
@@ -121,16 +111,11 @@ class WrittenQuestionsTests(TestCase):
     def test_first_documents_of_many_answer_before_the_last_are_embedded(self) -> None:
         self.add(name="first.md")
         sizes: list[int] = []
-        keys = [
-            store_document(agent=self.agent, name=f"{n}.md", data=prose(8)).document.pk
-            for n in range(30)
-        ]
+        keys = [store_document(agent=self.agent, name=f"{n}.md", data=prose(8)).document.pk for n in range(30)]
         build = enqueue_documents(agent=self.agent, document_ids=keys)
         run_build(
             build.pk,
-            on_progress=lambda *_: sizes.append(
-                self.agent.documents.filter(status=DocumentStatus.INDEXED).count()
-            ),
+            on_progress=lambda *_: sizes.append(self.agent.documents.filter(status=DocumentStatus.INDEXED).count()),
         )
         seen = sorted(set(sizes))
         assert seen[:4] == [1, 9, 17, 31]
@@ -212,9 +197,7 @@ class WrittenQuestionsTests(TestCase):
             self.add()
             self.write()
             self.add()
-            assert (
-                enqueue_questions(agent=self.agent, document_ids=[self.chunk().document_id]) is None
-            )
+            assert enqueue_questions(agent=self.agent, document_ids=[self.chunk().document_id]) is None
 
     def test_unreadable_reply_is_told_and_asked_for_again_at_the_next_run(self) -> None:
         with self.model("nonsense", "{", reply(GOOD)):
@@ -243,9 +226,7 @@ class WrittenQuestionsTests(TestCase):
             report = self.write()
         assert (report.waiting, report.model_calls) == (1, 3)
 
-    def test_model_that_is_down_is_left_alone_after_three_failures_and_a_retry_completes(
-        self,
-    ) -> None:
+    def test_model_that_is_down_is_left_alone_after_three_failures_and_a_retry_completes(self) -> None:
         with self.model(*[LLMUnavailableError("down")] * 3) as down:
             self.add(count=6)
             report = self.write(may_retry=True)
@@ -353,13 +334,8 @@ class WrittenQuestionsTests(TestCase):
         assert report.as_json()["cost"] == 0.006
         assert self.job().report["cost"] == 0.006
 
-    def test_prompt_of_a_call_that_timed_out_is_spent_and_that_of_a_refused_one_is_not(
-        self,
-    ) -> None:
-        for error, is_spent in (
-            (LLMTimeoutError("slow"), True),
-            (LLMUnavailableError("no"), False),
-        ):
+    def test_prompt_of_a_call_that_timed_out_is_spent_and_that_of_a_refused_one_is_not(self) -> None:
+        for error, is_spent in ((LLMTimeoutError("slow"), True), (LLMUnavailableError("no"), False)):
             QuestionSpending.objects.all().delete()
             with self.model(error):
                 self.add()
@@ -430,9 +406,7 @@ class WrittenQuestionsTests(TestCase):
         assert (self.written(), stale_documents(self.agent)) == (3, [])
         assert self.job().report["model_calls"] == 4
 
-    def test_store_that_is_away_for_one_write_leaves_the_document_answering_and_a_retry_writes_it(
-        self,
-    ) -> None:
+    def test_store_that_is_away_for_one_write_leaves_the_document_answering_and_a_retry_writes_it(self) -> None:
         with self.model(reply(GOOD)):
             self.add()
             with failing_store(""):

@@ -77,9 +77,7 @@ def reader(settings: Settings, tmp_path: Path) -> Iterator[Reader]:
 def test_child_reads_what_this_process_would_read(settings: Settings) -> None:
     settings.PARSE_ISOLATED = True
     with isolation.isolated_reader() as reader:
-        assert reader.read(FAQ.encode(), filename="g.md") == read_here(
-            FAQ.encode(), filename="g.md"
-        )
+        assert reader.read(FAQ.encode(), filename="g.md") == read_here(FAQ.encode(), filename="g.md")
         large = (FAQ + "\n\nUne phrase de plus. " * 6_000).encode()
         assert reader.read(large, filename="g.md").drafts
         process = reader._process
@@ -93,9 +91,7 @@ def test_refusal_of_a_parser_keeps_its_message(reader: Reader) -> None:
     assert str(refused.value.public_message)
 
 
-def test_parse_that_hangs_is_stopped_and_the_next_file_is_read(
-    reader: Reader, settings: Settings
-) -> None:
+def test_parse_that_hangs_is_stopped_and_the_next_file_is_read(reader: Reader, settings: Settings) -> None:
     reader.read(FAQ.encode(), filename="first.md")  # the child is ready
     settings.PARSE_TIMEOUT_SECONDS = 1.0
     with pytest.raises(UnreadableDocumentError, match="took more than"):
@@ -128,13 +124,8 @@ def test_full_disk_of_temporary_files_is_told_and_the_file_is_read_when_there_is
 ) -> None:
     settings.PARSE_ISOLATED = True
     # Long enough for its language to be looked at, whose model is unpacked into a temporary file.
-    text = (
-        FAQ + "\nLa mairie est ouverte du lundi au vendredi, de neuf heures à midi.\n" * 20
-    ).encode()
-    with (
-        small_disk(tmp_path / "disk", size=200_000_000) as disk,
-        isolation.isolated_reader() as found,
-    ):
+    text = (FAQ + "\nLa mairie est ouverte du lundi au vendredi, de neuf heures à midi.\n" * 20).encode()
+    with small_disk(tmp_path / "disk", size=200_000_000) as disk, isolation.isolated_reader() as found:
         if disk is None:
             pytest.skip("nothing can be mounted here")
         monkeypatch.setenv("TMPDIR", str(disk.folder))

@@ -41,12 +41,8 @@ def named(number: int, name: str) -> Point:
     return Point(ident(number), vector(1, 0), {"n": name})
 
 
-def found(
-    store: TableVectorStore, payload_filter: PayloadFilter | None = None, name: str = "c"
-) -> list[int]:
-    hits = store.query(
-        name, Query(vector(1, 0), RECIPE), Wanted(limit=1_000, payload_filter=payload_filter)
-    )
+def found(store: TableVectorStore, payload_filter: PayloadFilter | None = None, name: str = "c") -> list[int]:
+    hits = store.query(name, Query(vector(1, 0), RECIPE), Wanted(limit=1_000, payload_filter=payload_filter))
     return [uuid.UUID(hit.id).int for hit in hits]
 
 

@@ -87,9 +87,7 @@ def test_address_is_one_for_a_customer_and_none_where_unreadable(settings: Any) 
     assert client_address("", None) == client_address(None, "unknown") == ""
 
 
-@pytest.mark.parametrize(
-    "written", ["unknown", "_hidden", "203.0.113", "6.6.6.6 7.7.7.7", "[x]", "::1::2"]
-)
+@pytest.mark.parametrize("written", ["unknown", "_hidden", "203.0.113", "6.6.6.6 7.7.7.7", "[x]", "::1::2"])
 def test_unreadable_word_of_a_proxy_leaves_nobody_uncounted(settings: Any, written: str) -> None:
     settings.TRUSTED_PROXIES = 1
     assert client_address("10.0.0.1", f"6.6.6.6, {written}") == "10.0.0.1"

@@ -29,9 +29,7 @@ def test_thread_without_a_question_at_its_end_is_refused() -> None:
 
 
 @given(MESSAGES, st.integers(0, 5), st.integers(0, 50))
-def test_nothing_is_invented_and_both_bounds_hold(
-    said: list[tuple[str, str]], exchanges: int, characters: int
-) -> None:
+def test_nothing_is_invented_and_both_bounds_hold(said: list[tuple[str, str]], exchanges: int, characters: int) -> None:
     before, question = read_messages([*said, ("user", "q")])
     assert question == "q"
     questions = [text for role, text in said if role == "user"]

@@ -85,9 +85,7 @@ def test_error_is_answered_with_its_own_status(error: ApplicationError, status: 
 
 
 @pytest.mark.parametrize(("error", "status", "kind", "code"), V1)
-def test_v1_tells_an_error_as_openai_does(
-    error: ApplicationError, status: int, kind: str, code: str
-) -> None:
+def test_v1_tells_an_error_as_openai_does(error: ApplicationError, status: int, kind: str, code: str) -> None:
     raised, failed = WireError.of(error), WireError.told(Failure.of(error))
     assert raised == failed
     assert (raised.status, raised.kind, raised.code) == (status, kind, code)

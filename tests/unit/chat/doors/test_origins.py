@@ -61,9 +61,7 @@ def test_behind_tls_the_proxys_scheme_counts(settings: Settings) -> None:
     assert not is_allowed(behind)
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     assert is_allowed(behind)
-    assert not is_allowed(
-        scope("desk.example.org", "http://desk.example.org", x_forwarded_proto="https")
-    )
+    assert not is_allowed(scope("desk.example.org", "http://desk.example.org", x_forwarded_proto="https"))
     assert is_allowed(scope("desk.example.org", "https://desk.example.org", scheme="wss"))
 
 
@@ -78,8 +76,6 @@ def test_behind_tls_the_proxys_scheme_counts(settings: Settings) -> None:
         ("https://*.example.org:8443", "https://desk.example.org:8443", True),
     ],
 )
-def test_the_origins_that_forms_are_accepted_from(
-    settings: Settings, trusted: str, origin: str, allowed: bool
-) -> None:
+def test_the_origins_that_forms_are_accepted_from(settings: Settings, trusted: str, origin: str, allowed: bool) -> None:
     settings.CSRF_TRUSTED_ORIGINS = [trusted]
     assert is_allowed(scope("localhost:8000", origin)) is allowed

@@ -136,9 +136,7 @@ def test_answer_that_cites_nothing_rests_whole_on_each_of_its_sources() -> None:
         {"n": 2, "title": "Guide", "question": QUESTION},
     ]
     request = RequestFactory().get("/v1/chat/completions")
-    found = [
-        each["url_citation"] for each in url_citations(request, uuid.uuid4(), "12 €.", sources)
-    ]
+    found = [each["url_citation"] for each in url_citations(request, uuid.uuid4(), "12 €.", sources)]
     assert [(each["start_index"], each["end_index"]) for each in found] == [(0, 5), (0, 5)]
     assert [each["title"] for each in found] == ["Guide › Prix", f"Guide › {QUESTION}"]
     assert found[0]["url"] == "https://example.org/prix"
@@ -156,9 +154,7 @@ def test_nth_address_is_that_of_the_nth_source() -> None:
     request = RequestFactory().get("/v1/chat/completions")
     found = [
         each["url_citation"]
-        for each in url_citations(
-            request, uuid.uuid4(), "Ici [3], en mai [2] [9], ici [3].", sources
-        )
+        for each in url_citations(request, uuid.uuid4(), "Ici [3], en mai [2] [9], ici [3].", sources)
     ]
     urls = list(dict.fromkeys(each["url"] for each in found))
     assert len(urls) == 3
@@ -171,19 +167,13 @@ def test_nth_address_is_that_of_the_nth_source() -> None:
 
 
 def test_clients_own_sources_are_counted_in_its_template_alone() -> None:
-    given = (
-        '<context>\n<source id="1" name="a.txt">x</source>\n<source id="2">y</source>\n</context>'
-    )
+    given = '<context>\n<source id="1" name="a.txt">x</source>\n<source id="2">y</source>\n</context>'
     assert own_sources(f"### Task:\nRespond.\n{given}\n\n{QUESTION}") == 2
     assert own_sources(f"{QUESTION} {given}") == 0
     assert own_sources(QUESTION) == 0
 
 
-@given(
-    st.lists(
-        st.sampled_from(["[", "1", "2", "3", "]", "[1]", "[2] ", "[3]", "a", "12"]), max_size=20
-    )
-)
+@given(st.lists(st.sampled_from(["[", "1", "2", "3", "]", "[1]", "[2] ", "[3]", "a", "12"]), max_size=20))
 def test_numbers_go_on_from_the_clients_however_the_text_is_cut(pieces: list[str]) -> None:
     text = "".join(pieces)
     done = Done("done", "generated", "", 1, text)

@@ -35,11 +35,7 @@ def told(folder: Path) -> dict[str, float]:
     MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
     with read(folder):
         metrics = list(registry.collect())
-    return {
-        sample.name + sample.labels.get("le", ""): sample.value
-        for metric in metrics
-        for sample in metric.samples
-    }
+    return {sample.name + sample.labels.get("le", ""): sample.value for metric in metrics for sample in metric.samples}
 
 
 def test_sums_stay_and_the_folder_does_not_grow(tmp_path: Path) -> None:
@@ -80,9 +76,7 @@ def test_a_reader_never_sees_a_sum_fall_while_it_is_folded(tmp_path: Path) -> No
     assert set(seen) == {3.0 * len(dead)}
 
 
-def test_a_folder_that_is_held_is_waited_for_so_long_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_held_is_waited_for_so_long_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "LOCK_SECONDS", 0.05)
     folder = emptied(tmp_path / "figures")
     with read(folder), pytest.raises(BlockingIOError):

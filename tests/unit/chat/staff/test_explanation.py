@@ -49,16 +49,7 @@ def test_rules_of_follow_ups_have_words() -> None:
 
 def test_figures_and_detail_are_kept() -> None:
     (step,) = explain_trace(
-        [
-            {
-                "step": "guard_rail",
-                "outcome": "refused",
-                "score": 0.31,
-                "threshold": 0.5,
-                "ms": 1,
-                "detail": "x",
-            }
-        ]
+        [{"step": "guard_rail", "outcome": "refused", "score": 0.31, "threshold": 0.5, "ms": 1, "detail": "x"}]
     )
     assert step.title == "Garde-fou"
     assert "hors domaine" in step.outcome

@@ -23,8 +23,7 @@ def _message(role: Role, calls: list[str], answered: str) -> ThreadMessage:
 
 
 MESSAGES = st.lists(
-    st.builds(_message, st.sampled_from(Role), st.lists(IDS, max_size=3, unique=True), IDS),
-    max_size=20,
+    st.builds(_message, st.sampled_from(Role), st.lists(IDS, max_size=3, unique=True), IDS), max_size=20
 )
 
 
@@ -42,9 +41,7 @@ def accept(messages: list[ThreadMessage]) -> None:
 
 
 @given(messages=MESSAGES)
-def test_any_stored_thread_becomes_acceptable_and_repair_is_idempotent(
-    messages: list[ThreadMessage],
-) -> None:
+def test_any_stored_thread_becomes_acceptable_and_repair_is_idempotent(messages: list[ThreadMessage]) -> None:
     thread = repaired(messages)
     accept(thread)
     assert repaired(thread) == thread
@@ -53,9 +50,7 @@ def test_any_stored_thread_becomes_acceptable_and_repair_is_idempotent(
 
 
 @given(messages=MESSAGES, limit=st.integers(0, 12))
-def test_pruning_cuts_no_block_and_keeps_the_last_one(
-    messages: list[ThreadMessage], limit: int
-) -> None:
+def test_pruning_cuts_no_block_and_keeps_the_last_one(messages: list[ThreadMessage], limit: int) -> None:
     thread = repaired(messages)
     kept = pruned(thread, limit)
     accept(kept)
@@ -78,12 +73,8 @@ def test_history_is_bounded_whole_and_has_no_question_without_a_sequel(
 
 
 @pytest.mark.parametrize("answers", [["b", "a"], ["a", "b", "a"], ["b"], []])
-def test_ordre_verifie_tool_messages_come_back_in_the_order_of_their_calls(
-    answers: list[str],
-) -> None:
+def test_ordre_verifie_tool_messages_come_back_in_the_order_of_their_calls(answers: list[str]) -> None:
     request = _message(Role.ASSISTANT, ["a", "b"], "")
     thread = repaired([request, *(_message(Role.TOOL, [], call) for call in answers)])
     assert [m.tool_call_id for m in thread] == ["", "a", "b"]
-    assert [m.success for m in thread[1:]] == [
-        None if call in answers else False for call in ("a", "b")
-    ]
+    assert [m.success for m in thread[1:]] == [None if call in answers else False for call in ("a", "b")]

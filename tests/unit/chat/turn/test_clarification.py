@@ -8,14 +8,7 @@ from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.turn.clarification import (
-    FIRST_PASSAGES,
-    REFUSAL_OFFER,
-    _asking,
-    none_was_meant,
-    options_for,
-    was_offered,
-)
+from chat.turn.clarification import FIRST_PASSAGES, REFUSAL_OFFER, _asking, none_was_meant, options_for, was_offered
 from chat.turn.values import Exchange
 from knowledge.search import Passage, SearchResult, Thresholds
 from knowledge.vectors.payloads import PointType
@@ -75,10 +68,7 @@ def test_a_precision_that_is_left_open_may_be_offered_and_another_never() -> Non
 
 
 def test_answers_that_differ_in_a_sign_are_two() -> None:
-    older, younger = (
-        hit(MEDICAL, 0.6, "≥ 18 ans : gratuit."),
-        hit(POLICE, 0.6, "≤ 18 ans : gratuit"),
-    )
+    older, younger = (hit(MEDICAL, 0.6, "≥ 18 ans : gratuit."), hit(POLICE, 0.6, "≤ 18 ans : gratuit"))
     assert len(offered(older, younger)) == 2
     assert offered(older, replace(younger, content="« ≥ 18 ans » : gratuit")) == []
 
@@ -100,9 +90,7 @@ def test_nothing_is_offered_where_search_prefers_another_passage() -> None:
 
 
 def test_what_is_not_among_the_first_passages_is_not_offered() -> None:
-    between = [
-        hit("", 0.61, answer=f"Passage {at}.", type=PointType.SOURCE_MATERIAL) for at in range(2)
-    ]
+    between = [hit("", 0.61, answer=f"Passage {at}.", type=PointType.SOURCE_MATERIAL) for at in range(2)]
     assert offered(hit(MEDICAL, 0.62), *between[:1], hit(POLICE, 0.6)) == [MEDICAL, POLICE]
     assert offered(hit(MEDICAL, 0.62), *between, hit(POLICE, 0.6)) == []
 

@@ -12,24 +12,17 @@ QUESTION = "Comment ouvrir un compte ?"
 
 
 def _turn() -> TurnInProgress:
-    turn = SimpleNamespace(
-        context=SimpleNamespace(forms=NO_FORMS), asked=SimpleNamespace(text=QUESTION)
-    )
+    turn = SimpleNamespace(context=SimpleNamespace(forms=NO_FORMS), asked=SimpleNamespace(text=QUESTION))
     return cast(TurnInProgress, turn)
 
 
 def _candidate(question: str, score: float, **facts: Any) -> Passage:
-    found = Passage(
-        question, PointType.QA_PAIR, score, "Au guichet.", question, "", "", "", "", 1, 1
-    )
+    found = Passage(question, PointType.QA_PAIR, score, "Au guichet.", question, "", "", "", "", 1, 1)
     return found.with_values(**facts)
 
 
 def _compared(*candidates: Passage) -> list[tuple[str, bool]]:
-    return [
-        (passage.point_id, decision.served)
-        for passage, decision in _decisions(_turn(), candidates, 0.8)
-    ]
+    return [(passage.point_id, decision.served) for passage, decision in _decisions(_turn(), candidates, 0.8)]
 
 
 def test_behind_the_question_itself_no_other_of_a_document_is_compared() -> None:

@@ -17,16 +17,8 @@ ANSWER = "La médiathèque ouvre du mardi au samedi, de 10 à 18 heures [1]. Ell
         ("a" * (SHORT + 1), "stop", "satisfactory"),
         ("  " + "a" * SHORT + "\n", "stop", "too_short"),
         (ANSWER[:-6], "length", "cut"),
-        (
-            '{"function": "opening_hours", "arguments": {"place": "médiathèque"}}',
-            "stop",
-            "call_as_text",
-        ),
-        (
-            "<tool_call>opening_hours(place='médiathèque', day='mardi')</tool_call>",
-            "stop",
-            "call_as_text",
-        ),
+        ('{"function": "opening_hours", "arguments": {"place": "médiathèque"}}', "stop", "call_as_text"),
+        ("<tool_call>opening_hours(place='médiathèque', day='mardi')</tool_call>", "stop", "call_as_text"),
         ("La médiathèque ouvre à 10 heures. " * 3, "stop", "repeated"),
         ("…" * (SHORT + 1), "stop", "satisfactory"),
     ],

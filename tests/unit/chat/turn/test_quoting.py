@@ -11,10 +11,7 @@ from chat.turn.quoting import quoted_text, telling_part, without_twins
 from knowledge.search import Passage
 from knowledge.vectors.payloads import PointType
 
-PADDING = (
-    "Le paramètre se lit au démarrage du serveur et se change dans son fichier de configuration. "
-    * 3
-)
+PADDING = "Le paramètre se lit au démarrage du serveur et se change dans son fichier de configuration. " * 3
 
 TECHNICAL = f"""\
 ## Backups
@@ -77,10 +74,7 @@ def test_short_passage_is_quoted_whole() -> None:
 
 def test_code_is_whole_with_the_sentence_that_announces_it() -> None:
     told = telling_part(TECHNICAL, "How do I dump a single database into a file?")
-    assert (
-        "run the following command:\n\n```sh\npg_save mydb > mydb.sql\npg_check mydb.sql\n```"
-        in told
-    )
+    assert "run the following command:\n\n```sh\npg_save mydb > mydb.sql\npg_check mydb.sql\n```" in told
     assert told.startswith("## Backups\n\n[…]\n\n")
 
 
@@ -112,9 +106,7 @@ def test_sentence_comes_with_the_one_that_it_leans_on() -> None:
         "Le remboursement arrive en approx. 30 jours après la réclamation.",
     ],
 )
-def test_sentence_is_not_cut_after_an_abbreviation_or_before_a_figure(
-    sentence: str, settings: Settings
-) -> None:
+def test_sentence_is_not_cut_after_an_abbreviation_or_before_a_figure(sentence: str, settings: Settings) -> None:
     settings.MAX_QUOTE_CHARACTERS = 1
     assert telling_part(f"{PADDING}{sentence} {PADDING}", sentence) == f"[…] {sentence} […]"
 

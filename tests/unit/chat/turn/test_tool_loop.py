@@ -10,13 +10,7 @@ from chat.staff.explanation import efficiency_grade
 from chat.turn.tool_loop import efficiency
 
 #: Seed 002, section IX: the five examples.
-EXAMPLES = [
-    (0, 0, 100),
-    (1, 1, 95),
-    (3, 3, 85),
-    (5, 5, 75),
-    (10, 10, 50),
-]
+EXAMPLES = [(0, 0, 100), (1, 1, 95), (3, 3, 85), (5, 5, 75), (10, 10, 50)]
 
 
 @pytest.mark.parametrize(("rounds", "results", "expected"), EXAMPLES)

@@ -14,9 +14,5 @@ def test_each_tool_counts_at_its_better_score_and_the_best_are_kept() -> None:
     first = Toolbox((chosen("clock", None), chosen("rights", 0.3), chosen("mail", 0.4)), 7)
     second = Toolbox((chosen("clock", None), chosen("rights", 0.9), chosen("map", 0.2)), 7)
     together = first.joined(second, limit=2)
-    assert {tool.spec.name: tool.score for tool in together.selected} == {
-        "clock": None,
-        "rights": 0.9,
-        "mail": 0.4,
-    }
+    assert {tool.spec.name: tool.score for tool in together.selected} == {"clock": None, "rights": 0.9, "mail": 0.4}
     assert together.user_id == 7

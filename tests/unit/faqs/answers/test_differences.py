@@ -23,8 +23,7 @@ def test_pieces_of_a_side_are_its_text(before: str, after: str) -> None:
 @given(TEXTS, TEXTS)
 def test_what_is_not_marked_stands_on_both_sides(before: str, after: str) -> None:
     kept = [
-        "".join(piece.text for piece in side if not piece.is_changed).split()
-        for side in compare_words(before, after)
+        "".join(piece.text for piece in side if not piece.is_changed).split() for side in compare_words(before, after)
     ]
     assert "".join(kept[0]) == "".join(kept[1])
 
@@ -39,10 +38,7 @@ def test_words_and_numbers_are_marked_whole() -> None:
         "L’entrée coûte [6,50] €.",
         "L’entrée coûte [6,80] €.",
     )
-    assert marked("Ouvert lundi.", "Ouvert lundi et mardi.") == (
-        "Ouvert lundi.",
-        "Ouvert lundi [et mardi].",
-    )
+    assert marked("Ouvert lundi.", "Ouvert lundi et mardi.") == ("Ouvert lundi.", "Ouvert lundi [et mardi].")
 
 
 def test_line_break_is_a_difference_and_a_space_is_none() -> None:

@@ -6,10 +6,7 @@ from faqs.contradiction.facts import Fact, facts_of
 
 
 def facts(text: str) -> list[tuple[str, float | str]]:
-    return sorted(
-        ((fact.kind, fact.value) for fact in facts_of(text)),
-        key=lambda each: (each[0], str(each[1])),
-    )
+    return sorted(((fact.kind, fact.value) for fact in facts_of(text)), key=lambda each: (each[0], str(each[1])))
 
 
 @pytest.mark.parametrize(

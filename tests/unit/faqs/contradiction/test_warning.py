@@ -62,9 +62,7 @@ def test_what_one_answer_denies_and_the_other_asks_for_clashes() -> None:
 
 def test_exception_that_is_named_explains_the_other_answer() -> None:
     stored = ("La mairie est-elle ouverte le samedi ?", "Oui, sauf en août.")
-    assert (
-        told(stored, ("La mairie ouvre-t-elle le samedi en août ?", "Non, elle est fermée.")) == []
-    )
+    assert told(stored, ("La mairie ouvre-t-elle le samedi en août ?", "Non, elle est fermée.")) == []
     assert told(stored, ("La mairie ouvre-t-elle le samedi matin ?", "Non, elle est fermée."))
 
 

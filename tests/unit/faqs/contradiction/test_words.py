@@ -14,9 +14,7 @@ from faqs.second_key.rewrites import Rule
 
 def same_facts(one: str, two: str) -> bool:
     left, right = ({(fact.kind, fact.value) for fact in facts_of(text)} for text in (one, two))
-    return (
-        bool(left) and all(any(_is(a, b) for b in right) for a in left) and len(left) == len(right)
-    )
+    return bool(left) and all(any(_is(a, b) for b in right) for a in left) and len(left) == len(right)
 
 
 def _is(one: tuple[str, Any], two: tuple[str, Any]) -> bool:

@@ -55,10 +55,7 @@ def test_formula_keeps_its_text_behind_an_apostrophe() -> None:
 
 def test_rows_know_the_line_they_begin_on() -> None:
     rows, _ = parse_csv(b'question,answer\n"Un ?\nDeux ?","a\nb"\n\nTrois ?,c\n')
-    assert [(row.question, row.phrasings, row.line) for row in rows] == [
-        ("Un ?", ("Deux ?",), 2),
-        ("Trois ?", (), 6),
-    ]
+    assert [(row.question, row.phrasings, row.line) for row in rows] == [("Un ?", ("Deux ?",), 2), ("Trois ?", (), 6)]
 
 
 @pytest.mark.parametrize(

@@ -35,20 +35,14 @@ def test_both_keys_let_an_answer_out() -> None:
         (Outcome.BELOW_THRESHOLD, 0.899, 0.9, False),
     ],
 )
-def test_each_refusal_has_its_name(
-    outcome: Outcome, score: float, threshold: float | None, follow_up: bool
-) -> None:
-    decision = would_serve(
-        stored=SAME[0], asked=SAME[1], score=score, threshold=threshold, is_follow_up=follow_up
-    )
+def test_each_refusal_has_its_name(outcome: Outcome, score: float, threshold: float | None, follow_up: bool) -> None:
+    decision = would_serve(stored=SAME[0], asked=SAME[1], score=score, threshold=threshold, is_follow_up=follow_up)
     assert decision.outcome is outcome
     assert decision.reasons
 
 
 def test_a_refusal_of_the_second_key_says_what_differs() -> None:
-    decision = would_serve(
-        stored="Quel barème en 2023 ?", asked="Quel barème en 2024 ?", score=1.0, threshold=0.5
-    )
+    decision = would_serve(stored="Quel barème en 2023 ?", asked="Quel barème en 2024 ?", score=1.0, threshold=0.5)
     assert decision.outcome is Outcome.SECOND_KEY_REFUSED
     assert any("2023 ≠ 2024" in reason for reason in decision.reasons)
 
@@ -79,11 +73,7 @@ def test_a_verifier_may_explain_plain_words() -> None:
 def test_a_verifier_is_never_asked_about_a_typed_clash(asked: str) -> None:
     verdict = Verdict(answer=True)
     decision = would_serve(
-        stored="Comment laver une doudoune ?",
-        asked=asked,
-        score=0.9,
-        threshold=0.5,
-        verifier=verdict,
+        stored="Comment laver une doudoune ?", asked=asked, score=0.9, threshold=0.5, verifier=verdict
     )
     assert not decision.served
     assert verdict.asked == []

@@ -26,9 +26,7 @@ def test_the_examples_of_a_rule_hold(lexicon: Lexicon, stage: str, rule: Rule) -
 
 
 @pytest.mark.parametrize(("lexicon", "stage", "rule"), RULES)
-def test_an_example_needs_its_rule(
-    lexicon: Lexicon, stage: str, rule: Rule, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_example_needs_its_rule(lexicon: Lexicon, stage: str, rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
     others = tuple(each for each in getattr(lexicon, stage) if each is not rule)
     read_question.cache_clear()
     monkeypatch.setattr(lexicon, stage, others)

@@ -27,11 +27,7 @@ def found(text: str) -> list[tuple[str, str]]:
         ),
         ("la taxe sur la valeur ajoutée (TVA)", "TVA", "taxe sur la valeur ajoutée"),
         ("Votre caisse d'allocations familiales (Caf)", "Caf", "caisse d'allocations familiales"),
-        (
-            "le fichier national des comptes bancaires (FICOBA)",
-            "FICOBA",
-            "fichier national des comptes bancaires",
-        ),
+        ("le fichier national des comptes bancaires (FICOBA)", "FICOBA", "fichier national des comptes bancaires"),
         ("The National Health Service (NHS) pays.", "NHS", "National Health Service"),
         ("GDPR (General Data Protection Regulation)", "GDPR", "General Data Protection Regulation"),
         ("value added tax (« VAT »)", "VAT", "value added tax"),

@@ -17,10 +17,7 @@ FORMS = Forms((RQTH, BAL, PAS, Form("Apre", "aide personnalisée de retour à l'
     [
         ("Comment demander la RQTH ?", f"Comment demander la {RQTH.long} ?"),
         ("comment demander la rqth", f"comment demander la {RQTH.long}"),
-        (
-            "Qui obtient la Reconnaissance de la qualite de travailleur handicapé ?",
-            "Qui obtient la RQTH ?",
-        ),
+        ("Qui obtient la Reconnaissance de la qualite de travailleur handicapé ?", "Qui obtient la RQTH ?"),
         ("Où sont les boîtes à lettres ?", "Où sont les BAL ?"),
         ("Comment marche le PAS ?", "Comment marche le prélèvement à la source ?"),
         ("Je ne comprends pas", ""),
@@ -63,12 +60,7 @@ def test_long_form_that_only_says_more_is_the_same(short: str, first: str, secon
 
 
 def test_two_writings_of_one_long_form_are_one() -> None:
-    forms = Forms(
-        (
-            Form("ALS", "allocation de logement sociale"),
-            Form("ALS", "Allocations logement sociales"),
-        )
-    )
+    forms = Forms((Form("ALS", "allocation de logement sociale"), Form("ALS", "Allocations logement sociales")))
     assert forms.other_reading("Qui a droit à l'ALS ?")
 
 

@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration.profiles import (
-    Calibrated,
-    Rate,
-    threshold_profile,
-    use_calibrations,
-)
+from knowledge.calibration.profiles import Calibrated, Rate, threshold_profile, use_calibrations
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
 

@@ -79,9 +79,7 @@ def test_a_short_text_is_the_same_beside_a_long_one(model: E5Model) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=40), min_size=1, max_size=3))
-def test_any_text_has_finite_rows_that_do_not_depend_on_company(
-    model: E5Model, texts: list[str]
-) -> None:
+def test_any_text_has_finite_rows_that_do_not_depend_on_company(model: E5Model, texts: list[str]) -> None:
     together = _unit(model, *texts)
     assert np.isfinite(together).all()
     for text, row in zip(texts, together, strict=True):

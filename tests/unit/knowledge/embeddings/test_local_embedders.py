@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from knowledge.embeddings.base import Purpose, Recipe, Vectors
-from knowledge.embeddings.local import (
-    LocalEmbedder,
-    MultilingualE5Small,
-    UniversalSentenceEncoder,
-    mapped,
-)
+from knowledge.embeddings.local import LocalEmbedder, MultilingualE5Small, UniversalSentenceEncoder, mapped
 from knowledge.exceptions import EmbeddingUnavailableError
 
 

@@ -64,9 +64,7 @@ def test_what_asks_something_is_none(said: str) -> None:
 _PHRASES = sorted(word_class("greetings") | word_class("thanks") | word_class("farewells"))
 
 
-@given(
-    st.lists(st.sampled_from(_PHRASES), min_size=1, max_size=3), st.sampled_from(["!", ", ", " … "])
-)
+@given(st.lists(st.sampled_from(_PHRASES), min_size=1, max_size=3), st.sampled_from(["!", ", ", " … "]))
 def test_courtesies_together_are_one_however_they_are_typed(said: list[str], mark: str) -> None:
     text = mark.join(phrase.replace("_", " ") for phrase in said)
     assert isinstance(courtesy_in(text), Courtesy)

@@ -10,11 +10,7 @@ from knowledge.language.stemming import common_stem, stem
 
 @pytest.mark.parametrize(
     ("language", "one", "two"),
-    [
-        ("fr", "conserver", "conservation"),
-        ("fr", "delegues", "delegue"),
-        ("en", "refused", "refusing"),
-    ],
+    [("fr", "conserver", "conservation"), ("fr", "delegues", "delegue"), ("en", "refused", "refusing")],
 )
 def test_forms_of_a_word_share_a_stem(language: str, one: str, two: str) -> None:
     assert stem(one, language) == stem(two, language)

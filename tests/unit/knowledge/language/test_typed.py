@@ -99,13 +99,9 @@ def test_a_word_of_a_language_is_never_changed_into_one_of_the_documents() -> No
 
 
 def test_what_two_words_are_near_to_is_searched_both_ways_and_not_taken_for_sure() -> None:
-    found = read_typed(
-        "comment iactiver une option", Vocabulary.of(["activer inactiver une option"])
-    )
+    found = read_typed("comment iactiver une option", Vocabulary.of(["activer inactiver une option"]))
     assert found.text == "comment iactiver une option"
-    assert found.others == ("comment activer une option",) or found.others == (
-        "comment inactiver une option",
-    )
+    assert found.others == ("comment activer une option",) or found.others == ("comment inactiver une option",)
 
 
 def test_a_short_word_that_no_list_has_is_not_surely_another() -> None:
@@ -113,9 +109,7 @@ def test_a_short_word_that_no_list_has_is_not_surely_another() -> None:
 
 
 def test_the_question_of_a_story_is_searched_beside_the_whole() -> None:
-    typed = (
-        "Je viens d'emménager à Lyon avec ma sœur. Comment obtenir une attestation de domicile ?"
-    )
+    typed = "Je viens d'emménager à Lyon avec ma sœur. Comment obtenir une attestation de domicile ?"
     found = read(typed)
     assert found.text == typed
     assert found.others == ("Comment obtenir une attestation de domicile ?",)
@@ -124,9 +118,7 @@ def test_the_question_of_a_story_is_searched_beside_the_whole() -> None:
 
 
 def test_a_question_that_leans_on_its_story_stays_with_it() -> None:
-    assert (
-        read("La mairie de Lyon me demande une copie de mon contrat. Est-ce normal ?").others == ()
-    )
+    assert read("La mairie de Lyon me demande une copie de mon contrat. Est-ce normal ?").others == ()
 
 
 _PIECES = st.sampled_from(
@@ -166,9 +158,7 @@ def test_every_language_has_the_same_files_with_the_same_entries() -> None:
         known = {name for code in LANGUAGES for name in language_data(code, file)}
         for code in LANGUAGES:
             missing = sorted(known - set(language_data(code, file)))
-            assert not missing, (
-                f"words/{code}/{file}.toml lacks: {', '.join(missing)} (empty where it has none)"
-            )
+            assert not missing, f"words/{code}/{file}.toml lacks: {', '.join(missing)} (empty where it has none)"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -97,9 +97,7 @@ def test_truncated_file_is_refused(share: float) -> None:
 
 
 def test_malformed_part_is_refused() -> None:
-    assert "abîmé" in refusal(
-        rewritten(saved(docx.Document()), "word/document.xml", b"<w:document>")
-    )
+    assert "abîmé" in refusal(rewritten(saved(docx.Document()), "word/document.xml", b"<w:document>"))
 
 
 def test_cells_merged_across_columns_leave_the_others_in_theirs() -> None:
@@ -171,10 +169,7 @@ def test_note_of_an_item_stands_after_its_list_under_the_same_heading(after: str
     data = with_footnotes(document, {2: "Sauf stagiaires.", 3: "Au prorata."})
     blocks = parse_document(data, filename="note.docx").blocks
 
-    assert [block.text for block in blocks[:2]] == [
-        "- Prime de 500 €\n- Prime de 100 €",
-        "Sauf stagiaires.",
-    ]
+    assert [block.text for block in blocks[:2]] == ["- Prime de 500 €\n- Prime de 100 €", "Sauf stagiaires."]
     assert blocks[0].headings == blocks[1].headings
 
 

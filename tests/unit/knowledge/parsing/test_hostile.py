@@ -44,9 +44,7 @@ def calls_of(data: str, name: str) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    "mark", ["![", "[", "[![", "![a](b ", "***a* ", "**a ", "[a](", "`a ", "<!--", "<a "]
-)
+@pytest.mark.parametrize("mark", ["![", "[", "[![", "![a](b ", "***a* ", "**a ", "[a](", "`a ", "<!--", "<a "])
 def test_work_for_marks_that_never_close_grows_with_the_text_and_no_faster(mark: str) -> None:
     read(f"# Titre\n\nle {mark * 10} fin", "a.md")  # what is loaded at first use
     once, twice = (calls_of(f"# Titre\n\nle {mark * n} fin", "a.md") for n in (1_000, 2_000))
@@ -71,9 +69,7 @@ def docx(body: str) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", types)
         archive.writestr("_rels/.rels", relations)
-        archive.writestr(
-            "word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>"
-        )
+        archive.writestr("word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>")
     return out.getvalue()
 
 

@@ -8,16 +8,12 @@ from knowledge.parsing.registry import parse_document
 
 
 def parse(body: str, head: str = "") -> ParsedDocument:
-    page = (
-        f"<!doctype html><html><head><meta charset='utf-8'>{head}</head><body>{body}</body></html>"
-    )
+    page = f"<!doctype html><html><head><meta charset='utf-8'>{head}</head><body>{body}</body></html>"
     return parse_document(page.encode(), filename="page.html")
 
 
 def test_scripts_menus_and_footers_are_dropped() -> None:
-    parsed = parse(
-        "<nav>Menu</nav><h1>Titre</h1><p>Texte.</p><script>x()</script><style>p{}</style><footer>©</footer>"
-    )
+    parsed = parse("<nav>Menu</nav><h1>Titre</h1><p>Texte.</p><script>x()</script><style>p{}</style><footer>©</footer>")
     assert parsed.title == "Titre"
     assert [block.text for block in parsed.blocks] == ["Texte."]
 
@@ -27,10 +23,7 @@ def test_headings_lists_and_tables_keep_their_structure() -> None:
         "<h1>T</h1><h2>A</h2><ul><li>un<ul><li>deux</li></ul></li></ul>"
         "<table><tr><th>x</th><th>y</th></tr><tr><td>1</td><td>2 | 3</td></tr></table>"
     )
-    assert [(block.kind, block.headings) for block in parsed.blocks] == [
-        ("list", ("A",)),
-        ("table", ("A",)),
-    ]
+    assert [(block.kind, block.headings) for block in parsed.blocks] == [("list", ("A",)), ("table", ("A",))]
     assert parsed.blocks[0].text == "- un\n  - deux"
     assert parsed.blocks[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 \\| 3 |"
 
@@ -148,14 +141,7 @@ def test_page_of_a_site_without_main_is_read_without_what_stands_around_it() -> 
 
     said = "\n".join(" > ".join((*block.headings, block.text)) for block in parsed.blocks)
     assert parsed.title == "Carte de lecteur"
-    for kept in (
-        "12 euros",
-        "Tout habitant",
-        "cookie de session",
-        "Gratuit",
-        "3 mars",
-        "Texte caché",
-    ):
+    for kept in ("12 euros", "Tout habitant", "cookie de session", "Gratuit", "3 mars", "Texte caché"):
         assert kept in said
     for around in (
         *("Accueil", "Démarches", "Rechercher", "audience", "acceptez", "Mentions", "Partager"),
@@ -188,10 +174,7 @@ def test_code_keeps_its_language_its_margin_and_its_marks() -> None:
         "<h1>T</h1><pre><code class='language-sql'>  SELECT 1\n  FROM t</code></pre>"
         "<div class='highlight-python3 notranslate'><div class='highlight'><pre>```\nx</pre></div></div>"
     )
-    assert [block.text for block in parsed.blocks] == [
-        "```sql\n  SELECT 1\n  FROM t\n```",
-        "````python3\n```\nx\n````",
-    ]
+    assert [block.text for block in parsed.blocks] == ["```sql\n  SELECT 1\n  FROM t\n```", "````python3\n```\nx\n````"]
 
 
 def test_merged_cells_and_several_rows_of_headings_make_one_table() -> None:
@@ -214,14 +197,10 @@ def test_table_of_one_column_keeps_what_stands_in_one_cell_together() -> None:
         "<h1>T</h1><table><thead><tr><th>Fonction</th></tr></thead><tr><td><p>lower(text)</p><p>En minuscules.</p></td></tr>"
         "<tr><td><p>upper(text)</p><p>En capitales.</p></td></tr></table>"
     )
-    assert parsed.blocks[0].text == (
-        "**Fonction**\n\n- lower(text)\n  En minuscules.\n- upper(text)\n  En capitales."
-    )
+    assert parsed.blocks[0].text == ("**Fonction**\n\n- lower(text)\n  En minuscules.\n- upper(text)\n  En capitales.")
 
 
 def test_text_of_lists_between_and_after_their_items_is_kept_in_order() -> None:
-    parsed = parse(
-        "<ul><li>un<ul><li>deux</li></ul>trois</li>quatre<li><ol><li>cinq</li></ol></li></ul>"
-    )
+    parsed = parse("<ul><li>un<ul><li>deux</li></ul>trois</li>quatre<li><ol><li>cinq</li></ol></li></ul>")
     words = " ".join(parsed.blocks[0].text.replace("-", " ").replace("1.", " ").split())
     assert words == "un deux trois quatre cinq"

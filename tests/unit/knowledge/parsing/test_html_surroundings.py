@@ -12,9 +12,7 @@ from knowledge.parsing.html.shapes import page_shape
 from knowledge.parsing.html.site import SiteLayout, learn_layout
 
 
-def read(
-    body: str, head: str = "", *, name: str = "page.html", layout: SiteLayout | None = None
-) -> ParsedDocument:
+def read(body: str, head: str = "", *, name: str = "page.html", layout: SiteLayout | None = None) -> ParsedDocument:
     page = f"<html><head><meta charset='utf-8'>{head}</head><body>{body}</body></html>"
     return parse_html(page.encode(), filename=name, layout=layout)
 
@@ -57,21 +55,11 @@ def test_title_is_in_no_path_and_a_page_says_what_it_is_part_of() -> None:
 
     assert parsed.title == "9.7. Planification"
     assert parsed.above == ("Chapitre 9. Services", "9.7. Planification")
-    assert [block.headings for block in parsed.blocks] == [
-        (),
-        ("9.7.1. Format",),
-        ("9.7.2. At",),
-        ("9.7.3. Fin",),
-    ]
+    assert [block.headings for block in parsed.blocks] == [(), ("9.7.1. Format",), ("9.7.2. At",), ("9.7.3. Fin",)]
 
 
 def test_each_passage_has_the_anchor_of_its_heading() -> None:
-    assert [block.anchor for block in read(MANUAL, MANUAL_HEAD).blocks] == [
-        "cron",
-        "format",
-        "at",
-        "fin",
-    ]
+    assert [block.anchor for block in read(MANUAL, MANUAL_HEAD).blocks] == ["cron", "format", "at", "fin"]
 
 
 def test_trail_is_read_from_breadcrumbs_without_the_first_page_of_the_site() -> None:
@@ -89,18 +77,18 @@ def test_trail_is_read_from_breadcrumbs_without_the_first_page_of_the_site() -> 
 def site(count: int, body: str) -> SiteLayout:
     names = [f"p{n}.html" for n in range(count)]
     frame = "<div class='top'><a href='/a'>Agenda</a> <a href='/b'>Annuaire</a></div>{}<p class='legal'>Ville de Brume 2026</p>"
-    pages = [
-        f"<html><body>{frame.format(body.format(n))}</body></html>".encode() for n in range(count)
-    ]
-    layout = learn_layout(
-        [page_shape(page, filename=name) for page, name in zip(pages, names, strict=True)], names
-    )
+    pages = [f"<html><body>{frame.format(body.format(n))}</body></html>".encode() for n in range(count)]
+    layout = learn_layout([page_shape(page, filename=name) for page, name in zip(pages, names, strict=True)], names)
     assert layout is not None
     return layout
 
 
-FRAME = "<div class='top'><a href='/a'>Agenda</a> <a href='/b'>Annuaire</a></div>{}<p class='legal'>Ville de Brume 2026</p>"
-ALERT = "<div class='alert'>En cas d’urgence, appelez le 15 à toute heure du jour et de la nuit, aussi le dimanche.</div>"
+FRAME = (
+    "<div class='top'><a href='/a'>Agenda</a> <a href='/b'>Annuaire</a></div>{}<p class='legal'>Ville de Brume 2026</p>"
+)
+ALERT = (
+    "<div class='alert'>En cas d’urgence, appelez le 15 à toute heure du jour et de la nuit, aussi le dimanche.</div>"
+)
 
 
 def test_what_the_pages_of_a_site_repeat_is_learned_whatever_it_is_called() -> None:
@@ -166,19 +154,13 @@ def saying(box: str, pages: dict[str, str]) -> list[str]:
     shapes = [page_shape(page.encode(), filename=name) for name, page in pages.items()]
     layout = learn_layout(shapes, pages)
     return [
-        name
-        for name, page in pages.items()
-        if box in said(parse_html(page.encode(), filename=name, layout=layout))
+        name for name, page in pages.items() if box in said(parse_html(page.encode(), filename=name, layout=layout))
     ]
 
 
-def pages_with(
-    part: str, on: Sequence[int], *, content: str = "div", count: int = 10
-) -> dict[str, str]:
+def pages_with(part: str, on: Sequence[int], *, content: str = "div", count: int = 10) -> dict[str, str]:
     return {
-        f"p{n}.html"
-        if n
-        else "index.html": f"<html><body><{content}><h1>Titre {n}</h1><p>Texte {n}.</p>"
+        f"p{n}.html" if n else "index.html": f"<html><body><{content}><h1>Titre {n}</h1><p>Texte {n}.</p>"
         f"{part if n in on else ''}</{content}></body></html>"
         for n in range(count)
     }
@@ -226,12 +208,8 @@ def test_label_within_the_content_goes_where_nearly_all_pages_say_it() -> None:
     content=st.sampled_from(["div", "main", "article"]),
 )  # fmt: skip
 @settings(max_examples=25, deadline=None)
-def test_no_sentence_of_a_site_is_lost(
-    box: str, saying_it: set[int], around: str, content: str
-) -> None:
-    pages = pages_with(
-        around.format(f"<div class='b'>{box}</div>"), sorted(saying_it), content=content
-    )
+def test_no_sentence_of_a_site_is_lost(box: str, saying_it: set[int], around: str, content: str) -> None:
+    pages = pages_with(around.format(f"<div class='b'>{box}</div>"), sorted(saying_it), content=content)
     kept = saying(box, pages)
 
     assert kept

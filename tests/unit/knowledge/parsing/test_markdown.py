@@ -11,9 +11,7 @@ def parse(text: str, filename: str = "fiche-conges.md") -> ParsedDocument:
 
 
 def test_first_h1_is_the_title_and_in_no_path() -> None:
-    parsed = parse(
-        "# Congés\n\nIntro.\n\n## Durée\n\n### Cadres\n\nTrente jours.\n\n## Report\n\nNon."
-    )
+    parsed = parse("# Congés\n\nIntro.\n\n## Durée\n\n### Cadres\n\nTrente jours.\n\n## Report\n\nNon.")
     assert parsed.title == "Congés"
     assert parsed.source_type == SourceType.MARKDOWN
     assert [block.headings for block in parsed.blocks] == [(), ("Durée", "Cadres"), ("Report",)]
@@ -31,9 +29,7 @@ def test_file_name_is_the_last_resort_for_a_title() -> None:
 
 def test_breadcrumb_under_the_title_is_the_category() -> None:
     parsed = parse("# Permis\n\n> Transports / Conduite\n\nTexte.")
-    assert [(block.text, block.category) for block in parsed.blocks] == [
-        ("Texte.", "Transports / Conduite")
-    ]
+    assert [(block.text, block.category) for block in parsed.blocks] == [("Texte.", "Transports / Conduite")]
 
 
 def test_quotation_is_no_breadcrumb() -> None:
@@ -42,9 +38,7 @@ def test_quotation_is_no_breadcrumb() -> None:
 
 
 def test_lists_tables_and_code_keep_their_marks() -> None:
-    parsed = parse(
-        "# T\n\nIl faut :\n\n- un\n  - deux\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx = 1\n```"
-    )
+    parsed = parse("# T\n\nIl faut :\n\n- un\n  - deux\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx = 1\n```")
     assert [block.kind for block in parsed.blocks] == ["prose", "list", "table", "code"]
     assert parsed.blocks[1].text == "- un\n  - deux"
     assert parsed.blocks[2].text.startswith("| a | b |")
@@ -52,23 +46,16 @@ def test_lists_tables_and_code_keep_their_marks() -> None:
 
 def test_lines_broken_at_a_margin_are_joined() -> None:
     parsed = parse("Une phrase assez longue qui continue\nsur la ligne suivante sans rupture.")
-    assert parsed.blocks[0].text == (
-        "Une phrase assez longue qui continue sur la ligne suivante sans rupture."
-    )
+    assert parsed.blocks[0].text == ("Une phrase assez longue qui continue sur la ligne suivante sans rupture.")
 
 
 def test_heading_without_text_is_not_lost() -> None:
     parsed = parse("# T\n\n## Vide\n\n## Plein\n\nTexte.")
-    assert [(block.headings, block.text) for block in parsed.blocks] == [
-        ((), "Vide"),
-        (("Plein",), "Texte."),
-    ]
+    assert [(block.headings, block.text) for block in parsed.blocks] == [((), "Vide"), (("Plein",), "Texte.")]
 
 
 def test_details_are_questions_and_answers() -> None:
-    parsed = parse(
-        "# T\n\n<details>\n<summary>Qui <b>signe</b> ?</summary>\n\n- le maire\n- l’adjoint\n\n</details>\n"
-    )
+    parsed = parse("# T\n\n<details>\n<summary>Qui <b>signe</b> ?</summary>\n\n- le maire\n- l’adjoint\n\n</details>\n")
     assert parsed.blocks[0].kind == "qa"
     assert parsed.blocks[0].question == "Qui signe ?"
     assert parsed.blocks[0].text == "- le maire\n- l’adjoint"
@@ -80,10 +67,7 @@ def test_html_in_markdown_is_removed() -> None:
     assert "logo" in parsed.blocks[0].text
 
 
-LONG = (
-    "Vous devez adresser votre demande complète au service compétent de votre commune de résidence. "
-    * 2
-)
+LONG = "Vous devez adresser votre demande complète au service compétent de votre commune de résidence. " * 2
 
 
 def test_titles_without_marks_are_found_between_long_lines() -> None:
@@ -101,16 +85,9 @@ def test_titles_without_marks_are_found_between_long_lines() -> None:
 
 
 def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
-    lines = [LONG.strip()] * 12 + [
-        "Vous devez fournir :",
-        "une copie du bail,",
-        "et un timbre",
-        LONG,
-    ]
+    lines = [LONG.strip()] * 12 + ["Vous devez fournir :", "une copie du bail,", "et un timbre", LONG]
     parsed = parse("# T\n\n" + "\n".join(lines))
-    assert [block.text for block in parsed.blocks if block.kind == "list"] == [
-        "- une copie du bail,\n- et un timbre"
-    ]
+    assert [block.text for block in parsed.blocks if block.kind == "list"] == ["- une copie du bail,\n- et un timbre"]
     assert not any(block.headings for block in parsed.blocks)
 
 
@@ -126,6 +103,4 @@ def test_rows_of_a_table_are_whole_however_its_source_is_aligned() -> None:
 
 def test_rows_of_a_table_without_bars_around_them_get_them() -> None:
     parsed = parse("Carte | Prix\n-|-\nAdulte | 12 \\|\n| Enfant | 6 |\n")
-    assert parsed.blocks[0].text == (
-        "| Carte | Prix |\n| -|- |\n| Adulte | 12 \\| |\n| Enfant | 6 |"
-    )
+    assert parsed.blocks[0].text == ("| Carte | Prix |\n| -|- |\n| Adulte | 12 \\| |\n| Enfant | 6 |")

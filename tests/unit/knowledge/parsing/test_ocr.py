@@ -120,25 +120,19 @@ def test_without_one_of_the_languages_the_refusal_says_what_to_install(
     assert "tesseract-ocr-fra" in refusal(scan("picture"))
 
 
-def test_program_that_fails_is_as_if_it_found_nothing(
-    seen: Path, settings: Settings, tmp_path: Path
-) -> None:
+def test_program_that_fails_is_as_if_it_found_nothing(seen: Path, settings: Settings, tmp_path: Path) -> None:
     install(tmp_path, settings, act="sys.exit(3)")
     assert "rien trouvé" in refusal(scan("picture"))
 
 
-def test_page_that_takes_too_long_is_left_out(
-    seen: Path, settings: Settings, tmp_path: Path
-) -> None:
+def test_page_that_takes_too_long_is_left_out(seen: Path, settings: Settings, tmp_path: Path) -> None:
     install(tmp_path, settings, act="time.sleep(3600)")  # nobody waits for that
     settings.OCR_PAGE_SECONDS = 0.5
     parsed = parse_document(scan("text", "picture"), filename="scan.pdf")
     assert "page 2" in parsed.notices[0]
 
 
-def test_pages_for_which_no_time_is_left_are_named(
-    seen: Path, settings: Settings, tmp_path: Path
-) -> None:
+def test_pages_for_which_no_time_is_left_are_named(seen: Path, settings: Settings, tmp_path: Path) -> None:
     install(tmp_path, settings, act="time.sleep(0.6)")
     settings.OCR_DOCUMENT_SECONDS = 0.5
     parsed = parse_document(scan("text", "picture", "picture", "picture"), filename="scan.pdf")

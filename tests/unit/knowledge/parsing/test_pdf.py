@@ -11,9 +11,7 @@ from pytest_django.fixtures import Settings
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.parsing.registry import parse_document
 
-SENTENCE = (
-    "Le congé annuel est accordé au salarié par son employeur dans les conditions du contrat. "
-)
+SENTENCE = "Le congé annuel est accordé au salarié par son employeur dans les conditions du contrat. "
 
 
 def make_pdf(*sections: tuple[str, str], title: str = "Guide des congés", head: str = "") -> FPDF:
@@ -47,25 +45,17 @@ def test_headings_come_from_the_size_of_their_letters() -> None:
     pdf = make_pdf(("Durée", SENTENCE * 3), ("Report", SENTENCE * 2))
     parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
     assert parsed.title == "Guide des congés"
-    assert [(block.headings, block.page) for block in parsed.blocks] == [
-        (("Durée",), 1),
-        (("Report",), 2),
-    ]
+    assert [(block.headings, block.page) for block in parsed.blocks] == [(("Durée",), 1), (("Report",), 2)]
 
 
 def test_lines_are_joined_into_paragraphs() -> None:
     pdf = make_pdf(("Durée", f"{SENTENCE * 4}\n\n{SENTENCE * 3}"))
     parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
-    assert [block.text for block in parsed.blocks] == [
-        (SENTENCE * 4).strip(),
-        (SENTENCE * 3).strip(),
-    ]
+    assert [block.text for block in parsed.blocks] == [(SENTENCE * 4).strip(), (SENTENCE * 3).strip()]
 
 
 def test_words_cut_at_a_line_end_are_repaired() -> None:
-    pdf = make_pdf(
-        ("Durée", "Le salarié doit prévenir son em-\nployeur avant de partir en vacances.")
-    )
+    pdf = make_pdf(("Durée", "Le salarié doit prévenir son em-\nployeur avant de partir en vacances."))
     parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
     assert "son employeur avant" in parsed.blocks[0].text
 
@@ -80,14 +70,9 @@ def test_running_heads_and_page_numbers_are_removed() -> None:
 
 
 def test_bullets_are_a_list() -> None:
-    pdf = make_pdf(
-        ("Pièces", "Il faut joindre les pièces suivantes :\n\n- une copie\n\n- un timbre")
-    )
+    pdf = make_pdf(("Pièces", "Il faut joindre les pièces suivantes :\n\n- une copie\n\n- un timbre"))
     parsed = parse_document(bytes(pdf.output()), filename="guide.pdf")
-    assert [(block.kind, block.text) for block in parsed.blocks][-1] == (
-        "list",
-        "- une copie\n- un timbre",
-    )
+    assert [(block.kind, block.text) for block in parsed.blocks][-1] == ("list", "- une copie\n- un timbre")
 
 
 def test_encrypted_file_is_refused() -> None:
@@ -135,11 +120,7 @@ def test_page_without_text_is_noticed() -> None:
 
 
 def hand_made(
-    *,
-    catalog: str = "",
-    pages: str = "/Kids [3 0 R] /Count 1",
-    page: str = "",
-    text: str = SENTENCE,
+    *, catalog: str = "", pages: str = "/Kids [3 0 R] /Count 1", page: str = "", text: str = SENTENCE
 ) -> bytes:
     """A file of one page, with more entries in its objects."""
     drawn = f"BT /F 12 Tf 72 700 Td ({text}) Tj ET"
@@ -179,13 +160,7 @@ def test_page_of_a_strange_size_or_turn_is_read(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pages",
-    [
-        "/Kids [] /Count 0",
-        "/Kids [2 0 R] /Count 3",
-        "/Kids [2 0 R 3 0 R] /Count 2",
-        "/Kids [3 0 R] /Count 900",
-    ],
+    "pages", ["/Kids [] /Count 0", "/Kids [2 0 R] /Count 3", "/Kids [2 0 R 3 0 R] /Count 2", "/Kids [3 0 R] /Count 900"]
 )
 def test_tree_of_pages_without_a_page_or_in_a_circle_is_refused(pages: str) -> None:
     assert "abîmé" in refusal(hand_made(pages=pages))

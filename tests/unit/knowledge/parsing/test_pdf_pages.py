@@ -21,9 +21,7 @@ def page(pdf: FPDF | None = None, *, size: float = 11) -> FPDF:
     return pdf
 
 
-def put(
-    pdf: FPDF, x: float, y: float, text: str, *, size: float = 11, font: str = "helvetica"
-) -> None:
+def put(pdf: FPDF, x: float, y: float, text: str, *, size: float = 11, font: str = "helvetica") -> None:
     pdf.set_font(font, size=size)
     pdf.text(x, y, text)
 
@@ -32,9 +30,7 @@ def read(pdf: FPDF) -> ParsedDocument:
     return parse_document(bytes(pdf.output()), filename="guide.pdf")
 
 
-def table(
-    pdf: FPDF, rows: list[list[str]], *, x: float = 60, y: float = 100, width: float = 120
-) -> None:
+def table(pdf: FPDF, rows: list[list[str]], *, x: float = 60, y: float = 100, width: float = 120) -> None:
     """Rows of 20 points, each cell with its borders; an empty text has no border above it."""
     for row, cells in enumerate(rows):
         for column, text in enumerate(cells):
@@ -86,14 +82,7 @@ def test_columns_that_are_written_line_by_line_are_read_one_after_the_other() ->
 
 def test_table_keeps_its_rows_and_cells() -> None:
     pdf = page()
-    table(
-        pdf,
-        [
-            ["Zone", "Tarif réduit", "Plein tarif"],
-            ["A", "12 euros", "24 euros"],
-            ["B", "9 euros", "18 euros"],
-        ],
-    )
+    table(pdf, [["Zone", "Tarif réduit", "Plein tarif"], ["A", "12 euros", "24 euros"], ["B", "9 euros", "18 euros"]])
     assert only(read(pdf), "table").text.splitlines() == [
         "| Zone | Tarif réduit | Plein tarif |",
         "| --- | --- | --- |",
@@ -105,22 +94,14 @@ def test_table_keeps_its_rows_and_cells() -> None:
 def test_cell_over_several_rows_is_said_in_each() -> None:
     pdf = page()
     table(pdf, [["Service", "Jour", "Heure"], ["Accueil", "lundi", "9 h"], ["", "mardi", "14 h"]])
-    assert only(read(pdf), "table").text.splitlines()[2:] == [
-        "| Accueil | lundi | 9 h |",
-        "| Accueil | mardi | 14 h |",
-    ]
+    assert only(read(pdf), "table").text.splitlines()[2:] == ["| Accueil | lundi | 9 h |", "| Accueil | mardi | 14 h |"]
 
 
 def test_table_between_level_rules_has_its_columns() -> None:
     pdf = page()
     for y in (90, 110, 175):
         pdf.line(60, y, 400, y)
-    rows = [
-        ("Pièce", "Délai"),
-        ("Passeport", "six semaines"),
-        ("Carte", "trois semaines"),
-        ("Permis", "un mois"),
-    ]
+    rows = [("Pièce", "Délai"), ("Passeport", "six semaines"), ("Carte", "trois semaines"), ("Permis", "un mois")]
     for row, (left, right) in enumerate(rows):
         put(pdf, 62, 104 + 22 * row, left)
         put(pdf, 240, 104 + 22 * row, right)
@@ -163,9 +144,7 @@ def test_first_line_of_each_page_is_no_running_head() -> None:
     pdf: FPDF | None = None
     for number in range(6):
         pdf = page(pdf)
-        put(
-            pdf, 60, 60, f"Article {'abcdef'[number]} de la convention sur les {number + 3} congés."
-        )
+        put(pdf, 60, 60, f"Article {'abcdef'[number]} de la convention sur les {number + 3} congés.")
         put(pdf, 60, 300, SENTENCE)
     assert pdf is not None
     assert sum("Article" in text for text in texts(read(pdf))) == 6

@@ -196,9 +196,7 @@ def test_texts_of_a_diagram_are_a_list() -> None:
     frame = slide.shapes.add_table(1, 1, 0, 0, 10, 10)._element
     graphic = frame.find(f".//{{{drawing}/main}}graphicData")
     graphic.set("uri", f"{drawing}/diagram")
-    graphic[:] = [
-        etree.fromstring(f'<d:relIds xmlns:d="{drawing}/diagram" xmlns:r="{office}" r:dm="{key}"/>')
-    ]
+    graphic[:] = [etree.fromstring(f'<d:relIds xmlns:d="{drawing}/diagram" xmlns:r="{office}" r:dm="{key}"/>')]
     block = read(presentation).blocks[0]
     assert (block.kind, block.text) == ("list", "- S’inscrire\n- Payer")
 

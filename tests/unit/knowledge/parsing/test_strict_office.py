@@ -22,9 +22,7 @@ def strict(data: bytes) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
         for entry in old.namelist():
-            new.writestr(
-                entry, _TRANSITIONAL.sub(rb"http://purl.oclc.org/ooxml/\1/", old.read(entry))
-            )
+            new.writestr(entry, _TRANSITIONAL.sub(rb"http://purl.oclc.org/ooxml/\1/", old.read(entry)))
     return buffer.getvalue()
 
 
@@ -56,9 +54,7 @@ def _saved(save: Callable[[io.BytesIO], None]) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("made", "name"), [(word, "a.docx"), (excel, "a.xlsx"), (powerpoint, "a.pptx")]
-)
+@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (excel, "a.xlsx"), (powerpoint, "a.pptx")])
 def test_strict_file_is_read_like_the_usual_one(made: Callable[[], bytes], name: str) -> None:
     usual = made()
     renamed = strict(usual)

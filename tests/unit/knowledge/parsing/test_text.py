@@ -8,9 +8,7 @@ from knowledge.parsing.registry import parse_document
 FRENCH = "Où déposer la demande ? À la mairie, « contre reçu », pour 12 € — même l’été."
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"]
-)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"])
 def test_text_is_decoded_whatever_its_encoding(encoding: str) -> None:
     parsed = parse_document(FRENCH.encode(encoding), filename="note.txt")
     assert parsed.blocks[0].text == FRENCH
@@ -42,10 +40,7 @@ def test_underlined_titles_are_headings() -> None:
 def test_short_line_before_prose_is_a_guessed_heading() -> None:
     text = "Le délai est d’un mois.\n\nRecours gracieux\n\nVous pouvez écrire au maire dans les deux mois."
     parsed = parse_document(text.encode(), filename="g.txt")
-    assert [(block.headings, block.inferred) for block in parsed.blocks] == [
-        ((), 0),
-        (("Recours gracieux",), 1),
-    ]
+    assert [(block.headings, block.inferred) for block in parsed.blocks] == [((), 0), (("Recours gracieux",), 1)]
 
 
 def test_short_line_before_short_line_stays_text() -> None:

@@ -93,14 +93,7 @@ def test_name_that_a_program_gave_is_no_heading() -> None:
 
 
 def test_lines_above_a_table_announce_it_and_an_empty_row_parts_two() -> None:
-    rows: list[list[Any]] = [
-        ["Tarifs au 1er mai"],
-        ["Carte", "Prix"],
-        ["Adulte", 12],
-        [],
-        ["Lieu"],
-        ["Évry"],
-    ]
+    rows: list[list[Any]] = [["Tarifs au 1er mai"], ["Carte", "Prix"], ["Adulte", 12], [], ["Lieu"], ["Évry"]]
     parsed = read(make_workbook(Tarifs=rows))
     assert [(block.kind, block.text) for block in parsed.blocks] == [
         ("prose", "Tarifs au 1er mai"),
@@ -190,8 +183,7 @@ def test_text_repeated_by_reference_is_bounded(settings: Settings) -> None:
 def test_cells_far_apart_do_not_make_a_huge_table(settings: Settings) -> None:
     settings.MAX_WORKBOOK_CELLS = 100_000
     rows = "".join(
-        f'<row r="{n}"><c r="A{n}"><v>1</v></c><c r="{openpyxl.utils.get_column_letter(n + 1)}{n}">'
-        f"<v>2</v></c></row>"
+        f'<row r="{n}"><c r="A{n}"><v>1</v></c><c r="{openpyxl.utils.get_column_letter(n + 1)}{n}"><v>2</v></c></row>'
         for n in range(1, 2_000)
     )
     data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet_xml(rows))
@@ -228,17 +220,13 @@ def test_column_of_words_beside_questions_and_answers_is_noticed() -> None:
         [1, "Quel délai ?", "Un mois.", "Décret 12"],
         [2, "Qui signe ?", "Le bureau.", None],
     ]
-    assert read(make_workbook(Paie=rows)).notices == (
-        "feuille « Paie » : colonnes ignorées : Textes",
-    )
+    assert read(make_workbook(Paie=rows)).notices == ("feuille « Paie » : colonnes ignorées : Textes",)
 
 
 def test_many_merged_areas_cost_the_rows_they_cover(settings: Settings) -> None:
     settings.MAX_WORKBOOK_CELLS = 5_000
     rows = "".join(f'<row r="{n}"><c r="A{n}" t="str"><v>x</v></c></row>' for n in range(1, 2_000))
     areas = "".join('<mergeCell ref="A1:A1999"/>' for _ in range(2_000))
-    sheet = sheet_xml(rows).replace(
-        b"</sheetData>", f"</sheetData><mergeCells>{areas}</mergeCells>".encode()
-    )
+    sheet = sheet_xml(rows).replace(b"</sheetData>", f"</sheetData><mergeCells>{areas}</mergeCells>".encode())
     data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet)
     assert "trop de cellules" in refusal(data)

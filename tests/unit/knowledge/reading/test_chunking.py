@@ -76,11 +76,7 @@ def test_unit_keeps_an_answer_longer_than_a_chunk() -> None:
 def test_hash_follows_what_the_document_says() -> None:
     draft = ChunkDraft("a", "b", "c", ())
     assert draft.content_hash == ChunkDraft("a", "b", "c", (), ("k",), "s").content_hash
-    others = [
-        ChunkDraft("x", "b", "c", ()),
-        ChunkDraft("a", "x", "c", ()),
-        ChunkDraft("a", "b", "x", ()),
-    ]
+    others = [ChunkDraft("x", "b", "c", ()), ChunkDraft("a", "x", "c", ()), ChunkDraft("a", "b", "x", ())]
     assert draft.content_hash not in {other.content_hash for other in others}
 
 

@@ -107,9 +107,7 @@ def test_the_same_text_is_embedded_once() -> None:
     rows = embedder.embed(texts, purpose=Purpose.PASSAGE, on_progress=done.append)
     assert sorted(embedder.texts) == ["deux", "un"]
     assert done == [len(texts)]
-    assert np.array_equal(
-        rows, np.stack([embedder.embed([t], purpose=Purpose.PASSAGE)[0] for t in texts])
-    )
+    assert np.array_equal(rows, np.stack([embedder.embed([t], purpose=Purpose.PASSAGE)[0] for t in texts]))
 
 
 @given(st.text(alphabet="ae\u0301\u0316\u0327é -'", max_size=200))

@@ -34,19 +34,14 @@ def test_cut_in_a_block_of_code_closes_and_reopens_it_with_its_language() -> Non
 
 
 def test_code_in_the_item_of_a_list_is_closed_and_reopened_at_its_margin() -> None:
-    code = "\n".join(
-        ["- Lancez :", "  ```sh", *(f"  {line}" for line in LINES), "  ```", "- Fini."]
-    )
+    code = "\n".join(["- Lancez :", "  ```sh", *(f"  {line}" for line in LINES), "  ```", "- Fini."])
     for chunk in chunked(Block(code, (), "list")):
         assert len(marks(chunk.content)) % 2 == 0
         assert chunk.content.startswith(("- ", "```sh\nligne"))
 
 
 def test_title_is_never_cut_from_what_it_stands_above(settings: Settings) -> None:
-    sections = [
-        Block(" ".join(SENTENCE.format(m) for m in range(n % 7 + 1)), (f"Partie {n}",))
-        for n in range(60)
-    ]
+    sections = [Block(" ".join(SENTENCE.format(m) for m in range(n % 7 + 1)), (f"Partie {n}",)) for n in range(60)]
     bare = Block("Sans texte", ("Partie 60",), "title")
     chunks = chunked(*sections[:30], bare, *sections[30:])
 
@@ -67,9 +62,7 @@ def test_table_inside_a_text_keeps_its_header_in_every_part() -> None:
 
 _word = st.text("abcdeé\\_", min_size=1, max_size=9)
 _line = st.lists(_word, min_size=1, max_size=12).map(" ".join)
-_code = st.lists(_line, min_size=1, max_size=60).map(
-    lambda lines: "\n".join(["```x", *lines, "```"])
-)
+_code = st.lists(_line, min_size=1, max_size=60).map(lambda lines: "\n".join(["```x", *lines, "```"]))
 _table = st.lists(_line, min_size=1, max_size=40).map(
     lambda rows: "\n".join(["| t | u |", "| --- | --- |", *(f"| {row} | v |" for row in rows)])
 )

@@ -17,13 +17,9 @@ from knowledge.parsing.registry import parse_document
 from knowledge.reading.chunking import chunk_document
 
 #: What is written around a number that makes every word another.
-_SHAPES = st.sampled_from(
-    ["mot{}", "\\df{}", "C:\\Users\\bob{}", "__init{}__", "a{}*b", "été{}", "x{}|y", "<t{}>"]
-)
+_SHAPES = st.sampled_from(["mot{}", "\\df{}", "C:\\Users\\bob{}", "__init{}__", "a{}*b", "été{}", "x{}|y", "<t{}>"])
 _KINDS = st.sampled_from(["heading", "paragraph", "list", "table", "code", "terms", "nested"])
-_parts = st.lists(
-    st.tuples(_KINDS, st.lists(_SHAPES, min_size=1, max_size=30)), min_size=1, max_size=12
-)
+_parts = st.lists(st.tuples(_KINDS, st.lists(_SHAPES, min_size=1, max_size=30)), min_size=1, max_size=12)
 
 
 def numbered(parts: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
@@ -60,9 +56,7 @@ def check(data: bytes, filename: str, words: list[str]) -> None:
     """In order, each word's first mention follows the one before; its exact letters are somewhere."""
     parsed = parse_document(data, filename=filename)
     chunks = chunk_document(parsed)
-    said = [parsed.title] + [
-        text for chunk in chunks for text in (chunk.parent_context, chunk.content)
-    ]
+    said = [parsed.title] + [text for chunk in chunks for text in (chunk.parent_context, chunk.content)]
     everything = "\n".join(said).replace("\\|", "|")
     if filename.endswith(".md"):
         everything = re.sub(r"\\([\\_*<>])", r"\1", everything)
@@ -74,9 +68,7 @@ def check(data: bytes, filename: str, words: list[str]) -> None:
 
 @given(parts=_parts)
 @hypothesis_settings(max_examples=60, deadline=None)
-def test_every_word_of_a_page_is_in_its_passages_in_order(
-    parts: list[tuple[str, list[str]]],
-) -> None:
+def test_every_word_of_a_page_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
     parts = numbered(parts)
     body = "".join(as_html(kind, words) for kind, words in parts)
     page = f"<html><head><title>T</title></head><body><h1>T</h1>{body}</body></html>"
@@ -85,9 +77,7 @@ def test_every_word_of_a_page_is_in_its_passages_in_order(
 
 @given(parts=_parts)
 @hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_a_word_file_is_in_its_passages_in_order(
-    parts: list[tuple[str, list[str]]],
-) -> None:
+def test_every_word_of_a_word_file_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
     parts = numbered(parts)
     document = docx.Document()
     document.add_heading("T", 0)
@@ -110,9 +100,7 @@ def test_every_word_of_a_word_file_is_in_its_passages_in_order(
 
 @given(parts=_parts)
 @hypothesis_settings(max_examples=10, deadline=None)
-def test_every_word_of_a_presentation_is_in_its_passages_in_order(
-    parts: list[tuple[str, list[str]]],
-) -> None:
+def test_every_word_of_a_presentation_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
     parts = numbered(parts)
     presentation = pptx.Presentation()
     for _kind, words in parts:
@@ -145,9 +133,7 @@ def as_markdown(kind: str, words: list[str]) -> str:
 
 @given(parts=_parts)
 @hypothesis_settings(max_examples=60, deadline=None)
-def test_every_word_of_a_markdown_file_is_in_its_passages_in_order(
-    parts: list[tuple[str, list[str]]],
-) -> None:
+def test_every_word_of_a_markdown_file_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
     parts = numbered(parts)
     text = "# T\n\n" + "\n\n".join(as_markdown(kind, words) for kind, words in parts)
     check(text.encode(), "a.md", [word for _kind, words in parts for word in words])
@@ -155,9 +141,7 @@ def test_every_word_of_a_markdown_file_is_in_its_passages_in_order(
 
 @given(parts=_parts)
 @hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_a_workbook_is_in_its_passages_in_order(
-    parts: list[tuple[str, list[str]]],
-) -> None:
+def test_every_word_of_a_workbook_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
     parts = numbered(parts)
     workbook = openpyxl.Workbook()
     workbook.remove(workbook.active)
@@ -172,20 +156,14 @@ def test_every_word_of_a_workbook_is_in_its_passages_in_order(
 
 #: What the fonts that every PDF reader has can draw.
 _WORDS = st.lists(
-    st.sampled_from(["mot{}", "C:\\Users\\bob{}", "__init{}__", "été{}", "d'{}"]),
-    min_size=1,
-    max_size=30,
+    st.sampled_from(["mot{}", "C:\\Users\\bob{}", "__init{}__", "été{}", "d'{}"]), min_size=1, max_size=30
 )
-_printed = st.lists(
-    st.tuples(st.sampled_from(["heading", "paragraph", "table"]), _WORDS), min_size=1, max_size=12
-)
+_printed = st.lists(st.tuples(st.sampled_from(["heading", "paragraph", "table"]), _WORDS), min_size=1, max_size=12)
 
 
 @given(parts=_printed)
 @hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_a_pdf_is_in_its_passages_in_order(
-    parts: list[tuple[str, list[str]]],
-) -> None:
+def test_every_word_of_a_pdf_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
     parts = numbered(parts)
     pdf = FPDF()
     pdf.add_page()

@@ -46,9 +46,7 @@ def test_line_that_is_cut_between_two_passages_belongs_to_both() -> None:
 def test_repeated_header_of_a_table_does_not_lead_astray() -> None:
     header = "| Nom | Prix |\n| --- | --- |\n"
     contents = [header + "| Adulte | 12 |", header + "| Enfant | 6 |"]
-    first, second = places(
-        contents, [line("Nom Prix"), line("Adulte 12", row=1), line("Enfant 6", 2)]
-    )
+    first, second = places(contents, [line("Nom Prix"), line("Adulte 12", row=1), line("Enfant 6", 2)])
     assert [place.page for place in (*first, *second)] == [1, 2]
 
 
@@ -64,11 +62,7 @@ def test_passage_that_is_not_found_has_the_page_of_the_one_before() -> None:
 
 
 @given(
-    st.lists(
-        st.lists(st.text("abcdefghij", min_size=3, max_size=9), min_size=5, max_size=60),
-        min_size=1,
-        max_size=30,
-    )
+    st.lists(st.lists(st.text("abcdefghij", min_size=3, max_size=9), min_size=5, max_size=60), min_size=1, max_size=30)
 )
 @settings(max_examples=15, deadline=None)
 def test_every_passage_of_a_pdf_has_the_page_of_its_words(paragraphs: list[list[str]]) -> None:

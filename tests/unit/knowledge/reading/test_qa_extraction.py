@@ -72,9 +72,7 @@ def test_table_of_data_stays_a_table() -> None:
 
 
 def test_question_inside_prose_is_not_a_unit() -> None:
-    text = (
-        "# T\n\nPourquoi attendre ? Parce que le délai court.\n\nEt qui paie ?\n\nPersonne ne sait."
-    )
+    text = "# T\n\nPourquoi attendre ? Parce que le délai court.\n\nEt qui paie ?\n\nPersonne ne sait."
     assert found(text) == []
 
 

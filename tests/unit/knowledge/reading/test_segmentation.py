@@ -69,12 +69,8 @@ def test_row_put_in_at_the_top_of_a_long_table_shifts_no_later_chunk() -> None:
 
 def test_tiny_section_put_in_first_shifts_no_later_group_of_tiny_sections() -> None:
     def cut(names: list[str]) -> list[str]:
-        blocks = tuple(
-            Block(f"À voir à {name}, sans rendez-vous.", ("Lieux", name)) for name in names
-        )
-        return [
-            c.content_hash for c in chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))
-        ]
+        blocks = tuple(Block(f"À voir à {name}, sans rendez-vous.", ("Lieux", name)) for name in names)
+        return [c.content_hash for c in chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))]
 
     names = [f"Commune {number * 7919}" for number in range(200)]
     assert len(set(cut(["Ville neuve", *names])) - set(cut(names))) <= 2

@@ -94,8 +94,7 @@ def naive_overlap(question: str, document: str, all_documents: list[str]) -> flo
     reached = possible = 0.0
     for term, weight in asked.items():
         having = sum(
-            any(term == t for word in content_words(other) for t, _ in word_terms(word))
-            for other in all_documents
+            any(term == t for word in content_words(other) for t, _ in word_terms(word)) for other in all_documents
         )
         rare = math.log(1 + (len(all_documents) - having + 0.5) / (having + 0.5))
         count = said.count(term)
@@ -105,9 +104,7 @@ def naive_overlap(question: str, document: str, all_documents: list[str]) -> flo
 
 
 @given(texts, st.lists(texts, min_size=1, max_size=12), st.data())
-def test_overlap_is_bm25_whatever_the_order_of_writes(
-    question: str, documents: list[str], data: st.DataObject
-) -> None:
+def test_overlap_is_bm25_whatever_the_order_of_writes(question: str, documents: list[str], data: st.DataObject) -> None:
     removed = data.draw(st.sets(st.integers(0, len(documents) - 1), max_size=len(documents) - 1))
     matrix: Matrix[int] = Matrix(1)
     for key, text in enumerate(documents):
@@ -117,10 +114,7 @@ def test_overlap_is_bm25_whatever_the_order_of_writes(
     found = matrix.snapshot().top_hybrid(
         np.ones(1, np.float32), question_terms(question), lexical_weight=1, limit=len(documents)
     )
-    expected = {
-        key: naive_overlap(question, text, list(standing.values()))
-        for key, text in standing.items()
-    }
+    expected = {key: naive_overlap(question, text, list(standing.values())) for key, text in standing.items()}
     assert {key: overlap for key, _, overlap in found} == pytest.approx(expected, abs=1e-5)
     assert all(0 <= overlap < 1 for _, _, overlap in found)
     ranks = [-overlap for _, _, overlap in found]
@@ -148,9 +142,7 @@ def test_words_stay_right_when_dead_rows_are_dropped() -> None:
     rows = np.ones((len(keys), 1), np.float32)
     matrix.apply(keys=keys, rows=rows, terms=[terms_of(f"mot{key}") for key in keys])
     matrix.apply(keys=[], rows=rows[:0], removed=keys[:2_900])
-    found = matrix.snapshot().top_hybrid(
-        rows[0], question_terms("mot2950"), lexical_weight=1, limit=1
-    )
+    found = matrix.snapshot().top_hybrid(rows[0], question_terms("mot2950"), lexical_weight=1, limit=1)
     assert found[0][0] == 2_950
     assert found[0][2] > 0
 
@@ -184,9 +176,7 @@ def test_filter_holds_for_words_as_for_vectors() -> None:
 
 
 scored = st.lists(
-    st.tuples(st.integers(0, 40), st.floats(-1, 1), st.floats(0, 1)),
-    max_size=20,
-    unique_by=lambda hit: hit[0],
+    st.tuples(st.integers(0, 40), st.floats(-1, 1), st.floats(0, 1)), max_size=20, unique_by=lambda hit: hit[0]
 )
 
 
@@ -205,13 +195,9 @@ def test_fusion_keeps_the_best_and_the_nearest(
 
 
 @given(scored, st.integers(1, 10))
-def test_without_words_fusion_is_the_order_of_cosines(
-    hits: list[tuple[int, float, float]], limit: int
-) -> None:
+def test_without_words_fusion_is_the_order_of_cosines(hits: list[tuple[int, float, float]], limit: int) -> None:
     ranked = rank_hybrid(hits, lexical_weight=0, limit=limit, always=0)
-    assert [hit[0] for hit in ranked] == [
-        hit[0] for hit in sorted(hits, key=lambda hit: (-hit[1], hit[0]))
-    ][:limit]
+    assert [hit[0] for hit in ranked] == [hit[0] for hit in sorted(hits, key=lambda hit: (-hit[1], hit[0]))][:limit]
 
 
 def test_stemming_is_right_from_many_threads() -> None:

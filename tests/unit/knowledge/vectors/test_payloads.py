@@ -34,16 +34,7 @@ FACTS = ChunkFacts(
     chunk_category_id=None,
     indexed_at="2026-01-01T00:00:00",
 )
-ATOMIC = {
-    "type",
-    "display_text",
-    "category",
-    "source_doc",
-    "parent_context",
-    "chunk_id",
-    "document_id",
-    "agent_id",
-}
+ATOMIC = {"type", "display_text", "category", "source_doc", "parent_context", "chunk_id", "document_id", "agent_id"}
 
 
 def test_qa_pair_payload_has_exactly_the_seeds_fields() -> None:
@@ -57,14 +48,7 @@ def test_source_material_payload_has_exactly_the_seeds_fields() -> None:
 def test_legacy_payload_has_exactly_the_seeds_fields() -> None:
     assert set(legacy_payload(FACTS)) == {
         *("content", "document_id", "document_uuid", "document_title", "chunk_index", "category"),
-        *(
-            "source_type",
-            "indexed_at",
-            "summary",
-            "keywords",
-            "chunk_category",
-            "chunk_category_id",
-        ),
+        *("source_type", "indexed_at", "summary", "keywords", "chunk_category", "chunk_category_id"),
     }
 
 
@@ -84,14 +68,8 @@ def test_category_filter_looks_into_both_fields() -> None:
 
 
 def test_vector_texts_follow_the_seed() -> None:
-    assert embedded_text(qa_pair_payload(FACTS, question="Combien ?", answer="12")) == (
-        "Combien ?",
-        Purpose.QUERY,
-    )
-    assert embedded_text(source_material_payload(FACTS)) == (
-        "Guide > Tarifs\n12 euros",
-        Purpose.PASSAGE,
-    )
+    assert embedded_text(qa_pair_payload(FACTS, question="Combien ?", answer="12")) == ("Combien ?", Purpose.QUERY)
+    assert embedded_text(source_material_payload(FACTS)) == ("Guide > Tarifs\n12 euros", Purpose.PASSAGE)
     assert embedded_text(legacy_payload(FACTS)) == ("Vie pratique\n12 euros", Purpose.PASSAGE)
 
 

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from knowledge.vectors import similarity
 from knowledge.vectors.base import SCORE_DECIMALS, Condition, Json, PayloadFilter, Vector
@@ -27,13 +22,8 @@ def unit(values: Iterable[float]) -> Vector:
     return row
 
 
-def brute_force(
-    rows: dict[int, Vector], asked: Vector, limit: int, kept: Iterable[int]
-) -> list[tuple[int, float]]:
-    scored = [
-        (-round(float(rows[k].astype(np.float64) @ asked.astype(np.float64)), SCORE_DECIMALS), k)
-        for k in kept
-    ]
+def brute_force(rows: dict[int, Vector], asked: Vector, limit: int, kept: Iterable[int]) -> list[tuple[int, float]]:
+    scored = [(-round(float(rows[k].astype(np.float64) @ asked.astype(np.float64)), SCORE_DECIMALS), k) for k in kept]
     return [(key, -negated) for negated, key in sorted(scored)[:limit]]
 
 
@@ -43,9 +33,7 @@ def matrix_of(rows: dict[int, Vector]) -> Matrix[int]:
     return matrix
 
 
-directions = (
-    st.tuples(*[st.integers(-3, 3)] * DIMENSIONS).filter(lambda values: any(values)).map(unit)
-)
+directions = st.tuples(*[st.integers(-3, 3)] * DIMENSIONS).filter(lambda values: any(values)).map(unit)
 
 
 class MatrixAgainstBruteForce(RuleBasedStateMachine):
@@ -101,8 +89,7 @@ class MatrixAgainstBruteForce(RuleBasedStateMachine):
 def test_any_order_of_writes_gives_what_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(similarity, "_DEAD_ROWS", 2)
     run_state_machine_as_test(
-        MatrixAgainstBruteForce,
-        settings=settings(max_examples=40, stateful_step_count=25, deadline=None),
+        MatrixAgainstBruteForce, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
     )
 
 

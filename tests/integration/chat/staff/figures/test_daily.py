@@ -15,26 +15,10 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 
 from agents.models import Deployment
 from chat.archive.retention import conversations_older_than, purge
-from chat.models import (
-    Conversation,
-    CountedDay,
-    DailyCount,
-    DailyStep,
-    DailyUse,
-    DayToCount,
-    Turn,
-    TurnStatus,
-    Verdict,
-)
+from chat.models import Conversation, CountedDay, DailyCount, DailyStep, DailyUse, DayToCount, Turn, TurnStatus, Verdict
 from chat.staff.figures import daily
 from chat.staff.figures.daily import bring_up_to_date, count_anew, count_day, count_due, due_days
-from chat.thread.turns import (
-    Ending,
-    claim_turn,
-    rename_conversation,
-    reopen_turn,
-    save_exchange,
-)
+from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 from config.celery import retain
 from tests.factories import make_conversation, make_deployment, make_ending
@@ -77,16 +61,10 @@ class Desk:
         return found[at % len(found)] if found else None
 
     def ask(self, at: int) -> None:
-        conversation = make_conversation(
-            self.deployments[at % 2], visitor=uuid.uuid4(), is_temporary=at % 5 == 0
-        )
+        conversation = make_conversation(self.deployments[at % 2], visitor=uuid.uuid4(), is_temporary=at % 5 == 0)
         Conversation.objects.filter(pk=conversation.pk).update(updated_at=self.now)
         self.running.append(
-            claim_turn(
-                conversation_id=conversation.pk,
-                client_message_id=str(uuid.uuid4()),
-                question="q",
-            )
+            claim_turn(conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question="q")
         )
 
     def _end(self, at: int, **columns: Any) -> None:
@@ -133,17 +111,13 @@ class Desk:
     def reopen(self, at: int) -> None:
         if (turn := self._turn(at, "failed")) and reopen_turn(turn.pk):
             claimed = claim_turn(
-                conversation_id=turn.conversation_id,
-                client_message_id=turn.client_message_id,
-                question="q",
+                conversation_id=turn.conversation_id, client_message_id=turn.client_message_id, question="q"
             )
             self.running.append(claimed)
 
     def title(self, at: int) -> None:
         if turn := self._turn(at, "done"):
-            rename_conversation(
-                conversation_id=turn.conversation_id, turn_id=turn.pk, title="t", question="q"
-            )
+            rename_conversation(conversation_id=turn.conversation_id, turn_id=turn.pk, title="t", question="q")
 
     def delete(self, at: int) -> None:
         if turn := self._turn(at, "done", "failed", "running"):
@@ -210,9 +184,7 @@ class CountingTest(TestCase):
         self.today = START + timedelta(days=30)
         began = timezone.now()
         self.enterContext(
-            mock.patch.object(
-                timezone, "now", side_effect=lambda: self.today + (datetime.now(UTC) - began)
-            )
+            mock.patch.object(timezone, "now", side_effect=lambda: self.today + (datetime.now(UTC) - began))
         )
         self.deployment = make_deployment()
         self.conversation = make_conversation(self.deployment)
@@ -227,11 +199,7 @@ class CountingTest(TestCase):
         with override_settings(TIME_ZONE="Europe/Paris"):
             count_due()
         days = DailyCount.objects.order_by("day").values_list("day", "turns")
-        assert list(days) == [
-            (date(2025, 3, 29), 1),
-            (date(2025, 3, 30), 1),
-            (date(2025, 3, 31), 1),
-        ]
+        assert list(days) == [(date(2025, 3, 29), 1), (date(2025, 3, 30), 1), (date(2025, 3, 31), 1)]
 
     def test_counting_twice_writes_the_same(self) -> None:
         past_turn(self.conversation, START, sources=SOURCES, trace=TRACE)

@@ -22,53 +22,25 @@ from agents.models import AgentLimit, Deployment, RuntimeSettings
 from chat.models import Conversation, Feedback, Message, Turn
 from chat.staff.figures.daily import count_due
 from chat.staff.figures.drawing import nice_top
-from chat.staff.figures.reading import (
-    THINGS,
-    Period,
-    Uses,
-    by_day,
-    most_used,
-    never_used,
-    steps,
-    topics,
-    totals,
-    uses,
-)
+from chat.staff.figures.reading import THINGS, Period, Uses, by_day, most_used, never_used, steps, topics, totals, uses
 from chat.staff.figures.tables import shown
 from faqs.models import LearnedResponse, QuestionGroup, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
-from tests.factories import (
-    add_document,
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_learned,
-)
+from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_learned
 from tests.figures_lab import local_day, past_turn
 
 ADDRESS = "/admin/chat/turn/figures/"
 LAST = date(2026, 3, 31)
 PERIOD = Period(LAST - timedelta(days=9), LAST)
-EXITS = (
-    "memory_guard",
-    "direct_qa",
-    "llm",
-    "llm",
-    "guard_rail",
-    "clarification",
-    "round_limit",
-    "",
-)
+EXITS = ("memory_guard", "direct_qa", "llm", "llm", "guard_rail", "clarification", "round_limit", "")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _some_weeks_later() -> Iterator[None]:
     """By the real clock every count would be of a day more with every day that passes."""
     began, today = timezone.now(), noon(LAST + timedelta(days=20))
-    later = mock.patch.object(
-        timezone, "now", side_effect=lambda: today + (datetime.now(UTC) - began)
-    )
+    later = mock.patch.object(timezone, "now", side_effect=lambda: today + (datetime.now(UTC) - began))
     with later:
         yield
 
@@ -136,9 +108,7 @@ class FiguresByHandTest(TestCase):
         for period, turns in self.turns.items():
             found = totals(period)
             assert found.all.turns == len(turns)
-            endings = Counter(
-                turn.answer_source if turn.status == "done" else turn.status for turn in turns
-            )
+            endings = Counter(turn.answer_source if turn.status == "done" else turn.status for turn in turns)
             assert {key: each.turns for key, each in found.endings.items()} == endings
             places = Counter(turn.conversation.deployment_id for turn in turns)
             assert {key: each.turns for key, each in found.deployments.items()} == places
@@ -159,11 +129,7 @@ class FiguresByHandTest(TestCase):
                     if hasattr(turn, "feedback") and turn.feedback.withdrawn_at is None
                 )
                 every = sums["all"]
-                assert (every.turns, every.up, every.down) == (
-                    len(asked),
-                    rated["up"],
-                    rated["down"],
-                )
+                assert (every.turns, every.up, every.down) == (len(asked), rated["up"], rated["down"])
 
     def test_what_stored_answers_saved(self) -> None:
         turns = self.turns[PERIOD]
@@ -201,11 +167,7 @@ class FiguresByHandTest(TestCase):
         day = LAST - timedelta(days=1)
         chunks = list(Chunk.objects.values_list("pk", flat=True))[:2]
         for sources in ([chunks[0], chunks[0]], [chunks[0], chunks[1]], [chunks[1]], [chunks[0]]):
-            past_turn(
-                make_conversation(deployment),
-                noon(day),
-                sources=[{"chunk_id": key} for key in sources],
-            )
+            past_turn(make_conversation(deployment), noon(day), sources=[{"chunk_id": key} for key in sources])
         count_due()
         by_hand = Counter(
             key
@@ -283,9 +245,7 @@ class LimitedFiguresTest(TestCase):
     def test_figures_and_names_are_those_of_their_own(self) -> None:
         self.limit.agents.add(self.own.agent_id)
         page = client_of(self.person).get(ADDRESS)
-        assert [str(each) for each in page.context["form"].fields["deployment"].queryset] == [
-            "Mairie"
-        ]
+        assert [str(each) for each in page.context["form"].fields["deployment"].queryset] == ["Mairie"]
         assert page.context["form"].cleaned_data["deployment"] == self.own
         named = {table.key: table for table in page.context["report"].tables}
         assert "deployments" not in named
@@ -346,13 +306,7 @@ class FiguresPageTest(TestCase):
             for text in ("=Piscine ?", "Gare ?")
         ]
         day = noon(LAST)
-        asked = (
-            (0, 0, "refused"),
-            (0, 1, "low_score"),
-            (1, 2, "refused"),
-            (0, 12, "refused"),
-            (1, 3, "reported"),
-        )
+        asked = ((0, 0, "refused"), (0, 1, "low_score"), (1, 2, "refused"), (0, 12, "refused"), (1, 3, "reported"))
         for at, (group, ago, reason) in enumerate(asked):
             UnansweredQuestion.objects.create(
                 agent=agent,

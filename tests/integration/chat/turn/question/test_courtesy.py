@@ -44,9 +44,7 @@ class CourtesyTests(TestCase):
             assert result.answer.source != AnswerSource.DIRECT_QA
 
     async def test_desk_presents_itself_in_the_words_of_staff(self) -> None:
-        await in_database(
-            Deployment.objects.update, config_overlay={"presentation": "Je connais le bassin."}
-        )
+        await in_database(Deployment.objects.update, config_overlay={"presentation": "Je connais le bassin."})
         _result, listener = await ask(self.deployment, "Qui es-tu ?")
         assert "Je connais le bassin." in listener.text
 

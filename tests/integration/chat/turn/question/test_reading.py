@@ -64,9 +64,7 @@ class ReadingTests(TestCase):
         line = next(line for line in result.trace.lines if line["step"] == "reading")
         assert (line["outcome"], line["detail"]) == ("as_typed", "")
 
-    async def test_question_of_a_story_is_found_and_its_stored_answer_is_not_given_unseen(
-        self,
-    ) -> None:
+    async def test_question_of_a_story_is_found_and_its_stored_answer_is_not_given_unseen(self) -> None:
         story = "Mon voisin a perdu son chien dans la forêt hier matin. "
         result, _listener = await ask(self.deployment, story + KNOWN)
         assert result.answer.source == AnswerSource.EXTRACTIVE
