@@ -38,7 +38,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-#: What SQLite answers where the file cannot be used for now, whatever the statement: https://www.sqlite.org/rescode.html
+#: What SQLite answers where the file cannot be used for now, whatever the statement:
+#: https://www.sqlite.org/rescode.html
 _SQLITE_TROUBLES = frozenset(
     {
         sqlite3.SQLITE_BUSY,

@@ -158,7 +158,8 @@ def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveC
     return changed
 
 
-#: Why settings may not be saved on this row (a deployment, an agent, the site's settings); empty: they may. Empty values inherit.
+#: Why settings may not be saved on this row (a deployment, an agent, the site's settings); empty: they may. Empty
+#: values inherit.
 SettingsGate = Callable[[Model, Mapping[str, Any]], str]
 _gates: Hooks[SettingsGate] = Hooks()
 #: Looks at changed settings before they are saved.
@@ -219,7 +220,9 @@ def default_presentation(name: str) -> str:
 
 
 def default_guard_rail_message(presentation: str) -> str:
-    """The refusal where staff wrote none: neutral, unlike the example of seed 004, section 3.3, which is that of its own desk."""
+    """The refusal where staff wrote none: neutral, unlike the example of seed 004, section 3.3, which is that of its
+    own desk.
+    """
     return _(
         "Je n’ai rien trouvé à ce sujet. %(presentation)s Essayez avec d’autres mots, ou posez une autre question."
     ) % {"presentation": presentation}

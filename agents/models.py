@@ -564,7 +564,9 @@ class Audience(models.TextChoices):
 
 
 def new_public_key() -> str:
-    """Names a deployment to the widget. It stands in the pages of other sites, so it is no secret and opens nothing alone."""
+    """Names a deployment to the widget. It stands in the pages of other sites, so it is no secret and opens nothing
+    alone.
+    """
     return f"rpk_{secrets.token_urlsafe(18)}"
 
 
@@ -595,7 +597,9 @@ def validate_origins(text: str) -> None:
 
 
 class Logo(models.Model):
-    """A logo under the hash of its bytes, so that browsers keep it for ever. A replaced one stays: the journal may bring it back."""
+    """A logo under the hash of its bytes, so that browsers keep it for ever. A replaced one stays: the journal may
+    bring it back.
+    """
 
     digest = models.CharField(_("empreinte"), primary_key=True, max_length=64)
     png = models.BinaryField(_("image"))
@@ -804,7 +808,9 @@ class Role(models.Model):
 
 
 class AgentLimit(models.Model):
-    """That a person, or a group's members, work on these agents only (`agents.staff.scope`); on none where it names none."""
+    """That a person, or a group's members, work on these agents only (`agents.staff.scope`); on none where it names
+    none.
+    """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
@@ -848,7 +854,8 @@ class Worker(models.Model):
 
 
 class Upkeep(models.Model):
-    """A kind of upkeep: when it last ran, on which process, and what it did. `agents.processes.upkeep` writes these rows.
+    """A kind of upkeep: when it last ran, on which process, and what it did. `agents.processes.upkeep` writes these
+    rows.
 
     `beat_at` is renewed while it runs, so that one which was killed is taken up again.
     """

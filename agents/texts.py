@@ -1,6 +1,7 @@
 """Texts of others as they can be stored and sent: whole characters, and no NUL, which PostgreSQL refuses.
 
-JSON may say half a character (`"\\ud800"`), and so may the name of a file. What a person sends to a door is refused for it instead (`chat.texts`).
+JSON may say half a character (`"\\ud800"`), and so may the name of a file. What a person sends to a door is refused for
+it instead (`chat.texts`).
 """
 
 import json

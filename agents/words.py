@@ -17,7 +17,9 @@ _taught: WeakSet[NullTranslations] = WeakSet()
 
 
 def count_in_french(**_kwargs: object) -> None:
-    """When all apps are loaded: the texts of the code are French and stand in no catalogue. Said again, it adds nothing."""
+    """When all apps are loaded: the texts of the code are French and stand in no catalogue. Said again, it adds
+    nothing.
+    """
     if (french := translation("fr")) not in _taught:
         french.add_fallback(FrenchPlurals())
         _taught.add(french)

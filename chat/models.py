@@ -84,7 +84,8 @@ class Conversation(models.Model):
         related_name="conversations",
         verbose_name=_("clé d’API"),
     )
-    #: What a client that keeps its own thread said came before, as far as the turn used it (`chat.doors.openai.client_threads`).
+    #: What a client that keeps its own thread said came before, as far as the turn used it
+    #: (`chat.doors.openai.client_threads`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
@@ -134,7 +135,9 @@ class AnswerSource(models.TextChoices):
 
 
 class MessageType(models.TextChoices):
-    """What a message is to the orchestration of seed 000, section 2; follows from its role and its turn's trace and exit."""
+    """What a message is to the orchestration of seed 000, section 2; follows from its role and its turn's trace and
+    exit.
+    """
 
     USER_REQUEST = "user_request", _("Question")
     FOLLOW_UP = "follow_up", _("Suite")
@@ -191,7 +194,8 @@ class Turn(models.Model):
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
-    #: Of the page or the program that asked; empty where the turn ended without a word of its own, and before it was kept.
+    #: Of the page or the program that asked; empty where the turn ended without a word of its own, and before it was
+    #: kept.
     language = models.CharField(_("langue"), max_length=10, blank=True, default="", db_default="", editable=False)
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
@@ -559,7 +563,8 @@ def share_token() -> str:
 class SharedThread(models.Model):
     """A link to a branch as it was when it was shared: what is asked later is not in it. Revoked, it is deleted.
 
-    The token is kept as it is, so that its owner may copy the link again: whoever reads this table reads the snapshot too.
+    The token is kept as it is, so that its owner may copy the link again: whoever reads this table reads the snapshot
+    too.
     """
 
     token = models.CharField(max_length=64, unique=True, default=share_token, editable=False)
@@ -567,7 +572,8 @@ class SharedThread(models.Model):
         Conversation, on_delete=models.CASCADE, related_name="shares", verbose_name=_("conversation")
     )
     title = models.CharField(_("titre"), max_length=200)
-    #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}; no word about who asked.
+    #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}; no word about who
+    #: asked.
     exchanges = models.JSONField(default=list, editable=False)
     created_at = models.DateTimeField(_("partagée le"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expire le"), null=True, blank=True)
@@ -878,7 +884,9 @@ class GoldenRunQuerySet(models.QuerySet["GoldenRun"]):
 
 
 class GoldenRun(models.Model):
-    """Questions asked by a worker without writing. Its results are made with it, empty: what is empty is still to be asked."""
+    """Questions asked by a worker without writing. Its results are made with it, empty: what is empty is still to be
+    asked.
+    """
 
     kind = models.CharField(_("travail"), max_length=20, choices=RunKind.choices)
     golden_set = models.ForeignKey(
@@ -928,7 +936,9 @@ class GoldenRun(models.Model):
 
 
 class GoldenResult(models.Model):
-    """A question of a run, and what came of it: `after` of what is tried, `before` of what serves, in a run of two ways."""
+    """A question of a run, and what came of it: `after` of what is tried, `before` of what serves, in a run of two
+    ways.
+    """
 
     run = models.ForeignKey(GoldenRun, on_delete=models.CASCADE, related_name="results")
     position = models.PositiveIntegerField()

@@ -7,12 +7,15 @@ reader who lost the connection asks for what comes after the last id it saw. Thi
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
-    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF), date (when it was validated, or its
+    sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF),
+    date (when it was validated, or its
              document read), learned_id of a validated answer, and option (1, 2, …) where
              the question is one of those that a `clarification` offers
-    tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs, arguments,
+    tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs,
+    arguments,
              and progress (a text) while a tool says how far it is
-    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title, agent,
+    done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title,
+    agent,
              score (the similarity of what was stored and given: an answer of the memory, a direct one; null otherwise),
              suggestions (questions that a refusal offers, as they stand in its text),
              notice (why the answer stops before its end, where its model was stopped; else empty),
@@ -155,7 +158,8 @@ class Done:
     title: str = ""
     #: Which of the deployment's agents answered, where it has several.
     agent: str = ""
-    #: How near the question of the stored answer that was given is (seed 000, section 2: the metadata of a local answer).
+    #: How near the question of the stored answer that was given is (seed 000, section 2: the metadata of a local
+    #: answer).
     score: float | None = None
     #: The code of what is to be said of the answer (`message_of`).
     cut: str = ""
@@ -354,7 +358,9 @@ _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 
 
 def valid_question(value: Any) -> str:
-    """The trimmed question, be it signs alone; refuses what is not text, has nothing to be seen, or longer than `MAX_MESSAGE_CHARACTERS`."""
+    """The trimmed question, be it signs alone; refuses what is not text, has nothing to be seen, or longer than
+    `MAX_MESSAGE_CHARACTERS`.
+    """
     if not isinstance(value, str):
         raise InvalidMessageError("message is not text", public_message=_("« message » doit être un texte."))
     question = value.replace("\x00", "").strip()

@@ -79,9 +79,11 @@ _VALUES = {
 def render_answer(
     markdown: str, *, turn_id: str, source_numbers: Collection[int], heading: int = ANSWER_HEADING
 ) -> str:
-    """Safe HTML of an answer; its citations point to `#source-<turn_id>-<n>`, its first heading is of the level `heading`.
+    """Safe HTML of an answer; its citations point to `#source-<turn_id>-<n>`, its first heading is of the level
+    `heading`.
 
-    Pages list the sources below it: the line by which a direct answer names its one source (`direct_text`) is not said twice.
+    Pages list the sources below it: the line by which a direct answer names its one source (`direct_text`) is not said
+    twice.
     """
     environment = {"turn_id": turn_id, "source_numbers": frozenset(source_numbers), "heading": heading}
     if environment["source_numbers"] == {1}:
@@ -305,7 +307,9 @@ def _render_table(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _op
 
 
 class _AnswerParser(MarkdownIt):
-    """CommonMark, tables, strikethrough, tasks, bare addresses and formulas, with absolute links to pages and addresses only."""
+    """CommonMark, tables, strikethrough, tasks, bare addresses and formulas, with absolute links to pages and addresses
+    only.
+    """
 
     def validateLink(self, url: str) -> bool:
         return bool(_SAFE_LINK.match(url))

@@ -1,4 +1,6 @@
-"""What goes with a row, also in cascades and bulk deletions: what other apps keep of a conversation, what an answer closed."""
+"""What goes with a row, also in cascades and bulk deletions: what other apps keep of a conversation, what an answer
+closed.
+"""
 
 from typing import Any
 

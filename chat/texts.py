@@ -1,6 +1,7 @@
 """Text as somebody sent it, at whichever door: UTF-8 and whole characters, or it is refused here and nowhere later.
 
-Python reads more than that of its own accord: JSON in UTF-16 and UTF-32, and halves of characters (unpaired surrogates, as bytes
+Python reads more than that of its own accord: JSON in UTF-16 and UTF-32, and halves of characters (unpaired surrogates,
+as bytes
 or as `\\ud800`), which can be neither stored nor sent.
 """
 
@@ -14,7 +15,9 @@ from chat.exceptions import UnreadableTextError
 
 
 def read_json(said: bytes | str) -> Any:
-    """The value of a JSON text. Raises `UnreadableTextError`, or `ValueError` where it is no JSON, or nested beyond reading."""
+    """The value of a JSON text. Raises `UnreadableTextError`, or `ValueError` where it is no JSON, or nested beyond
+    reading.
+    """
     text = _whole_text(said)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
@@ -26,7 +29,9 @@ def read_json(said: bytes | str) -> Any:
 
 
 def require_utf8_form(request: HttpRequest) -> None:
-    """Django reads forms in whatever encoding they name, and fails in those that are none, or make halves of characters."""
+    """Django reads forms in whatever encoding they name, and fails in those that are none, or make halves of
+    characters.
+    """
     is_form = request.content_type in ("multipart/form-data", "application/x-www-form-urlencoded")
     if is_form and request.encoding and codecs.lookup(request.encoding).name != "utf-8":
         raise UnreadableTextError(f"a form in {request.encoding}")

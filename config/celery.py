@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class Reaper(bootsteps.StartStopStep):
-    """Looks for abandoned and forgotten work, and for turns of dead processes, at start and then every `JOB_REAP_SECONDS`.
+    """Looks for abandoned and forgotten work, and for turns of dead processes, at start and then every
+    `JOB_REAP_SECONDS`.
 
     At start and every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal, every
     `RETAIN_CHECK_SECONDS` for the nightly deletion where that is due. Meanwhile a thread says that the worker lives.

@@ -64,9 +64,11 @@ UNSETTLED_ANSWERS_COMPARED = 200
 SUPERSEDED_CANDIDATES = 1_000
 #: The similarity that stands for the threshold of a memory that is off: it may be switched on later.
 SUPERSEDED_SIMILARITY = 0.8
-#: How far below the threshold of the memory an entry may be and still be compared: its question is another than the one asked.
+#: How far below the threshold of the memory an entry may be and still be compared: its question is another than the one
+#: asked.
 SUPERSEDED_SLACK = 0.1
-#: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a worker.
+#: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a
+#: worker.
 ANSWERS_SETTLED_AT_ONCE = 50
 #: How many of the nearest entries the second key looks at for one question.
 MEMORY_MAX_CANDIDATES = 20
@@ -96,7 +98,8 @@ CHUNK_MAX_CHARACTERS = 1_800
 #: says so.
 MAX_DOCUMENT_CHUNKS = 20_000
 MAX_DOCUMENT_WEIGHT = 1_000_000
-#: Pages of one site from which the frame around their content is learned: enough for a place that a third of them share.
+#: Pages of one site from which the frame around their content is learned: enough for a place that a third of them
+#: share.
 SITE_SAMPLE_PAGES = 30
 #: A longer heading is a paragraph: it would be repeated above each passage of its section.
 MAX_HEADING_CHARACTERS = 500
@@ -145,7 +148,8 @@ PARSE_ISOLATED = True
 #: A scanned page, drawn for Tesseract, and how long Tesseract may take for it.
 OCR_PAGE_PIXELS = 20_000_000
 OCR_PAGE_SECONDS = 60.0
-#: The picture of a cited page: enough to read A4 on a wide screen (150 dots an inch are 2.2 million), and how long drawing it may take.
+#: The picture of a cited page: enough to read A4 on a wide screen (150 dots an inch are 2.2 million), and how long
+#: drawing it may take.
 PAGE_PICTURE_PIXELS = 2_500_000
 PAGE_PICTURE_SECONDS = 20.0
 #: Drawn at the same time in one process; who comes later waits as long as a drawing may take.
@@ -175,7 +179,8 @@ FAQ_MAX_PHRASINGS = 30
 #: One CSV file, read and checked within the request.
 FAQ_MAX_IMPORT_BYTES = 5 * 1024 * 1024
 FAQ_MAX_IMPORT_ROWS = 10_000
-#: Questions of a file that a request compares with the validated answers: each is embedded. A command compares them all.
+#: Questions of a file that a request compares with the validated answers: each is embedded. A command compares them
+#: all.
 FAQ_MAX_COMPARED = 1_000
 #: An import that waits for its uploader's choice is forgotten after this time; its rows with what they would replace.
 FAQ_PREVIEW_SECONDS = 24 * 3_600
@@ -194,9 +199,11 @@ UNANSWERED_MAX_QUESTIONS = 5_000
 UNANSWERED_GROUP_THRESHOLD = 0.75
 #: Questions of a group that one replay asks again: each is a whole turn.
 UNANSWERED_REPLAY_QUESTIONS = 20
-#: Questions that are asked again for one validated answer, each as far as the path goes without a model (some 20 ms), ...
+#: Questions that are asked again for one validated answer, each as far as the path goes without a model (some 20 ms),
+#: ...
 LOOP_REPLAYS = 30
-#: ... answers that are compared with the open work in one product, and of an agent's thumbs down and choices the newest.
+#: ... answers that are compared with the open work in one product, and of an agent's thumbs down and choices the
+#: newest.
 LOOP_BATCH = 1_000
 LOOP_MAX_ITEMS = 500
 #: Of the latest turns, how many the page of refused answers reads.
@@ -281,7 +288,8 @@ EVENT_LOG_MAX_ENTRIES = 10_000
 #: ... how long Redis may take, and the longest pause before it is tried again.
 EVENT_LOG_TIMEOUT_SECONDS = 2.0
 EVENT_LOG_RETRY_CEILING_SECONDS = 5.0
-#: Pauses between the tries to save an answer while the database is in trouble: half a minute, since it exists nowhere else.
+#: Pauses between the tries to save an answer while the database is in trouble: half a minute, since it exists nowhere
+#: else.
 SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0, 5.0, 10.0, 12.0)
 #: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
 AFTERWARDS_DELAY_SECONDS = 1.0
@@ -401,7 +409,8 @@ DISK_FULL_BYTES = 64 * 1024**2
 
 # --- Web processes and admin -----------------------------------------------------------------------------------------
 
-#: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from its own.
+#: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from
+#: its own.
 KNOWN_BROWSER_DAYS = 90
 #: Threads of a web process for steps that wait: one to eight were measured, with the same throughput.
 WEB_THREADS = 4

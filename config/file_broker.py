@@ -1,4 +1,5 @@
-"""Messages in a folder, for a site without a broker, such that a full disk or a process that is killed cuts none in the middle.
+"""Messages in a folder, for a site without a broker, such that a full disk or a process that is killed cuts none in the
+middle.
 
 Kombu's own transport writes in place: a message, or the table of a queue's bindings, that found no space is an empty
 file, at which every worker that reads it dies. Here each file is there whole or not at all, and one that is damaged all

@@ -1,4 +1,6 @@
-"""The threads in which HTTP requests take their synchronous steps: kept for the next request, and their database connections with them."""
+"""The threads in which HTTP requests take their synchronous steps: kept for the next request, and their database
+connections with them.
+"""
 
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,7 +31,8 @@ class _Thread(ThreadPoolExecutor):
 
 
 def in_kept_threads(application: Application, most_idle: int) -> Application:
-    """The application with a thread of its own for each request that runs, as Django gives it, but not always a new one.
+    """The application with a thread of its own for each request that runs, as Django gives it, but not always a new
+    one.
 
     Django starts a thread with each request, another to end it, and opens a database connection in it: 3 of the 8 ms of
     processor time of opening a conversation. At most `most_idle` threads wait for a request.

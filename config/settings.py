@@ -258,7 +258,8 @@ OCR_DOCUMENT_SECONDS = 0.8 * PARSE_TIMEOUT_SECONDS
 
 # --- Pages of the web ------------------------------------------------------------------------------------------------
 
-#: Hosts (with their port if it is not the usual one) that may be fetched although their address is internal: an intranet.
+#: Hosts (with their port if it is not the usual one) that may be fetched although their address is internal: an
+#: intranet.
 URL_INTERNAL_HOSTS = env.list("URL_INTERNAL_HOSTS", default=[])
 URL_PORTS = env.list("URL_PORTS", cast=int, default=[80, 443])
 #: Certificates to trust beside the usual ones, for an intranet with an authority of its own.
@@ -279,7 +280,8 @@ TOOL_SELECTORS: dict[str, dict[str, object]] = {
 }
 #: How long a tool may take, unless it says so itself.
 TOOL_TIMEOUT_SECONDS = env.float("TOOL_TIMEOUT_SECONDS", default=20.0)
-#: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x", "-a"]}.
+#: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x",
+#: "-a"]}.
 MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})
 #: Hosts (with their port if it is not the usual one) that tools may reach although their address is internal.
 TOOL_INTERNAL_HOSTS = env.list("TOOL_INTERNAL_HOSTS", default=[])
@@ -296,7 +298,8 @@ DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost"
 MAX_MESSAGE_CHARACTERS = env.int("MAX_MESSAGE_CHARACTERS", default=8_000)
 #: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
 API_MAX_HISTORY_CHARACTERS = env.int("API_MAX_HISTORY_CHARACTERS", default=40_000)
-#: Limits on how often somebody asks or signs in are staff's; this switches all of them off (tests of load, another limiter).
+#: Limits on how often somebody asks or signs in are staff's; this switches all of them off (tests of load, another
+#: limiter).
 RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
 #: How many proxies of ours write `X-Forwarded-For`; none: the header is not believed.
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
@@ -308,7 +311,8 @@ TURN_DRAIN_SECONDS = env.float("TURN_DRAIN_SECONDS", default=5.0)
 REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
 #: How long the optional model behind the second key may take; later, the answer is not served.
 VERIFIER_TIMEOUT_SECONDS = env.float("VERIFIER_TIMEOUT_SECONDS", default=4.0)
-#: A TrueType or OpenType file to be embedded in PDFs. Empty: the core fonts of PDF, which have the characters of cp1252.
+#: A TrueType or OpenType file to be embedded in PDFs. Empty: the core fonts of PDF, which have the characters of
+#: cp1252.
 EXPORT_FONT = env.str("EXPORT_FONT", default="")
 if EXPORT_FONT and not Path(EXPORT_FONT).is_file():
     raise ImproperlyConfigured(f"EXPORT_FONT={EXPORT_FONT!r} is not a file.")
@@ -323,9 +327,11 @@ SHARE_LINK_DAYS = env.int("SHARE_LINK_DAYS", default=90)
 TEMPORARY_CHAT_HOURS = env.float("TEMPORARY_CHAT_HOURS", default=24.0)
 #: Unanswered questions are forgotten after this many days.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
-#: Conversations are deleted so long after their last message; 0: never. What people wrote is theirs: a site says so itself.
+#: Conversations are deleted so long after their last message; 0: never. What people wrote is theirs: a site says so
+#: itself.
 CONVERSATION_DAYS = env.int("CONVERSATION_DAYS", default=0)
-#: A browser that has not been seen for so long has to sign in again, and an anonymous one no longer finds its conversations.
+#: A browser that has not been seen for so long has to sign in again, and an anonymous one no longer finds its
+#: conversations.
 SESSION_DAYS = env.int("SESSION_DAYS", default=14)
 SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
 #: Finished indexing jobs, and the lines of the admin's log; 0: never.
@@ -335,7 +341,8 @@ ADMIN_LOG_DAYS = env.int("ADMIN_LOG_DAYS", default=730)
 AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
 AUDITLOG_STORE_JSON_CHANGES = True
 AUDITLOG_DISABLE_REMOTE_ADDR = True
-#: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours to run.
+#: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours
+#: to run.
 RETAIN_HOUR = env.int("RETAIN_HOUR", default=3)
 if not -1 <= RETAIN_HOUR <= 23:
     raise ImproperlyConfigured(f"RETAIN_HOUR={RETAIN_HOUR} is no hour of the day; -1 switches it off.")
@@ -383,7 +390,8 @@ WHITENOISE_USE_FINDERS = True
 warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
 # They are small and read at once; what streams here is asynchronous.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
-#: Where the documents' files are: a folder (shared, where there are several machines), or a bucket, `s3://bucket/prefix`.
+#: Where the documents' files are: a folder (shared, where there are several machines), or a bucket,
+#: `s3://bucket/prefix`.
 DOCUMENT_STORAGE = env.str("DOCUMENT_STORAGE", default="") or str(DATA_DIR / "documents")
 _bucket, _, _prefix = DOCUMENT_STORAGE.removeprefix("s3://").partition("/")
 MEDIA_ROOT = "" if DOCUMENT_STORAGE.startswith("s3://") else str(Path(DOCUMENT_STORAGE).resolve())

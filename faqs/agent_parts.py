@@ -1,4 +1,6 @@
-"""What an agent's file holds of this app: validated answers with their other phrasings. The memory has files of its own."""
+"""What an agent's file holds of this app: validated answers with their other phrasings. The memory has files of its
+own.
+"""
 
 from datetime import date
 from typing import Any

@@ -148,7 +148,8 @@ def dismiss_choices(choices: "QuerySet[OptionChoice]") -> int:
 
 
 def forget_choices(turn_ids: Collection[uuid.UUID]) -> None:
-    """The conversation of these turns is deleted: a question that nobody else asked, and staff have not accepted, goes too.
+    """The conversation of these turns is deleted: a question that nobody else asked, and staff have not accepted, goes
+    too.
 
     What others chose as well stays, and no longer says where.
     """

@@ -278,7 +278,9 @@ class IndexState(models.TextChoices):
 
 
 def standing_condition(prefix: str = "") -> Q:
-    """Valid (or given while it is reviewed), and the review date not passed; `prefix` leads to the row from another model."""
+    """Valid (or given while it is reviewed), and the review date not passed; `prefix` leads to the row from another
+    model.
+    """
     today = timezone.localdate()
     undated, ahead = Q(**{f"{prefix}review_date": None}), Q(**{f"{prefix}review_date__gte": today})
     valid = Q(**{f"{prefix}status": LearnedStatus.VALID})
@@ -309,7 +311,9 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
         )
 
     def with_open_loops(self) -> Self:
-        """Rows whose last change has taken effect, and was not yet tried on what it may answer (`chat.staff.quality.loops`)."""
+        """Rows whose last change has taken effect, and was not yet tried on what it may answer
+        (`chat.staff.quality.loops`).
+        """
         return self.filter(loops_revision__lt=F("settled_revision"), settled_revision=F("revision"))
 
     def review_overdue(self) -> Self:
@@ -534,7 +538,8 @@ class ImportState(models.TextChoices):
 class ImportPreview(models.Model):
     """An import that was planned, waits for its uploader's choice, and is then applied.
 
-    `faqs.files.previews` writes and forgets it; `faqs.files.applying` carries it out, under a lease that each batch renews.
+    `faqs.files.previews` writes and forgets it; `faqs.files.applying` carries it out, under a lease that each batch
+    renews.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -547,7 +552,8 @@ class ImportPreview(models.Model):
     chosen = models.JSONField(default=list)
 
     state = models.CharField(max_length=20, choices=ImportState.choices, default=ImportState.PLANNED)
-    #: Rows to write, and those that are behind: written or refused. A batch of rows and this number are one transaction.
+    #: Rows to write, and those that are behind: written or refused. A batch of rows and this number are one
+    #: transaction.
     total = models.PositiveIntegerField(default=0)
     done = models.PositiveIntegerField(default=0)
     created = models.PositiveIntegerField(default=0)

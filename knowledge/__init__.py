@@ -1,4 +1,5 @@
-"""Documents to vectors and back: parsing, chunks, embeddings, vector stores, indexing, search; and the words of a language.
+"""Documents to vectors and back: parsing, chunks, embeddings, vector stores, indexing, search; and the words of a
+language.
 
 A document's way in is told in `indexing/path.py`. Its way out of answers is `search`, which confirms every hit against
 its row (an answer in memory: `faqs.memory.origins`): what is deleted or disabled stops answering there, at once; its

@@ -1,6 +1,8 @@
-"""Where a cited passage stands: on which pages, where on them, and their pictures; else what stands around it in its document.
+"""Where a cited passage stands: on which pages, where on them, and their pictures; else what stands around it in its
+document.
 
-Whoever calls has asked already whether this person may see them. Only pages of the passage are named; the file is never given.
+Whoever calls has asked already whether this person may see them. Only pages of the passage are named; the file is never
+given.
 """
 
 import logging

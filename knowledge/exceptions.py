@@ -18,7 +18,9 @@ class EmbeddingUnavailableError(KnowledgeError):
 
 
 class MachineTroubleError(KnowledgeError):
-    """A file could not be read or kept for want of something of this machine’s (space, descriptors): not the file's fault."""
+    """A file could not be read or kept for want of something of this machine’s (space, descriptors): not the file's
+    fault.
+    """
 
     code = "machine_trouble"
     status = 503

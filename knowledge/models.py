@@ -148,7 +148,9 @@ class Document(models.Model):
 
     @property
     def file_name(self) -> str:
-        """The name that its file is read under. An address may say nothing of its format; the file as it was stored does."""
+        """The name that its file is read under. An address may say nothing of its format; the file as it was stored
+        does.
+        """
         suffix = PurePath(self.file.name or "").suffix
         if not self.url or self.name.lower().endswith(suffix):
             return self.name
@@ -481,7 +483,8 @@ class IndexBuild(models.Model):
         verbose_name_plural = _("indexations")
         ordering: ClassVar = ["-created_at"]
         constraints: ClassVar = [
-            # The lock of a rebuild: a second one at the same time fails at once. A staged one holds it until staff decide.
+            # The lock of a rebuild: a second one at the same time fails at once. A staged one holds it until staff
+            # decide.
             models.UniqueConstraint(
                 fields=["agent", "method"],
                 condition=Q(kind="rebuild", status__in=["queued", "running", "staged"]),

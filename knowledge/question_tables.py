@@ -1,4 +1,5 @@
-"""Tables of questions and answers, for documents and for imports: where the columns stand, and the rows of a CSV text. Pure.
+"""Tables of questions and answers, for documents and for imports: where the columns stand, and the rows of a CSV text.
+Pure.
 
 Columns are found by name in French or English, whatever their case, accents and order; others are ignored.
 """

@@ -105,7 +105,9 @@ class SearchResult:
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first, validated answers before others; the second key decides among them."""
+        """The `qa_pair` hits at or above the threshold, best first, validated answers before others; the second key
+        decides among them.
+        """
         if threshold is None:
             return []
         found = [hit for hit in self.hits if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content]
@@ -117,7 +119,8 @@ class SearchResult:
         return max((hit.score for hit in self.hits if hit.type is PointType.QA_PAIR), default=None)
 
     def nearness(self, hit: Passage) -> float:
-        """What is held to the guard rail: the relevance, for a chunk with questions in the middle with the nearest question.
+        """What is held to the guard rail: the relevance, for a chunk with questions in the middle with the nearest
+        question.
 
         Words and texts that have something in common with a question of another subject have so more often than the
         questions of the index have (`benchmarks/thresholds`).
@@ -205,7 +208,8 @@ def search_index(
 ) -> SearchResult:
     """The network half of a turn's search: its agent's index, and what staff want done with the category found there.
 
-    `others` are further readings of the question: of each point the better reading counts, the question's own by `weight`.
+    `others` are further readings of the question: of each point the better reading counts, the question's own by
+    `weight`.
     """
 
     def within(*categories: str) -> SearchResult:
@@ -276,7 +280,9 @@ def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
 
 
 def _in_order(hits: Sequence[Passage], *, is_supported: bool) -> SearchResult:
-    """Hits in the order of a result, with what the passages around each add to its place; nothing where words were not looked at."""
+    """Hits in the order of a result, with what the passages around each add to its place; nothing where words were not
+    looked at.
+    """
     support = _support_of(hits) if is_supported else {}
     known = [
         hit if hit.support == added else hit.with_values(support=added)
@@ -368,7 +374,9 @@ def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> 
 
 
 def compare_late(result: SearchResult, query: Query) -> SearchResult:
-    """The result with its late answers among the hits, each with its cosine. Waits for the embedder where there are any."""
+    """The result with its late answers among the hits, each with its cosine. Waits for the embedder where there are
+    any.
+    """
     if not result.late:
         return result
     vectors = embedder().embed([hit.question for hit in result.late], purpose=Purpose.QUERY)
@@ -397,7 +405,9 @@ _SERVED_CHUNKS = PreparedSelectIn(
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, dict[str, Any]]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand (`url`, `page`), read when (`read_at`)."""
+    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand
+    (`url`, `page`), read when (`read_at`).
+    """
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)

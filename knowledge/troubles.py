@@ -1,4 +1,6 @@
-"""What a machine lacks is not the fault of the file that is being read or kept: it is told apart by the system's own error numbers."""
+"""What a machine lacks is not the fault of the file that is being read or kept: it is told apart by the system's own
+error numbers.
+"""
 
 import errno
 import sqlite3
@@ -10,7 +12,8 @@ from agents.exceptions import ApplicationError
 from knowledge.exceptions import DiskFullError, MachineTroubleError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-#: Not `ENOMEM`: a file may ask for more memory than its reader is given. `ENOENT`: parsers open no file of a document's naming; what is missing is a folder for temporary files, or a program's own file.
+#: Not `ENOMEM`: a file may ask for more memory than its reader is given. `ENOENT`: parsers open no file of a document's
+#: naming; what is missing is a folder for temporary files, or a program's own file.
 _MACHINE = _FULL | {*(errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOENT)}
 #: PostgreSQL's `disk_full`.
 _DISK_FULL = "53100"

@@ -82,7 +82,9 @@ def licence_problems(pinned: Sequence[Pin]) -> Iterator[str]:
 
 
 def vulnerabilities(pinned: Sequence[Pin], database: str) -> list[str]:
-    """What the database knows of these versions. Raises `OSError` where it does not answer, `ValueError` where it answers nonsense."""
+    """What the database knows of these versions. Raises `OSError` where it does not answer, `ValueError` where it
+    answers nonsense.
+    """
     queries = [{"package": {"ecosystem": "PyPI", "name": pin.name}, "version": pin.version} for pin in pinned]
     request = Request(  # noqa: S310  # the address is a constant or the operator's
         f"{database}/v1/querybatch", json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}

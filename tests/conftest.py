@@ -55,7 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """As a web process does at its start: what is loaded stays, and to look through it again took a seventh of the suite."""
+    """As a web process does at its start: what is loaded stays, and to look through it again took a seventh of the
+    suite.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECTION_THRESHOLD, 10, 10)

@@ -1,4 +1,6 @@
-"""Markdown that answers are made of, and that attacks them: what the server and the page's script must make the same of."""
+"""Markdown that answers are made of, and that attacks them: what the server and the page's script must make the same
+of.
+"""
 
 HOSTILE = [
     "<script>alert(1)</script>",

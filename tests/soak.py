@@ -1,4 +1,5 @@
-"""A site under steady use for as long as you like: does it answer as well at the end as at the beginning, in as much memory?
+"""A site under steady use for as long as you like: does it answer as well at the end as at the beginning, in as much
+memory?
 
     python -m tests.soak --minutes 60 --people 8
 

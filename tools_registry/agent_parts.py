@@ -1,4 +1,6 @@
-"""What an agent's file holds of this app: what staff wrote of tools that this agent proposes. No source, and so no secret, is in it."""
+"""What an agent's file holds of this app: what staff wrote of tools that this agent proposes. No source, and so no
+secret, is in it.
+"""
 
 from typing import Any
 

@@ -209,7 +209,8 @@ class Ranking(Scorer):
         self._bytes_for_copies = _COPIED_BYTES
 
     def restricted(self, positions: Positions) -> Scorer | None:
-        """A scorer of the tools at `positions` alone; `None` where it saves little, or enough is kept in copies already.
+        """A scorer of the tools at `positions` alone; `None` where it saves little, or enough is kept in copies
+        already.
 
         Whoever asks keeps it: copies are counted and never given back before the ranking is made anew.
         """

@@ -120,7 +120,8 @@ def hand_over_to_a_person(
     context: ToolContext,
     contact: Annotated[str, Field(max_length=254)] = "",
 ) -> NextStep:
-    """Hand this conversation over to a person of the team, by e-mail, when the desk cannot help or the user asks for it.
+    """Hand this conversation over to a person of the team, by e-mail, when the desk cannot help or the user asks for
+    it.
 
     Args:
         summary: what the user needs and what was tried, in the user's language.

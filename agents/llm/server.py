@@ -1,4 +1,5 @@
-"""A model server as its clients see it: where it is, how long to wait for it, what its refusals mean, when to try again.
+"""A model server as its clients see it: where it is, how long to wait for it, what its refusals mean, when to try
+again.
 
 Shared by whole replies (`agents.llm.client`), streamed ones (`agents.llm.transport`) and embeddings. Errors are
 `LLMError`s; what a server answers may hold the prompt or the key, so they keep its status and codes only.

@@ -1,4 +1,6 @@
-"""Telling a worker that there is work. A broker that is away is no error: what is to be done stands on rows, which are looked for."""
+"""Telling a worker that there is work. A broker that is away is no error: what is to be done stands on rows, which are
+looked for.
+"""
 
 import logging
 from typing import Any

@@ -37,7 +37,9 @@ _held_for_a_fork = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What is known of the workers together. `seconds`: since the last sign of life of any; `None` where none was ever seen."""
+    """What is known of the workers together. `seconds`: since the last sign of life of any; `None` where none was ever
+    seen.
+    """
 
     state: Literal["ok", "silent", "never"]
     seconds: float | None = None

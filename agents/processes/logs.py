@@ -11,7 +11,9 @@ from agents.processes.requests import current_request
 
 
 class RefusalsInOneLine(logging.Filter):
-    """A request that was refused (4xx) is no fault of ours: Django would print where, and what was asked over many lines."""
+    """A request that was refused (4xx) is no fault of ours: Django would print where, and what was asked over many
+    lines.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         if 400 <= getattr(record, "status_code", 0) < 500:

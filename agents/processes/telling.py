@@ -46,7 +46,9 @@ def missing_text(workers: WorkerState) -> str:
 
 
 def background(workers: WorkerState, waiting_seconds: float, patience: float) -> Background:
-    """What the first page says. A site that never had a worker, and where nothing waits longer than `patience`, is no alarm."""
+    """What the first page says. A site that never had a worker, and where nothing waits longer than `patience`, is no
+    alarm.
+    """
     is_waited_for = waiting_seconds > patience
     alarm = ""
     if workers.state == "silent" or (workers.state == "never" and is_waited_for):

@@ -1,4 +1,5 @@
-"""Upkeep as rows: what was looked after, when, by whom, and what came of it; and the bounded deletion of what is past its time.
+"""Upkeep as rows: what was looked after, when, by whom, and what came of it; and the bounded deletion of what is past
+its time.
 
 A kind of upkeep that must not run twice at a time is claimed: one process wins, its row is renewed with every batch,
 and one that was killed is taken up when its row has not been renewed for `JOB_LEASE_SECONDS`.

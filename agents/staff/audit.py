@@ -54,7 +54,8 @@ class Logged:
     is_named: bool = True
     #: Whether a line can be taken back: a setting or a text, rather than a decision on the way.
     is_restorable: bool = True
-    #: Columns that are never put back: they name something outside the row, or are not for everybody to give who may change it.
+    #: Columns that are never put back: they name something outside the row, or are not for everybody to give who may
+    #: change it.
     fixed: str = ""
     #: The model on whose page rows without a page of their own stand: whoever may look at that reads of them.
     page: str = ""
@@ -357,7 +358,9 @@ def restorable(line: LogEntry) -> dict[str, Any]:
 
 
 def take_back(line: LogEntry, *, by: Any) -> None:
-    """Put back what a line says was there before. Raises `ValidationError` where it is no longer allowed, or a gate stops it."""
+    """Put back what a line says was there before. Raises `ValidationError` where it is no longer allowed, or a gate
+    stops it.
+    """
     model = line.content_type.model_class()
     values = restorable(line)
     if model is None or not values:

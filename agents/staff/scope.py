@@ -1,4 +1,5 @@
-"""Whose rows a member of staff works on: all agents', or those of the agents that they, or a group of theirs, are limited to.
+"""Whose rows a member of staff works on: all agents', or those of the agents that they, or a group of theirs, are
+limited to.
 
 The rule is here and nowhere else. A limit of one's own wins over those of one's groups; of several groups' limits the
 agents are added up; a group without a limit lifts none. A superuser has none. Whoever is limited sees, of what belongs

@@ -2,7 +2,8 @@
 
     python -m benchmarks.as_typed.pairs [--pairs FILE.jsonl …]
 
-The sets of `tests/pairs` whose failures were read (their figures are the best case), and any other. No agent's words help here. Fast model.
+The sets of `tests/pairs` whose failures were read (their figures are the best case), and any other. No agent's words
+help here. Fast model.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""A tidy question typed in other ways: capitals, bare, faults, polite, story, SMS, oral. Pure; drawn by lot from a fixed seed.
+"""A tidy question typed in other ways: capitals, bare, faults, polite, story, SMS, oral. Pure; drawn by lot from a
+fixed seed.
 
 What is said in any of them is the same question, so the same passage is right for all.
 """

@@ -1,4 +1,5 @@
-"""Does staff's warning about contradictions warn where it should? `python -m benchmarks.contradictions.run [SET …] [--faqs]`.
+"""Does staff's warning about contradictions warn where it should? `python -m benchmarks.contradictions.run [SET …]
+[--faqs]`.
 
 Each row of a set is a stored and a new question with their answers, and whether the two contradict each other.
 *Before*: a warning where the second key takes both questions for the same and the answers are written differently.

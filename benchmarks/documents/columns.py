@@ -1,4 +1,5 @@
-"""Count whether the columns of a PDF's pages are read one after the other: neighbouring lines that our text tears apart.
+"""Count whether the columns of a PDF's pages are read one after the other: neighbouring lines that our text tears
+apart.
 
     python -m benchmarks.documents.columns FOLDER
 
@@ -22,7 +23,8 @@ from benchmarks.documents.pdf import SETS, _folded, _read
 _X = "{http://www.w3.org/1999/xhtml}"
 #: A line that is said elsewhere as well, or of fewer letters, says nothing of order.
 _LEAST_LETTERS = 20
-#: Shares of a page: heads and feet stand beyond these; a line that reaches so far over the middle stands over both columns.
+#: Shares of a page: heads and feet stand beyond these; a line that reaches so far over the middle stands over both
+#: columns.
 _TOP, _BOTTOM, _OVER = 0.07, 0.93, 0.06
 
 

@@ -1,9 +1,11 @@
-"""Is the right page of a manual first? Natural questions over all pages of two manuals, read, cut, embedded and ranked as production does.
+"""Is the right page of a manual first? Natural questions over all pages of two manuals, read, cut, embedded and ranked
+as production does.
 
     python -m benchmarks.documents.manuals postgresql /usr/share/doc/postgresql-doc-15/html --cache /tmp/vectors
     python -m benchmarks.documents.manuals handbook /usr/share/doc/debian-handbook/html/fr-FR --misses
 
-`manual_questions.jsonl`: questions with the pages that answer them, written before a passage was looked at. Any passage of a right page is right.
+`manual_questions.jsonl`: questions with the pages that answer them, written before a passage was looked at. Any passage
+of a right page is right.
 """
 
 import argparse

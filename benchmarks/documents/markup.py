@@ -2,7 +2,8 @@
 
     python -m benchmarks.documents.markup --kind docbook /usr/share/doc/postgresql-doc-15/html
 
-What a page says is told by selectors written by hand for each generator (`SELECTORS`): they are the measure, not the product.
+What a page says is told by selectors written by hand for each generator (`SELECTORS`): they are the measure, not the
+product.
 """
 
 import argparse

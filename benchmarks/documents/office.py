@@ -43,7 +43,9 @@ Table = list[list[str]]
 
 @dataclass
 class Shown:
-    """What a file shows: its paragraphs, rows of cells of its tables, the lines of its lists of contents, how many pages."""
+    """What a file shows: its paragraphs, rows of cells of its tables, the lines of its lists of contents, how many
+    pages.
+    """
 
     texts: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)

@@ -2,7 +2,8 @@
 
     python -m benchmarks.documents.pdf FOLDER [--set NAME] [--json FILE]
 
-FOLDER holds unpacked packages, one folder each (`x_NAME`, see README.md). Run from another checkout (`PYTHONPATH`) it measures that one.
+FOLDER holds unpacked packages, one folder each (`x_NAME`, see README.md). Run from another checkout (`PYTHONPATH`) it
+measures that one.
 """
 
 import argparse

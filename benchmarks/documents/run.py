@@ -1,4 +1,5 @@
-"""Documents as they really are: what is read of each kind. `python -m benchmarks.documents.run [FOLDER]` runs the PDF sets.
+"""Documents as they really are: what is read of each kind. `python -m benchmarks.documents.run [FOLDER]` runs the PDF
+sets.
 
 FOLDER (or REPONDANT_DOCUMENTS) holds the unpacked packages that README.md names; without it, it says so and ends.
 """

@@ -135,7 +135,9 @@ def mistaken_rates(folder: Path) -> dict[str, dict[str, Rate]]:
 def served_unresolved(
     dialogues: Sequence[Dialogue], stored: Sequence[str], embedder: Embedder, threshold: float
 ) -> list[tuple[str, str]]:
-    """Follow-ups that a stored answer would be given to as they stand: the error that matters. Each with its answer's question."""
+    """Follow-ups that a stored answer would be given to as they stand: the error that matters. Each with its answer's
+    question.
+    """
     leaning = [d for d in dialogues if d.follow_up]
     asked = [d.question for d in leaning]
     rows = embedder.embed([*asked, *stored], purpose=Purpose.QUERY)
@@ -249,7 +251,9 @@ def _holds(result: SearchResult, right: set[int]) -> bool:
 
 
 def stored_questions(dialogues: Sequence[Dialogue], folder: Path) -> list[str]:
-    """Everything that might be stored: the FAQ where it is there, and every question of the dialogues that stands alone."""
+    """Everything that might be stored: the FAQ where it is there, and every question of the dialogues that stands
+    alone.
+    """
     own = {d.standalone for d in dialogues} | {d.previous for d in dialogues}
     faq = folder / "cnil_faq.csv"
     if faq.exists():

@@ -1,4 +1,5 @@
-"""A gate before an index of real documents: a worse one is stopped, a better one goes live: `python -m benchmarks.gate.run`.
+"""A gate before an index of real documents: a worse one is stopped, a better one goes live: `python -m
+benchmarks.gate.run`.
 
 Sheets of service-public.fr and the FAQ of the data-protection authority, read and indexed as staff do it, with the
 local model. A reader that loses the end of a file makes the worse index, one that finds all of it the better one.
@@ -77,7 +78,9 @@ def _fill(data: Path, folder: Path) -> None:
 
 
 def _keep(rows: int) -> None:
-    """As a reader would have it that can read the answers of so many rows: what the documents hold says so, the index not yet."""
+    """As a reader would have it that can read the answers of so many rows: what the documents hold says so, the index
+    not yet.
+    """
     from knowledge.models import Chunk
 
     for chunk in Chunk.objects.filter(document__name="cnil_faq.csv"):

@@ -135,7 +135,9 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
 
 
 def _killed_until_the_budget_is_spent(worker: "subprocess.Popen[bytes]", most: int) -> int:
-    """Kill the worker now and then, at most so often, and start it again, until the job waits for tomorrow. Returns how often."""
+    """Kill the worker now and then, at most so often, and start it again, until the job waits for tomorrow. Returns how
+    often.
+    """
     from knowledge.models import BuildKind, BuildStatus, IndexBuild
 
     waiting = IndexBuild.objects.filter(

@@ -1,6 +1,8 @@
-"""What an answer costs and how long it takes, asked as a desk is asked: different questions, open arrivals, most in new conversations.
+"""What an answer costs and how long it takes, asked as a desk is asked: different questions, open arrivals, most in new
+conversations.
 
-    python -m benchmarks.load.run [--rates 5 20 40] [--seconds 30] [--path model|direct] [--door socket|http] [--processes 2] [--shared]
+    python -m benchmarks.load.run [--rates 5 20 40] [--seconds 30] [--path model|direct] [--door socket|http]
+    [--processes 2] [--shared]
 
 A real `manage.py serve` with its worker, 512 entries of the CNIL's FAQ (REPONDANT_DATA) and a scripted model server
 (`--tokens` tokens, `--interval-ms` apart). Questions arrive at random moments (exponential gaps), whether or not those

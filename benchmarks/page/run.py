@@ -1,4 +1,5 @@
-"""How soon the page is there, whether it moves while an answer is written, and what a long conversation costs it, in Chromium.
+"""How soon the page is there, whether it moves while an answer is written, and what a long conversation costs it, in
+Chromium.
 
     python -m benchmarks.page.run [--screenshots FOLDER]
 

@@ -1,4 +1,5 @@
-"""A rebuild while readers search without pause, one that is killed, and the way back: `python -m benchmarks.rebuild.run`.
+"""A rebuild while readers search without pause, one that is killed, and the way back: `python -m
+benchmarks.rebuild.run`.
 
 Every chunk carries the name of the generation it was indexed in, so a result that mixes two generations shows. Readers
 are threads in processes of their own and use the production search; the rebuilds are the command, in a process.

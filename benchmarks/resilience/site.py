@@ -55,7 +55,9 @@ class MissingServerError(Exception):
 
 
 class WebProcess:
-    """`manage.py serve` on a port of its own, which it keeps through its deaths. It may be of another copy of the project."""
+    """`manage.py serve` on a port of its own, which it keeps through its deaths. It may be of another copy of the
+    project.
+    """
 
     def __init__(
         self, environment: dict[str, str], log: Path, *, project: Path = PROJECT, with_worker: bool = False
@@ -140,7 +142,9 @@ class Site:
         constants: Mapping[str, float] | None = None,
         **environment: str,
     ) -> None:
-        """`shared`: PostgreSQL and a Redis of its own, instead of SQLite. `constants` and `environment` are for the processes."""
+        """`shared`: PostgreSQL and a Redis of its own, instead of SQLite. `constants` and `environment` are for the
+        processes.
+        """
         self._stack = ExitStack()
         self._model = model
         self._count = processes

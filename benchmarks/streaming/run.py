@@ -175,7 +175,9 @@ async def measure_site(port: int, streams: int, process: psutil.Process) -> dict
 
 
 async def settled(process: psutil.Process) -> None:
-    """Wait until the turns before are kept (`chat.runs.afterwards`): each burst meets a process that is not working off another."""
+    """Wait until the turns before are kept (`chat.runs.afterwards`): each burst meets a process that is not working off
+    another.
+    """
     limit = time.monotonic() + START_SECONDS
     while time.monotonic() < limit:
         before = cpu_seconds(process)

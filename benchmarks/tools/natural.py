@@ -7,8 +7,10 @@
 `collect` writes `tools_100.jsonl` and `tools_1000.jsonl` (every tool of the MCP servers, and as many operations of the
 documents as are missing, drawn with a fixed seed; the hundred are among the thousand), and `names.txt`: what the
 writer of questions is shown, without a description. A line of questions is `{"query": "…", "tool": "name"}`, or
-`{"query": "…", "tool": ["name", "or this one"]}` where either is right. `measure` prints recall at 1 and 5 for each file
-and size, with and without the words that mean the same in both languages; the share of questions to which the right tool
+`{"query": "…", "tool": ["name", "or this one"]}` where either is right. `measure` prints recall at 1 and 5 for each
+file
+and size, with and without the words that mean the same in both languages; the share of questions to which the right
+tool
 is offered, near-twins included; and the median and worst time of a question at each size (the tools that its reader may
 use, their ranking, the choice), its embedding left out.
 """

@@ -1,6 +1,7 @@
 """Which product files and functions one question, and one uploaded document, passes through.
 
-`python -m benchmarks.walks.run [--list]`. Four walks, each in a process that has done the same once before, so that nothing is
+`python -m benchmarks.walks.run [--list]`. Four walks, each in a process that has done the same once before, so that
+nothing is
 counted that only a start needs:
 
     direct   a question over the socket, answered by a validated answer

@@ -1,4 +1,5 @@
-"""Token buckets: how many more tries each name has in a minute. They are refilled evenly: the next try may come with the next token.
+"""Token buckets: how many more tries each name has in a minute. They are refilled evenly: the next try may come with
+the next token.
 
 A bucket is one number, the time at which it will be full again (the generic cell rate algorithm).
 """

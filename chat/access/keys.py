@@ -1,4 +1,6 @@
-"""Programs and their secrets: an API key opens its own deployments on `/v1`, a service token the batch endpoint, and nothing else."""
+"""Programs and their secrets: an API key opens its own deployments on `/v1`, a service token the batch endpoint, and
+nothing else.
+"""
 
 import uuid
 from datetime import timedelta
@@ -74,7 +76,9 @@ def service_token_of(authorization: str) -> ServiceToken:
 
 
 def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
-    """The conversation that a service writes to; raises where its token is for other deployments, or that one is closed."""
+    """The conversation that a service writes to; raises where its token is for other deployments, or that one is
+    closed.
+    """
     found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
     conversation = found.first()
     if conversation is None:

@@ -67,7 +67,9 @@ def kept_conversation(reader: Reader, conversation_id: uuid.UUID) -> Conversatio
 
 
 def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
-    """A reader's own conversations: on this site those of deployments still open to them, in a widget those of that widget."""
+    """A reader's own conversations: on this site those of deployments still open to them, in a widget those of that
+    widget.
+    """
     own = kept_conversations(reader)
     if isinstance(reader, WidgetVisitor):
         return own.filter(deployment=reader.deployment, channel=reader.channel)

@@ -113,7 +113,8 @@ class SignInTry:
 
 
 def digest_of(username: str) -> str:
-    """Of the name that Django looks up for what somebody typed, of any length: trimmed, and folded to its plain letters.
+    """Of the name that Django looks up for what somebody typed, of any length: trimmed, and folded to its plain
+    letters.
 
     Its case stays: to the database, names in another case are other names.
     """

@@ -1,4 +1,6 @@
-"""Errors become HTTP here, for every door: the status is the error's own, the body names its `code` and says its message."""
+"""Errors become HTTP here, for every door: the status is the error's own, the body names its `code` and says its
+message.
+"""
 
 import logging
 import math
@@ -105,7 +107,9 @@ def rest_error(error: Exception, context: dict[str, Any]) -> HttpResponse | None
 
 
 def logged(response: HttpResponse, error: StorageUnavailableError) -> HttpResponse:
-    """One line for a request that met a database in trouble; Django, which would write another, is told that it is done."""
+    """One line for a request that met a database in trouble; Django, which would write another, is told that it is
+    done.
+    """
     logger.warning("storage unavailable status=%d detail=%s", response.status_code, error)
     response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark
     return response

@@ -1,4 +1,5 @@
-"""A place for a request that asks or opens a conversation, taken before anything is spent on it: no session, thread or statement.
+"""A place for a request that asks or opens a conversation, taken before anything is spent on it: no session, thread or
+statement.
 
 Refusing costs a request its headers and body here, and a fifth of an answer's processor time behind Django's middleware
 (`benchmarks/load`), which a process that is asked far too much then lacks for the answers it has begun.

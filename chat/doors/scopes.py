@@ -1,4 +1,6 @@
-"""What an ASGI scope says before Django has made a request of it, and brings to it: a header, the cookies, the language, a place."""
+"""What an ASGI scope says before Django has made a request of it, and brings to it: a header, the cookies, the
+language, a place.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

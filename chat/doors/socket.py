@@ -33,7 +33,8 @@ logger = logging.getLogger(__name__)
 CLOSE_NOT_FOUND = 4404
 #: Close code of the protocol for "try again later": the page comes back by itself, as after a lost connection.
 CLOSE_TRY_LATER = 1013
-#: Close code of the protocol for a service that starts again: the page asks again under the same id, wherever it is taken.
+#: Close code of the protocol for a service that starts again: the page asks again under the same id, wherever it is
+#: taken.
 CLOSE_RESTART = 1012
 
 

@@ -35,7 +35,9 @@ class Room:
 
 
 class _Line:
-    """Those who wait, first come, first served; `burst_setting` says for how long it may stand before it is one of too many."""
+    """Those who wait, first come, first served; `burst_setting` says for how long it may stand before it is one of too
+    many.
+    """
 
     def __init__(self, burst_setting: str) -> None:
         self._burst_setting = burst_setting

@@ -34,7 +34,8 @@ class Following:
     async def follow(self, turn_id: uuid.UUID, after: int) -> AsyncIterator[NumberedEvent]:
         """The events of a turn after the given id: live, from memory, or from the database.
 
-        Live ones go on from the id, here and in other processes. What is told from the database begins anew, with `meta`.
+        Live ones go on from the id, here and in other processes. What is told from the database begins anew, with
+        `meta`.
         """
         log = self._logs().held(turn_id)
         if log is None or _may_have_gone_on(log):

@@ -1,4 +1,5 @@
-"""The HTTP connections of `serve`: how many a web process holds, and what the head of a request may be and take to come.
+"""The HTTP connections of `serve`: how many a web process holds, and what the head of a request may be and take to
+come.
 
 uvicorn closes a connection that is silent after an answer, and no other; it keeps headers and requests sent ahead
 without end. What comes after the headers is bounded where any ASGI server is held to it (`chat.doors.bounds`).
@@ -79,7 +80,8 @@ class BoundedConnection(HttpToolsProtocol):
     """A connection that is closed where no whole headers of a request come in time, or more of them than a request has."""
 
     _late: asyncio.TimerHandle | None = None
-    #: What came since a request began, or since a piece of its body: request line, headers, trailers, what frames chunks.
+    #: What came since a request began, or since a piece of its body: request line, headers, trailers, what frames
+    #: chunks.
     _head_bytes = 0
     _is_refused = False
     _is_socket = False

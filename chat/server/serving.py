@@ -92,7 +92,9 @@ class _Server(uvicorn.Server):
             await model.aclose()
 
     async def _stop_listening(self, sockets: Sequence[socket.socket]) -> None:
-        """Refuse connections, but take those that were made by now: closed with the listening socket, they would be reset."""
+        """Refuse connections, but take those that were made by now: closed with the listening socket, they would be
+        reset.
+        """
         taken: list[socket.socket] = []
         with ExitStack() as opened:
             listening = [

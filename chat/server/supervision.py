@@ -124,7 +124,8 @@ def is_child() -> bool:
 
 
 def end_with_the_parent(seconds: float) -> None:
-    """In a child: end as by SIGTERM when the server was killed, and after so many seconds in any case: no orphan is left.
+    """In a child: end as by SIGTERM when the server was killed, and after so many seconds in any case: no orphan is
+    left.
 
     What it was doing is interrupted then; leases see to it that it is taken up again.
     """

@@ -1,4 +1,5 @@
-"""A question tried by staff: the path of a turn with settings changed on paper, and what it chose from; nothing is written.
+"""A question tried by staff: the path of a turn with settings changed on paper, and what it chose from; nothing is
+written.
 
 Beside the answer stand the neighbours that decided it: the entries of the memory, the passages, the tools, each with
 its score and the verdict of the code that serves. Tools are ranked and not run.
@@ -30,7 +31,9 @@ _ENTRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A question, where it is tried, and the settings that are changed for it, by the names of `RuntimeSettings`' fields."""
+    """A question, where it is tried, and the settings that are changed for it, by the names of `RuntimeSettings`'
+    fields.
+    """
 
     deployment: Deployment
     question: str
@@ -65,7 +68,9 @@ class Trial:
         return TriedMemory(lookup.threshold, found)
 
     def passages(self, result: TurnResult | None) -> "TriedPassages":
-        """Of the deployment's first agent where nothing was answered. Raises the errors of the embedder and the vector store."""
+        """Of the deployment's first agent where nothing was answered. Raises the errors of the embedder and the vector
+        store.
+        """
         config = self.config(result)
         found = search_as(config, self.question, limit=config.match_count)
         thresholds = thresholds_for(config, model=embedder().recipe.model)

@@ -1,4 +1,6 @@
-"""Conversations that are deleted while somebody reads them or writes to them: held against it, or told that they are gone."""
+"""Conversations that are deleted while somebody reads them or writes to them: held against it, or told that they are
+gone.
+"""
 
 import sqlite3
 import uuid
@@ -37,7 +39,8 @@ def gone_error(error: BaseException) -> ConversationNotFoundError | None:
 def hold_conversation(conversation_id: uuid.UUID) -> Conversation:
     """Its row as it is now, held to the end of the transaction; raises `ConversationNotFoundError` where it is gone.
 
-    Whoever writes rows of a conversation holds it before any other of them, and so does its deletion: nobody waits in a circle.
+    Whoever writes rows of a conversation holds it before any other of them, and so does its deletion: nobody waits in a
+    circle.
     """
     held = Conversation.objects.select_for_update(no_key=True).filter(pk=conversation_id).first()
     if held is None:

@@ -46,7 +46,9 @@ def operation_id_of(conversation_id: uuid.UUID, turn_id: uuid.UUID, round_index:
 
 @dataclass(frozen=True, slots=True)
 class CallToPlan:
-    """`refusal` is a failure that is known beforehand: the tool is not run. `needs_approval`: not before a person agreed."""
+    """`refusal` is a failure that is known beforehand: the tool is not run. `needs_approval`: not before a person
+    agreed.
+    """
 
     call: RequestedCall
     needs_approval: bool = False

@@ -1,4 +1,6 @@
-"""The statements that every turn runs, written by the ORM once (`agents.processes.statements`); `chat.thread.turns` alone runs them."""
+"""The statements that every turn runs, written by the ORM once (`agents.processes.statements`); `chat.thread.turns`
+alone runs them.
+"""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""The ambiguous band: two different curated answers lie close to each other, and neither may be given alone. Ask which was meant.
+"""The ambiguous band: two different curated answers lie close to each other, and neither may be given alone. Ask which
+was meant.
 
 The offer stands beside the passages that the documents hold for the question, never in their place. What may be offered
 is a stored question no further under the threshold of direct answers than the band, that the second key refuses for
@@ -91,7 +92,9 @@ def _bare(text: str) -> str:
 
 
 def _may_be_meant(stored: str, asked: str) -> bool:
-    """Whether the stored question, in the same language, differs by ordinary words, or says more precisely what is left open."""
+    """Whether the stored question, in the same language, differs by ordinary words, or says more precisely what is left
+    open.
+    """
     languages = {language_of(stored), language_of(asked)} - {""}
     return len(languages) < 2 and all(
         each.kind == "content" or (each.kind in _OPEN_KINDS and not each.asked)
@@ -100,7 +103,9 @@ def _may_be_meant(stored: str, asked: str) -> bool:
 
 
 async def ask_which(turn: TurnInProgress) -> bool:
-    """Offer the questions to choose from beside the passages: as marked sources, from which pages make buttons, and as text."""
+    """Offer the questions to choose from beside the passages: as marked sources, from which pages make buttons, and as
+    text.
+    """
     options = _options(turn)
     if not options:
         return False
@@ -112,7 +117,9 @@ async def ask_which(turn: TurnInProgress) -> bool:
 
 
 def _shown(turn: TurnInProgress, options: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
-    """The passages as they are quoted without a model, each under the question that is offered of it, and the other options."""
+    """The passages as they are quoted without a model, each under the question that is offered of it, and the other
+    options.
+    """
     left = list(options)
     quoted = []
     for passage in turn.found.in_domain(turn.thresholds).passages(turn.config.extractive_passages):

@@ -107,7 +107,9 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
 
 
 def _with_answers_of(others: Iterable[SearchResult], found: SearchResult, turn: TurnInProgress) -> SearchResult:
-    """What the chosen agent found, with the validated answers of the others that may be given directly: the newest wins."""
+    """What the chosen agent found, with the validated answers of the others that may be given directly: the newest
+    wins.
+    """
     candidates = [
         hit
         for result in others

@@ -140,7 +140,8 @@ async def _stream(
 
 
 def judge_reply(reply: Reply) -> ReplyQuality:
-    """Whether a reply is an answer by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et cohérent ».
+    """Whether a reply is an answer by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et
+    cohérent ».
 
     The first thing that is wrong with it, or that nothing is. It decides nothing and is told to staff: a reply that
     asks for no tool ends the loop whatever its quality, and one that asks for some goes on (a model announces its calls

@@ -1,4 +1,5 @@
-"""The answer where no model writes one: of each passage the sentences that answer, with their list, table or code whole. Pure.
+"""The answer where no model writes one: of each passage the sentences that answer, with their list, table or code
+whole. Pure.
 
 A short passage is quoted whole, and so is the first unless it is long: what is cut out is missed more than what is too
 much disturbs. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
@@ -26,7 +27,8 @@ from knowledge.language.stemming import common_stem
 from knowledge.search import Passage
 
 _LEFT_OUT = "[…]"
-#: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »).
+#: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512
+#: », « M. Dupont »).
 _LONGEST_ABBREVIATION = 4
 _NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
@@ -132,7 +134,9 @@ def _rest(passage: Passage, number: int) -> str:
 
 
 def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:
-    """Of a passage in Markdown what answers the question, at most about `limit` characters (`MAX_QUOTE_CHARACTERS`); all of it where it is short."""
+    """Of a passage in Markdown what answers the question, at most about `limit` characters (`MAX_QUOTE_CHARACTERS`);
+    all of it where it is short.
+    """
     content = content.strip()
     limit = settings.MAX_QUOTE_CHARACTERS if limit is None else limit
     if len(content) <= limit:
@@ -142,7 +146,9 @@ def telling_part(content: str, question: str, place: str = "", limit: int | None
 
 
 def _without_open_end(content: str) -> str:
-    """A passage of a document without a last sentence that announces what is in the next one, if something else is left of it."""
+    """A passage of a document without a last sentence that announces what is in the next one, if something else is left
+    of it.
+    """
     *lines, last = content.rstrip().splitlines() or [""]
     *sentences, sentence = _SENTENCE.split(last)
     stands_alone = bool(sentences) or (bool(lines) and not lines[-1].strip())
@@ -199,7 +205,9 @@ def _put_under_titles(pieces: Sequence[_Piece]) -> None:
 
 
 def _put_under_announcements(pieces: Sequence[_Piece]) -> None:
-    """A list, table or code under the sentence before it, whatever its sign; a block under a colon, a paragraph under its bold words."""
+    """A list, table or code under the sentence before it, whatever its sign; a block under a colon, a paragraph under
+    its bold words.
+    """
     sentence: int | None = None
     start = 0
     for at, piece in enumerate(pieces):
@@ -216,7 +224,9 @@ def _put_under_announcements(pieces: Sequence[_Piece]) -> None:
 
 
 def _tie_to_previous(pieces: Sequence[_Piece], at: int) -> None:
-    """What leans on the piece before it needs that; what restricts it, or speaks of a whole list, is needed by it as well."""
+    """What leans on the piece before it needs that; what restricts it, or speaks of a whole list, is needed by it as
+    well.
+    """
     piece, before = pieces[at], pieces[at - 1]
     if before.level or piece.level not in (0, _BOLD_LEVEL):
         return
@@ -234,7 +244,9 @@ def _tie_to_previous(pieces: Sequence[_Piece], at: int) -> None:
 
 
 def _first_restricted(pieces: Sequence[_Piece], at: int) -> int:
-    """Where begins what an exception is one to: the piece before it with what that leans on, or the whole list with its announcement."""
+    """Where begins what an exception is one to: the piece before it with what that leans on, or the whole list with its
+    announcement.
+    """
     first = at - 1
     whole = None if pieces[first].is_prose else pieces[first].block
     whole = None if whole == pieces[at].block else whole

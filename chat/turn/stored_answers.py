@@ -104,7 +104,9 @@ def _decisions(turn: TurnInProgress, candidates: Sequence[Passage], threshold: f
 
 
 def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
-    """What asks the same without a synonym goes first; then the newest human word: validated answers, the last one of them."""
+    """What asks the same without a synonym goes first; then the newest human word: validated answers, the last one of
+    them.
+    """
     as_typed = not turn.context.forms.unite(passage.question, turn.asked.text) or ask_the_same(
         passage.question, turn.asked.text
     )

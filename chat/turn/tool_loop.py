@@ -78,7 +78,9 @@ class ToolLoop:
         *,
         sees_images: bool = False,
     ) -> None:
-        """`sees_images`: whether the model is shown the images in the results of its tools. Raises `ValueError` for a turn that is not stored."""
+        """`sees_images`: whether the model is shown the images in the results of its tools. Raises `ValueError` for a
+        turn that is not stored.
+        """
         request = turn.request
         if request.conversation_id is None or request.turn_id is None:
             raise ValueError("Tools run in a stored turn only.")

@@ -63,7 +63,9 @@ class Toolbox:
         )
 
     def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
-        """With what another reading of the question chose: each tool at its better score, the best `limit` of those that have one."""
+        """With what another reading of the question chose: each tool at its better score, the best `limit` of those
+        that have one.
+        """
         best: dict[str, SelectedTool] = {}
         for tool in (*self.selected, *other.selected):
             known = best.setdefault(tool.spec.name, tool)

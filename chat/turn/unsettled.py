@@ -1,4 +1,5 @@
-"""What an answer has yet to leave behind, as the row of its turn keeps it until it is done: a process that is killed loses none of it.
+"""What an answer has yet to leave behind, as the row of its turn keeps it until it is done: a process that is killed
+loses none of it.
 
 It is written with the answer itself, in the same statement, and taken away with what it says (`chat.runs.afterwards`).
 What the thread holds anyway (the answer and its sources) and what is computed (vectors) is not written twice.

@@ -1,4 +1,5 @@
-"""The sidebar of the admin, the page of its less common lists, and its stylesheet and script; the setting `UNFOLD` names them.
+"""The sidebar of the admin, the page of its less common lists, and its stylesheet and script; the setting `UNFOLD`
+names them.
 
 An app that gains a page adds its line: to `DAILY` what staff open every day, to `ADVANCED` the rest.
 """

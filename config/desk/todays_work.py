@@ -119,7 +119,9 @@ def _capped(count: int) -> str:
 
 
 def lines_for(request: HttpRequest, alarm: str) -> list[Line]:
-    """What waits for this member of staff; empty when all is done. `alarm`: what is wrong with the workers, where it may be told."""
+    """What waits for this member of staff; empty when all is done. `alarm`: what is wrong with the workers, where it
+    may be told.
+    """
     waiting = (each.line(request) for each in WAITING)
     lines = (_worker(alarm), _model(request), *waiting, _unmeasured(request))
     return [line for line in lines if line is not None]

@@ -36,7 +36,8 @@ MAX_QUESTIONS = 10
 class SimilarAnswer:
     """An answer that exists already. `question`: the phrasing that is near; `score`: None for the same text.
 
-    `asks_the_same`: by the second key; else both questions only could be asked in one situation, and a warning is advice.
+    `asks_the_same`: by the second key; else both questions only could be asked in one situation, and a warning is
+    advice.
     """
 
     kind: Literal["duplicate", "contradiction"]
@@ -67,7 +68,8 @@ def find_similar(
 ) -> list[SimilarAnswer]:
     """The agent's answers to any of these questions, contradictions first; `exclude` is the row being edited.
 
-    `vectors` are those of the questions, where they are known. Raises the errors of the embedder and of the vector store.
+    `vectors` are those of the questions, where they are known. Raises the errors of the embedder and of the vector
+    store.
     """
     asked = [question for question in questions if question][:MAX_QUESTIONS]
     near = [*_same_text(agent, asked), *_near(agent, asked, vectors)]
@@ -117,7 +119,8 @@ def similar_text(similar: SimilarAnswer) -> SafeString:
 
 
 def near_memory_texts(agent: Agent, questions: Sequence[str], answer: str) -> list[SafeString]:
-    """What the memory goes on giving to questions near these, in other words than the second key takes for the same: advice.
+    """What the memory goes on giving to questions near these, in other words than the second key takes for the same:
+    advice.
 
     Nothing where the embedder or the vector store cannot be asked.
     """

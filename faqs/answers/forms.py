@@ -1,4 +1,6 @@
-"""Validated answers under a new acronym or synonym: which it would set against each other, and which have to take effect anew."""
+"""Validated answers under a new acronym or synonym: which it would set against each other, and which have to take
+effect anew.
+"""
 
 from collections.abc import Iterator
 from heapq import nlargest

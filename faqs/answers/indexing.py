@@ -74,7 +74,8 @@ def schedule_indexing(keys: Sequence[int]) -> None:
 
 
 def take_effect(keys: Sequence[int]) -> None:
-    """The same for a few rows that a person has just written: settled as soon as they are committed, by whoever wrote them.
+    """The same for a few rows that a person has just written: settled as soon as they are committed, by whoever wrote
+    them.
 
     What cannot be done now is left to the worker, which looks for close questions in the documents in any case.
     """

@@ -1,4 +1,5 @@
-"""Validated answers of an agent that ask the same as a question: by their text, and among the nearest of the shared collection.
+"""Validated answers of an agent that ask the same as a question: by their text, and among the nearest of the shared
+collection.
 
 The second key decides; the similarity only says which to compare. Waits for the embedder and the vector store.
 """

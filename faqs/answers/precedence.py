@@ -134,7 +134,8 @@ def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
     """Withdraw what asks what these answers answer: entries of the agent's deployments, and its older answers.
 
-    Their points are written: only their other readings, by acronyms and synonyms, are embedded. Waits for embedder and vector store.
+    Their points are written: only their other readings, by acronyms and synonyms, are embedded. Waits for embedder and
+    vector store.
     """
     vectors = stored_vectors(rows)
     asked = [
@@ -151,7 +152,9 @@ def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
 
 
 def _supersede_entries(agent: Agent, asked: Sequence[Asked]) -> None:
-    """What was only learned is set aside. What staff had validated before goes to *to review*; validated since, it stays."""
+    """What was only learned is set aside. What staff had validated before goes to *to review*; validated since, it
+    stays.
+    """
     deployments = list(_deployments_of(agent))
     _wait_for_writers(deployments)
     kept = CachedResponse.objects.exclude(status=EntryStatus.OBSOLETE)
@@ -348,7 +351,9 @@ def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
 
 
 def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
-    """Validate entries on a person's word, now the newest: what is older and asks the same is withdrawn with it, or neither is."""
+    """Validate entries on a person's word, now the newest: what is older and asks the same is withdrawn with it, or
+    neither is.
+    """
     chosen = list(entries.select_related("deployment"))
     vectors = embedder().embed([entry.question for entry in chosen], purpose=Purpose.QUERY)
     older = {
@@ -399,7 +404,9 @@ def standing_answer(deployment: Deployment, question: str) -> LearnedResponse | 
 
 
 def near_entries(agent: Agent, questions: Sequence[str]) -> list[CachedResponse]:
-    """Valid entries of the agent's deployments near these questions that ask something else by the second key, the nearest few."""
+    """Valid entries of the agent's deployments near these questions that ask something else by the second key, the
+    nearest few.
+    """
     model = embedder()
     vectors = model.embed(list(questions), purpose=Purpose.QUERY)
     forms = read_forms([agent.pk])

@@ -24,7 +24,9 @@ _NEARLY_THE_SAME = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """`stored` and `new`: as the answers say it, or a code (`yes`, `no`, weekdays, ways) that `__str__` puts into words."""
+    """`stored` and `new`: as the answers say it, or a code (`yes`, `no`, weekdays, ways) that `__str__` puts into
+    words.
+    """
 
     kind: str
     stored: str

@@ -182,7 +182,9 @@ class Exchange:
 
     @cached_property
     def stated(self) -> list[Stated]:
-        """Every fact of the answer; « oui » to « est-ce gratuit ? » is a price. « Une » is a number where that is asked."""
+        """Every fact of the answer; « oui » to « est-ce gratuit ? » is a price. « Une » is a number where that is
+        asked.
+        """
         sentences = list(self.sentences)
         if self.reading.kind is Kind.HOW_MANY:
             sentences[0] = re.sub(r"^(?:[Uu]ne?|[Aa]n?|[Oo]ne)\b", "1", sentences[0])

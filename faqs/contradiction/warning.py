@@ -1,6 +1,7 @@
 """The verdict: would a visitor be told two different things? Advice for staff, measured by `benchmarks/contradictions`.
 
-Pure. The cosine of the two questions only chooses which answers are compared; what tells questions apart is in their words.
+Pure. The cosine of the two questions only chooses which answers are compared; what tells questions apart is in their
+words.
 """
 
 from dataclasses import dataclass

@@ -1,1 +1,3 @@
-"""Validated answers as CSV (`answers_csv`, `importing`, `previews`), and the memory as the seed's SQLite table (`memory_table`)."""
+"""Validated answers as CSV (`answers_csv`, `importing`, `previews`), and the memory as the seed's SQLite table
+(`memory_table`).
+"""

@@ -269,7 +269,9 @@ def _draft(shelf: _Shelf, row: _Row, report: ImportReport) -> Draft:
 
 
 def _sources(row: _Row) -> tuple[list[dict[str, Any]], list[Origin] | None]:
-    """What a row says it was made from, and the passages here that this is; `None` where they are not here as they were."""
+    """What a row says it was made from, and the passages here that this is; `None` where they are not here as they
+    were.
+    """
     found = row.ours.get("sources")
     sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     return sources, origins_of(sources)

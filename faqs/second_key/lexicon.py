@@ -156,7 +156,8 @@ class Lexicon:
         self.kinds = [(p, Kind(k)) for k, p in _patterns(signs["kinds"], fragments)]
         self.loose_kinds = [(p, Kind(k)) for k, p in _patterns(signs["loose_kinds"], fragments)]
         self.modalities = [(p, Modality(m)) for m, p in _patterns(signs["modalities"], fragments)]
-        #: A time that somebody has (`deadline`) against the time that something takes (`duration`), before the rewrites.
+        #: A time that somebody has (`deadline`) against the time that something takes (`duration`), before the
+        #: rewrites.
         self.spans = [(pattern, name) for name, pattern in _patterns(signs["spans"], fragments)]
         #: Who does something to whom, between the asker and who is asked.
         self.acts = [(pattern, name) for name, pattern in _patterns(signs["acts"], fragments)]

@@ -46,7 +46,8 @@ class Reading:
     #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
     act: str
     is_passive: bool
-    #: The words close behind a form of "be" that is no « est-ce que »: as participles they tell what is done to its subject.
+    #: The words close behind a form of "be" that is no « est-ce que »: as participles they tell what is done to its
+    #: subject.
     behind_being: frozenset[str]
     #: « on », who is nobody.
     is_impersonal: bool

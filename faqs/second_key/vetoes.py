@@ -162,7 +162,8 @@ def _modality(c: Comparison) -> Disagreement | None:
     return None
 
 
-#: Times, and amounts, that no one answer gives both of: « le délai pour obtenir la carte », « la carte dure trois ans ».
+#: Times, and amounts, that no one answer gives both of: « le délai pour obtenir la carte », « la carte dure trois ans
+#: ».
 _APART = ({"deadline", "duration"}, {"deadline", "lasting"}, {"waiting", "lasting"}, {"received", "cost"})
 
 

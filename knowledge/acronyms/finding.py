@@ -1,4 +1,5 @@
-"""The acronyms that a text spells out: « reconnaissance de la qualité de travailleur handicapé (RQTH) », and the other way round.
+"""The acronyms that a text spells out: « reconnaissance de la qualité de travailleur handicapé (RQTH) », and the other
+way round.
 
 After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003): one
 of the two stands in brackets behind the other; the letters of the short form are looked for in the long one, in order,

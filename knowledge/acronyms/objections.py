@@ -1,4 +1,5 @@
-"""Why two forms that staff wrote are no synonyms: a small word of the grammar is one of them, or they are opposites. Pure.
+"""Why two forms that staff wrote are no synonyms: a small word of the grammar is one of them, or they are opposites.
+Pure.
 
 Opposites are told by the second key, and answers that the pair would set against each other by their rows; both are
 lent by the app that owns them (`register_opposition_check`, `register_conflict_check`).
@@ -18,7 +19,8 @@ _SMALL = word_class("stop_words")
 #: What staff are shown of the questions that a pair would make one.
 _SHOWN_CONFLICTS = 3
 
-#: For the key of an agent and the two forms: pairs of questions that would be one, though people answered them differently.
+#: For the key of an agent and the two forms: pairs of questions that would be one, though people answered them
+#: differently.
 ConflictCheck = Callable[[int, str, str], Iterator[tuple[str, str]]]
 
 _conflict_checks: Hooks[ConflictCheck] = Hooks()
@@ -30,7 +32,9 @@ register_opposition_check = _opposition_checks.register
 
 
 def conflicts_with(agent_id: int, short: str, long: str) -> str:
-    """What a person is told of validated answers that the pair would set against each other; empty where there are none."""
+    """What a person is told of validated answers that the pair would set against each other; empty where there are
+    none.
+    """
     found = [
         pair
         for find_conflicts in _conflict_checks

@@ -1,4 +1,5 @@
-"""Thresholds belong to an embedding model: the profile of each known model; `benchmarks/thresholds` has what was measured there.
+"""Thresholds belong to an embedding model: the profile of each known model; `benchmarks/thresholds` has what was
+measured there.
 
 `threshold_profile` returns None for an unknown model: direct and cached answers then stay off until it is calibrated
 (`calibrate_thresholds`). A value that was not measured is None, never a guess.
@@ -103,7 +104,9 @@ _PROFILES: dict[str, ThresholdProfile] = {
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What staff's own pairs gave for one model, or one agent's index. A threshold of None: no value within the error budget."""
+    """What staff's own pairs gave for one model, or one agent's index. A threshold of None: no value within the error
+    budget.
+    """
 
     model: str
     index: str

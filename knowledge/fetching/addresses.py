@@ -12,7 +12,9 @@ _SITEMAP_SUFFIXES = (".xml", ".xml.gz")
 
 
 def normal_address(text: str) -> str:
-    """The address without its fragment, its host in lower case and ASCII; raises `PageRefusedError` for any other thing."""
+    """The address without its fragment, its host in lower case and ASCII; raises `PageRefusedError` for any other
+    thing.
+    """
     text = text.strip()
     if any(ord(character) <= 32 for character in text):
         raise _refused(f"{text[:200]!r} holds spaces or control characters.")

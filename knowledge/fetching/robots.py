@@ -30,7 +30,9 @@ class Robots:
 
 
 def site_robots(address: str) -> Robots:
-    """The rules of an address's site; a file that is not there or is refused (4xx) sets none (RFC 9309, section 2.3.1.3)."""
+    """The rules of an address's site; a file that is not there or is refused (4xx) sets none (RFC 9309, section
+    2.3.1.3).
+    """
     try:
         found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
     except PageRefusedError:

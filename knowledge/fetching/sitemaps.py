@@ -1,4 +1,5 @@
-"""Sitemaps: the addresses that a site lists, in XML (plain or gzip) or as lines of text, and through one level of index.
+"""Sitemaps: the addresses that a site lists, in XML (plain or gzip) or as lines of text, and through one level of
+index.
 
 Only addresses of the sitemap's own host count, as the protocol says. No entity is resolved and nothing else is fetched
 by the XML parser. Everything is bounded: bytes after unpacking, files, addresses.
@@ -42,7 +43,9 @@ def is_sitemap(data: bytes) -> bool:
 
 
 def read_sitemap(address: str) -> Sitemap:
-    """Every page that the sitemap lists. Raises `PageRefusedError`, `PageUnavailableError` where it cannot be read itself."""
+    """Every page that the sitemap lists. Raises `PageRefusedError`, `PageUnavailableError` where it cannot be read
+    itself.
+    """
     sitemap = Sitemap()
     seen: dict[str, None] = {}
     files = _add(sitemap, seen, address, _fetched(address))

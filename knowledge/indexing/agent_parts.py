@@ -1,4 +1,5 @@
-"""What an agent's file holds of this app: categories, documents as they were given, addresses of the web, decided synonyms.
+"""What an agent's file holds of this app: categories, documents as they were given, addresses of the web, decided
+synonyms.
 
 Passages are read from the documents anew. Documents of the web are fetched again from their addresses.
 """

@@ -1,4 +1,5 @@
-"""Three-way merge of a chunk's text and of its questions: what it was, what staff made of it, what the document says now.
+"""Three-way merge of a chunk's text and of its questions: what it was, what staff made of it, what the document says
+now.
 
 Both sides' changes are kept where they lie apart. Where both changed the same sentence, or the answer to the same
 question, there is a conflict: nothing is chosen here, and the caller keeps both versions. Pure, deterministic.

@@ -2,13 +2,15 @@
 
 1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
    The doors are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
-2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on here.
+2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on
+here.
 3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`reading`);
    the document's rows become what it says now (`chunks`);
    the rows become points, and only what changed is embedded and written (`sync`, `points`);
    what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
    the report counts what came out.
-4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants that, within
+4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants
+that, within
    the site's budget (`questions`); each becomes a point as it comes.
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot
@@ -62,7 +64,9 @@ def receive_file(
 def store_document(
     *, agent: Agent, name: str, data: bytes, category: Category | None = None, suffix: str = ""
 ) -> StoredDocument:
-    """Keep a file as a document; the same name replaces its content. `suffix` says the format where the name does not (a page)."""
+    """Keep a file as a document; the same name replaces its content. `suffix` says the format where the name does not
+    (a page).
+    """
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.

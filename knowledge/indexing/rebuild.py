@@ -60,7 +60,9 @@ def fill_generation(
 
 
 def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]) -> None:
-    """Move the alias to a filled generation; the one before is kept. What changed since the fill (`fingerprints`) is written then."""
+    """Move the alias to a filled generation; the one before is kept. What changed since the fill (`fingerprints`) is
+    written then.
+    """
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     if before is not None and before != generation:
@@ -121,7 +123,9 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
-    """Bring the points of other apps up to date where a rollback would go; what can fail, fails here. Returns the target."""
+    """Bring the points of other apps up to date where a rollback would go; what can fail, fails here. Returns the
+    target.
+    """
     target = rollback_target(agent=agent, method=method)
     donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
     _follow_registered(agent, method, target, donor=donor)

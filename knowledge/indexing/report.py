@@ -12,7 +12,9 @@ from knowledge.models import BuildPhase, Chunk
 
 
 class OnProgress(Protocol):
-    """Called with what is done and what there is to do in the phase; it may raise to stop the run (`knowledge.indexing.jobs`)."""
+    """Called with what is done and what there is to do in the phase; it may raise to stop the run
+    (`knowledge.indexing.jobs`).
+    """
 
     def __call__(self, done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None: ...
 
@@ -23,7 +25,9 @@ def no_progress(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /
 
 @dataclass(slots=True)
 class IndexReport:
-    """Counts of one run. `waiting`: chunks without questions, `rejected`: those of the model that were not kept. `skipped`, `failed`: `{item, reason}`."""
+    """Counts of one run. `waiting`: chunks without questions, `rejected`: those of the model that were not kept.
+    `skipped`, `failed`: `{item, reason}`.
+    """
 
     documents: int = 0
     chunks: int = 0

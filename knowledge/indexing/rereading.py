@@ -24,7 +24,9 @@ _BATCH = 20
 
 @dataclass(slots=True)
 class RereadingCost:
-    """What reading again would do: passages kept as they are, new ones (each embedded once), those that go; seconds of reading."""
+    """What reading again would do: passages kept as they are, new ones (each embedded once), those that go; seconds of
+    reading.
+    """
 
     documents: int = 0
     unreadable: int = 0

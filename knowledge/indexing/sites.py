@@ -1,6 +1,7 @@
 """The sites that an agent's pages belong to, and what the pages of each have in common.
 
-Learned from stored files when a page of the site is read, from as many as tell; nothing of it is kept, so it never is out of date.
+Learned from stored files when a page of the site is read, from as many as tell; nothing of it is kept, so it never is
+out of date.
 """
 
 import hashlib
@@ -40,7 +41,9 @@ class SiteLayouts:
         return self._learned[key]
 
     def _sites(self, agent_id: int) -> dict[str, list[Document]]:
-        """The pages of an agent by site. Those of files are also together: a folder may hold pages and folders of one site."""
+        """The pages of an agent by site. Those of files are also together: a folder may hold pages and folders of one
+        site.
+        """
         if agent_id not in self._pages:
             sites: defaultdict[str, list[Document]] = defaultdict(list)
             rows = Document.objects.filter(agent_id=agent_id).exclude(file="")

@@ -90,7 +90,8 @@ def count_points(chunks: ChunkQuerySet, methods: Sequence[IndexingMethod]) -> in
 def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
     """Mark a document as failed, with the reason on its row and in the report.
 
-    Where the reason may pass, one that is indexed stays so: its points stand, and its fingerprint says that they are stale.
+    Where the reason may pass, one that is indexed stays so: its points stand, and its fingerprint says that they are
+    stale.
     """
     if may_pass and document.status == DocumentStatus.INDEXED:
         report.fail(document.name, reason, may_pass=True)

@@ -55,7 +55,9 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
 
 
 def as_transitional(data: bytes) -> bytes:
-    """A checked Office file with the names that the libraries read, which know nothing of strict ones; `data` where it has them."""
+    """A checked Office file with the names that the libraries read, which know nothing of strict ones; `data` where it
+    has them.
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
         is_strict = any(entry.filename == _RELATIONSHIPS and _STRICT.search(archive.read(entry)) for entry in entries)

@@ -210,7 +210,9 @@ class Outline:
 
 
 def root_title(root: str, title: str) -> str:
-    """The title of a document without one in its text: its one uppermost heading, if it and `title` say the same, or `title`."""
+    """The title of a document without one in its text: its one uppermost heading, if it and `title` say the same, or
+    `title`.
+    """
     heading, said = _key(root), _key(title)
     return root if heading and said and (heading in said or said in heading) else title
 

@@ -1,4 +1,5 @@
-"""Rows of questions and answers: CSV files, and what spreadsheets share with them. One block a row, its category with it.
+"""Rows of questions and answers: CSV files, and what spreadsheets share with them. One block a row, its category with
+it.
 
 A row without its question or its answer is left out with a notice that names its line.
 """

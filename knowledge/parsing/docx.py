@@ -29,7 +29,8 @@ _HOLDERS = ("sdt", "sdtContent", "customXml", "ins", "smartTag")
 _NOTES = ("footnotes", "endnotes")
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-#: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer one.
+#: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer
+#: one.
 _UNREAD = (
     f"{_W}del",
     f"{_W}moveFrom",
@@ -172,7 +173,9 @@ def _is_item(part: Any, style: str) -> bool:
 
 
 def _text(part: Any) -> str:
-    """The paragraph's text, hyperlinks, inserted text and text moved here included, deleted text and text moved away not."""
+    """The paragraph's text, hyperlinks, inserted text and text moved here included, deleted text and text moved away
+    not.
+    """
     pieces: list[str] = []
     marks = (f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen")
     for node in part._p.iter(*marks):

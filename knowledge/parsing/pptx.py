@@ -1,4 +1,5 @@
-"""Presentations (PPTX): each slide's title as a heading, its text, lists, tables, charts, diagrams and speaker's notes below.
+"""Presentations (PPTX): each slide's title as a heading, its text, lists, tables, charts, diagrams and speaker's notes
+below.
 
 The archive has been checked (`knowledge.parsing.archive`). Shapes come in the order people read them: from the top,
 then from the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.

@@ -93,7 +93,9 @@ def parse_document(data: bytes, *, filename: str, layout: SiteLayout | None = No
 
 
 def suffix_of_page(path: str, media_type: str) -> str:
-    """The suffix that says a page's format, by what its server says of it, else by its path; raises for any other format."""
+    """The suffix that says a page's format, by what its server says of it, else by its path; raises for any other
+    format.
+    """
     named = PurePath(path).suffix.lower()
     if media_type in _GENERIC_TYPES and named in SUPPORTED_SUFFIXES:
         return named

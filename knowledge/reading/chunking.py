@@ -43,7 +43,9 @@ def units_from_json(units: Sequence[dict[str, str]]) -> list[KnowledgeUnit]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A box on a page (from 1), as shares of its width and height from the top left corner; an empty box is the page alone."""
+    """A box on a page (from 1), as shares of its width and height from the top left corner; an empty box is the page
+    alone.
+    """
 
     page: int
     x0: float = 0.0
@@ -263,7 +265,9 @@ def _headed(section: _Section, shared: int) -> list[_Piece]:
 
 
 def _packed(pieces: Iterable[_Piece]) -> Iterator[tuple[str, str]]:
-    """Pieces gathered to about the aimed size, each with the anchor of its beginning; a piece that is too long alone is cut."""
+    """Pieces gathered to about the aimed size, each with the anchor of its beginning; a piece that is too long alone is
+    cut.
+    """
     target, most = settings.CHUNK_TARGET_CHARACTERS, settings.CHUNK_MAX_CHARACTERS
     parts: list[tuple[str, str]] = []
     for piece in _under_titles(pieces):

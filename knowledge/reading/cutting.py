@@ -1,4 +1,5 @@
-"""Texts to pieces of a size: where a text is cut, so that no edit moves a cut elsewhere and nothing is cut that is one thing.
+"""Texts to pieces of a size: where a text is cut, so that no edit moves a cut elsewhere and nothing is cut that is one
+thing.
 
 A block of code that is too long is closed and opened again with its language, a table repeats its header in every part,
 a title stays with what it stands above, and a sentence is cut only where it alone is longer than a piece may be. No
@@ -55,7 +56,9 @@ def cut(text: str, target: int, most: int) -> Iterator[str]:
 
 
 def _uncut_runs(text: str, target: int, most: int) -> Iterator[list[Item]]:
-    """What is not cut, in runs between which there is always a cut: two parts of one table would be one with two headers."""
+    """What is not cut, in runs between which there is always a cut: two parts of one table would be one with two
+    headers.
+    """
     run: list[Item] = []
     for kind, lines in _runs(text.split("\n")):
         whole = "".join(f"{line}\n" for line in lines)

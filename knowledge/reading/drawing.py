@@ -1,4 +1,5 @@
-"""Pages of a PDF as pictures, drawn in a child process of their own with limits of time, memory and pixels, as files are read.
+"""Pages of a PDF as pictures, drawn in a child process of their own with limits of time, memory and pixels, as files
+are read.
 
 The child loads PDFium alone (no Django), so that a page takes a fraction of a second: `python -m
 knowledge.reading.drawing BYTES SECONDS PAGE PIXELS`, the file on standard input, a PNG on standard output.

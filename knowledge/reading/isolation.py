@@ -60,7 +60,9 @@ class Reader:
         self._told: SiteLayout | None = None
 
     def read(self, data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
-        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and `MachineTroubleError`."""
+        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and
+        `MachineTroubleError`.
+        """
         if not settings.PARSE_ISOLATED:
             return _guarded(data, filename=filename, layout=layout)
         self._started()

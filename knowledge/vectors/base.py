@@ -55,7 +55,9 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A question as an index is asked it: its vector, the recipe that made it, and its text, if words are to be looked at."""
+    """A question as an index is asked it: its vector, the recipe that made it, and its text, if words are to be looked
+    at.
+    """
 
     vector: Vector
     recipe: Recipe
@@ -64,7 +66,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Of points that share `group` with a hit, the nearest of each value of `kind` that the hits of the group do not have."""
+    """Of points that share `group` with a hit, the nearest of each value of `kind` that the hits of the group do not
+    have.
+    """
 
     group: str
     kind: str
@@ -92,7 +96,9 @@ def scalar_kind(value: Json) -> type | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The top-level field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0 is not 1."""
+    """The top-level field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0
+    is not 1.
+    """
 
     key: str
     value: str | int | bool

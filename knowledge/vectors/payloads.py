@@ -77,7 +77,8 @@ class Passage:
     validated_at: float = 0.0
     #: Where its document's page is; known once the passage is confirmed, empty for a file.
     url: str = ""
-    #: The page of its document that it begins on, from 1; known once the passage is confirmed, where the format has pages.
+    #: The page of its document that it begins on, from 1; known once the passage is confirmed, where the format has
+    #: pages.
     page: int | None = None
     #: When its document was last read; known once the passage is confirmed.
     read_at: datetime | None = None
@@ -90,7 +91,9 @@ class Passage:
 
     @property
     def relevance(self) -> float:
-        """What ranks its chunk, with `support`, and is held to the guard rail; the cosine where words were not looked at."""
+        """What ranks its chunk, with `support`, and is held to the guard rail; the cosine where words were not looked
+        at.
+        """
         return self.score + self.lift
 
     def place(self, *, between: str = " > ", untitled: str = "") -> str:

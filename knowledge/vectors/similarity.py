@@ -140,7 +140,9 @@ class Snapshot(Generic[K]):
         payload_filter: PayloadFilter | None = None,
         together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
-        """The `limit` best keys by cosine + `lexical_weight` x overlap, with both; see `Wanted`. The columns of `together` must be there."""
+        """The `limit` best keys by cosine + `lexical_weight` x overlap, with both; see `Wanted`. The columns of
+        `together` must be there.
+        """
         if limit <= 0 or not self.live:
             return []
         overlaps = self._postings.overlaps(question, size=len(self.rows), live=self.live, alive=self._alive)
@@ -256,7 +258,9 @@ class Matrix(Generic[K]):
         columns: Mapping[str, Sequence[Json]] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        """Remove, then add or replace rows (keys are distinct), with values for every column; readers see all of it or nothing."""
+        """Remove, then add or replace rows (keys are distinct), with values for every column; readers see all of it or
+        nothing.
+        """
         with self._lock:
             start = len(self._keys)
             end = start + len(keys)
@@ -349,7 +353,9 @@ def _nearest_of_each(hits: Sequence[tuple[K, float, float]], kinds: Sequence[Has
 
 
 def _at_least_as_good(scores: Vector, limit: int, min_score: float | None) -> npt.NDArray[np.intp]:
-    """The positions of the `limit` highest scores at `min_score` or more, and of all that may tie with the last of them."""
+    """The positions of the `limit` highest scores at `min_score` or more, and of all that may tie with the last of
+    them.
+    """
     if min_score is not None:
         above = np.flatnonzero(scores >= np.float32(min_score) - _SLACK)
         if len(above) <= limit:

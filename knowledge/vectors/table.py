@@ -429,7 +429,9 @@ def _kept(state: _State) -> _Points:
 
 
 def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The matrix at `state` or later, with the columns `keys`; only for a transaction that has not written to the collection."""
+    """The matrix at `state` or later, with the columns `keys`; only for a transaction that has not written to the
+    collection.
+    """
     points = _kept(state)
     with points.lock:
         changed = points.follow(state)

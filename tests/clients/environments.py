@@ -1,4 +1,6 @@
-"""Environments of programs that nobody here wrote: made once under `.venv/clients` (or `CLIENT_ENVIRONMENTS`), each with its packages alone."""
+"""Environments of programs that nobody here wrote: made once under `.venv/clients` (or `CLIENT_ENVIRONMENTS`), each
+with its packages alone.
+"""
 
 import os
 import shutil

@@ -23,7 +23,8 @@ from tests.e2e.conftest import LiveSite
 from tests.servers.model_server import ModelReply
 
 CASES = int(os.environ.get("SCHEMA_CASES", "60"))
-#: Whether data was taken as the schema says is not asked: `/v1` is lenient by design, and rules between fields are not in it.
+#: Whether data was taken as the schema says is not asked: `/v1` is lenient by design, and rules between fields are not
+#: in it.
 LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
 #: What a body must hold for its operation to be done, whatever else it holds.
 CALL = "call_1"

@@ -122,7 +122,9 @@ def test_no_gigabyte_is_taken_nor_kept(site: WebProcess, path: str, chunked: boo
 
 
 def test_slow_connections_are_closed_in_time(site: WebProcess) -> None:
-    """Nothing at all, half of a head, half of a body, and a silent connection after an answer that began another request."""
+    """Nothing at all, half of a head, half of a body, and a silent connection after an answer that began another
+    request.
+    """
     begun = [
         b"",
         b"GET /healthz HTTP/1.1\r\nHost: local",

@@ -11,7 +11,8 @@ import pytest
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(120)]
 
 ROOT = Path(__file__).parents[2]
-#: Asks in a process of its own, on a database of its own: as it should be, refusing writes, damaged. Prints the statuses.
+#: Asks in a process of its own, on a database of its own: as it should be, refusing writes, damaged. Prints the
+#: statuses.
 SCRIPT = """
 import json, os
 from django.core.management import call_command

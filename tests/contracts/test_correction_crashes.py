@@ -1,4 +1,5 @@
-"""A correction that is killed anywhere: never both answers, never the old one once the new one is committed, never none.
+"""A correction that is killed anywhere: never both answers, never the old one once the new one is committed, never
+none.
 
 The experiments are in `tests/correction_lab.py`, a process of its own. By default every seventh write;
 `CRASH_EVERY_BOUNDARY=1` tries them all.

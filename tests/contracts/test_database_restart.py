@@ -1,4 +1,6 @@
-"""PostgreSQL goes while answers are being written and comes back: every question has one outcome, and the site needs no restart."""
+"""PostgreSQL goes while answers are being written and comes back: every question has one outcome, and the site needs no
+restart.
+"""
 
 import time
 import uuid
@@ -50,7 +52,9 @@ def outcome(frame: Frame) -> str:
 
 
 def told_to(page: Page, site: Site, visitor: Visitor, question: str, identifier: str) -> Frame:
-    """The last frame; a socket that is closed or lost comes back with the same message under the same id, as the page's does."""
+    """The last frame; a socket that is closed or lost comes back with the same message under the same id, as the page's
+    does.
+    """
     for _connection in range(30):
         try:
             frame = page.until_end()[-1]

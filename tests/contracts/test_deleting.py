@@ -1,4 +1,6 @@
-"""A conversation is deleted while everything else is done with it, on a served site: it is gone, and nobody meets a 500."""
+"""A conversation is deleted while everything else is done with it, on a served site: it is gone, and nobody meets a
+500.
+"""
 
 import json
 import random

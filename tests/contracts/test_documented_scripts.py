@@ -27,7 +27,9 @@ def site() -> Iterator[Site]:
 
 
 def script(language: str, site: Site) -> str:
-    """The section's block in this language, with the address, deployment and question of the site and nothing else changed."""
+    """The section's block in this language, with the address, deployment and question of the site and nothing else
+    changed.
+    """
     section = (PROJECT / "docs" / "api.md").read_text().split(f"{HEADING}\n")[1].split("\n## ")[0]
     [block] = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
     for written, here in (

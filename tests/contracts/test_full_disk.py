@@ -1,4 +1,6 @@
-"""A disk that is full in earnest under a served site and its worker: nothing is lost, staff read why, and it goes on with space."""
+"""A disk that is full in earnest under a served site and its worker: nothing is lost, staff read why, and it goes on
+with space.
+"""
 
 import json
 import sqlite3

@@ -1,4 +1,5 @@
-"""An import that is killed anywhere is taken up where it was: every row exactly once, and each batch whole or not at all.
+"""An import that is killed anywhere is taken up where it was: every row exactly once, and each batch whole or not at
+all.
 
 The experiments are in `tests/import_lab.py`, a process of its own. By default every eleventh write;
 `CRASH_EVERY_BOUNDARY=1` tries them all.

@@ -1,4 +1,6 @@
-"""Limits of a really served site behind a proxy on its own machine: whose word counts is said by `TRUSTED_PROXIES` alone."""
+"""Limits of a really served site behind a proxy on its own machine: whose word counts is said by `TRUSTED_PROXIES`
+alone.
+"""
 
 import http.client
 import json

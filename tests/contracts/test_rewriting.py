@@ -1,4 +1,6 @@
-"""Rewriting a follow-up, against the scripted server: what is asked, and that every fault leaves the follow-up as it was."""
+"""Rewriting a follow-up, against the scripted server: what is asked, and that every fault leaves the follow-up as it
+was.
+"""
 
 import asyncio
 import uuid

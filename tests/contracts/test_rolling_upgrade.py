@@ -1,4 +1,5 @@
-"""Two instances behind a balancer, upgraded from the release before or restarted, one after the other while people ask: no question fails.
+"""Two instances behind a balancer, upgraded from the release before or restarted, one after the other while people ask:
+no question fails.
 
 The code of that release is taken from the history. Its two web processes stand behind a balancer, on PostgreSQL and
 Redis; the database is migrated under them, then each is stopped and started with the code of today. 0.1.0 refuses what

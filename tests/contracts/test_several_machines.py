@@ -1,4 +1,5 @@
-"""Machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by a third.
+"""Machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by
+a third.
 
 They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else. Over each broker, and while it
 is away: `test_broker_cut.py`.

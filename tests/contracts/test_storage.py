@@ -97,7 +97,9 @@ def locked(site: Site, process: WebProcess) -> Iterator[None]:
 
 @contextmanager
 def full(site: Site, process: WebProcess) -> Iterator[None]:
-    """No file of the web process may become longer than the database's journal, which a reader keeps from starting anew."""
+    """No file of the web process may become longer than the database's journal, which a reader keeps from starting
+    anew.
+    """
     path = Path(site.environment["DATABASE_URL"].removeprefix("sqlite:///"))
     other = sqlite3.connect(path, isolation_level=None, timeout=30)
     other.execute("PRAGMA wal_autocheckpoint = 0")

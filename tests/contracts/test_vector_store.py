@@ -1,4 +1,6 @@
-"""What every vector store promises, on the table, on Qdrant's in-process mode, and on a Qdrant server where there is one."""
+"""What every vector store promises, on the table, on Qdrant's in-process mode, and on a Qdrant server where there is
+one.
+"""
 
 import os
 import socket

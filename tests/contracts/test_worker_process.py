@@ -1,4 +1,6 @@
-"""A prefork worker on real servers: it starts and forks without false alarms, says that it lives, and is missed once it is killed."""
+"""A prefork worker on real servers: it starts and forks without false alarms, says that it lives, and is missed once it
+is killed.
+"""
 
 import json
 import os

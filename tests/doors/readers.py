@@ -157,7 +157,8 @@ class Visitors:
         if written or knock.door.name == "logout":
             await in_database(self.renew)
         if knock.door.name == "readyz" and response.status_code in (200, 503):
-            # It says how the machine is, to everybody alike; `tests/integration/config/test_readiness.py` looks at which.
+            # It says how the machine is, to everybody alike; `tests/integration/config/test_readiness.py` looks at
+            # which.
             return "200 or 503"
         return outcome(response, body, written)
 

@@ -1,4 +1,5 @@
-"""The rows behind the doors: one of every model that the admin shows, and conversations in each state, of an owner of each kind.
+"""The rows behind the doors: one of every model that the admin shows, and conversations in each state, of an owner of
+each kind.
 
 What only some may read holds `MARK`: an answer that shows it shows a row.
 """

@@ -1,4 +1,6 @@
-"""The admin under its content policy, in a real browser: `admin_page` fails on a script error or a breach of the policy."""
+"""The admin under its content policy, in a real browser: `admin_page` fails on a script error or a breach of the
+policy.
+"""
 
 from playwright.sync_api import Page, expect
 

@@ -1,4 +1,6 @@
-"""A reader whose question meets a locked database: it is kept, said so, and sent again by itself, on the page and in the widget."""
+"""A reader whose question meets a locked database: it is kept, said so, and sent again by itself, on the page and in
+the widget.
+"""
 
 import sqlite3
 from collections.abc import Iterator

@@ -43,7 +43,8 @@ def _served(folder: Path) -> Iterator[int]:
 class Hosts:
     """Ports of two other sites with the same pages, of which staff have listed one.
 
-    By the name `localhost` they are foreign to the desk (127.0.0.1) as another domain is, and its frame may keep nothing.
+    By the name `localhost` they are foreign to the desk (127.0.0.1) as another domain is, and its frame may keep
+    nothing.
     """
 
     listed: int

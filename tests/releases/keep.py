@@ -1,4 +1,5 @@
-"""Keep a small site of a release, for the suite to upgrade: `python -m tests.releases.keep [--project PATH --version V]`.
+"""Keep a small site of a release, for the suite to upgrade: `python -m tests.releases.keep [--project PATH --version
+V]`.
 
 Run once, when a release is made, in its own working copy; `--project` names the copy of an earlier one. Needs
 PostgreSQL with `pg_dump`. Writes `tests/releases/VERSION/`, and never over a folder that is there. `--commit` is the

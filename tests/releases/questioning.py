@@ -1,4 +1,5 @@
-"""What an upgraded site still does, looked at from inside its own process: `python -m tests.releases.questioning [COMMAND]…`.
+"""What an upgraded site still does, looked at from inside its own process: `python -m tests.releases.questioning
+[COMMAND]…`.
 
 Each COMMAND of `manage.py` is run before. Prints one JSON object: the answers to the questions of the kept site, and
 the status of each page that staff open. The pages are asked for as a browser would, with a session that came from the

@@ -1,4 +1,5 @@
-"""What the tests of one run share, made when the first of them asks: a PostgreSQL server, and migrated databases that are copied.
+"""What the tests of one run share, made when the first of them asks: a PostgreSQL server, and migrated databases that
+are copied.
 
 A server takes seconds to start and a hundred migrations as long; what is tested begins after them. Workers of a run
 find each other by a folder that the run itself makes and removes (`tests/conftest.py`); a process outside of a run

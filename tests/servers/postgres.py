@@ -1,6 +1,7 @@
 """A PostgreSQL server for the tests: one started for the run on a free loopback port, or else the one that is there.
 
-Its own may lose everything in a power cut and need not wait for the disk: emptying all tables takes a ninth of the time.
+Its own may lose everything in a power cut and need not wait for the disk: emptying all tables takes a ninth of the
+time.
 """
 
 import getpass
@@ -28,7 +29,8 @@ WITHOUT_THE_DISK = f"{KEEPING} -c synchronous_commit=off"
 def postgres_url() -> Iterator[str | None]:
     """A URL with the right to create databases, or `None` where no server is there and none can be started.
 
-    The server is the run's, started for the first test that asks: nothing is to be kept in it but in databases of one's own.
+    The server is the run's, started for the first test that asks: nothing is to be kept in it but in databases of one's
+    own.
     """
     given = os.environ.get("TEST_POSTGRES_URL")
     if given or _programs() is None:
@@ -56,7 +58,9 @@ def stop_server(started: str) -> None:
 
 @contextmanager
 def own_postgres(*, keeps: bool = False) -> Iterator["PostgresServer | None"]:
-    """A server that nobody else uses, or `None` where none can be started; one that `keeps` what was committed when it crashes."""
+    """A server that nobody else uses, or `None` where none can be started; one that `keeps` what was committed when it
+    crashes.
+    """
     programs = _programs()
     if programs is None:
         yield None

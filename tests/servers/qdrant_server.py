@@ -1,4 +1,5 @@
-"""A minimal Qdrant over HTTP, on loopback: the calls that our backend makes, answered by the client's own in-process engine.
+"""A minimal Qdrant over HTTP, on loopback: the calls that our backend makes, answered by the client's own in-process
+engine.
 
 It is no Qdrant (no persistence, no index, one call at a time): it is there to be slow and to go away behind the real
 client. `delay` is slept before each answer; a `Line` (`tests.servers.cutting`) in front of it is cut and mended.

@@ -1,4 +1,6 @@
-"""A reverse proxy of the tests, on loopback: it passes on what it is sent, and adds the address that it was called from."""
+"""A reverse proxy of the tests, on loopback: it passes on what it is sent, and adds the address that it was called
+from.
+"""
 
 import socket
 import socketserver

@@ -1,4 +1,6 @@
-"""A disk of a test's own that can be filled and emptied: a file system in memory, of so many bytes, where one may be mounted."""
+"""A disk of a test's own that can be filled and emptied: a file system in memory, of so many bytes, where one may be
+mounted.
+"""
 
 import errno
 import os

@@ -13,7 +13,9 @@ PROJECT = Path(__file__).parents[2]
 
 
 class WorkerProcess:
-    """`with WorkerProcess(folder, environment) as worker: worker.output()`; it leads a group of its own, which is killed at the end."""
+    """`with WorkerProcess(folder, environment) as worker: worker.output()`; it leads a group of its own, which is
+    killed at the end.
+    """
 
     def __init__(self, folder: Path, environment: Mapping[str, str], processes: int = 2, pool: str = "prefork") -> None:
         self._log = folder / "worker.log"

@@ -1,4 +1,5 @@
-"""GitHub's own document, as its package brings it: sent as a file, chosen from, permitted, called, edited, switched off.
+"""GitHub's own document, as its package brings it: sent as a file, chosen from, permitted, called, edited, switched
+off.
 
 In the browser, as staff and a reader do it. Calls go to a stand-in on loopback.
 """

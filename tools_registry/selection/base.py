@@ -1,4 +1,5 @@
-"""`select_tools`: resident tools, then those that a mode finds for the question, those used a moment ago, and near-twins.
+"""`select_tools`: resident tools, then those that a mode finds for the question, those used a moment ago, and
+near-twins.
 
 The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
 Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the

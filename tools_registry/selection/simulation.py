@@ -1,4 +1,6 @@
-"""What would be offered for a question: the production selection, with the scores of everything around it. Writes nothing."""
+"""What would be offered for a question: the production selection, with the scores of everything around it. Writes
+nothing.
+"""
 
 import json
 from collections.abc import Sequence

@@ -15,7 +15,8 @@ from tools_registry.exceptions import ToolSourceError
 
 #: Nodes of a YAML document with its aliases written out: some 5 MB of text.
 MOST_NODES = 200_000
-#: Numbers and dates; a longer one is a text that was not quoted, and a long number takes the square of its length to read.
+#: Numbers and dates; a longer one is a text that was not quoted, and a long number takes the square of its length to
+#: read.
 LONGEST_PLAIN_VALUE = 100
 #: libyaml composes by recursion in C, without a limit of its own: 100,000 brackets ended the process.
 DEEPEST = 100
@@ -25,7 +26,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parsed(text: str) -> Any:
-    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also for one that would become too large."""
+    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also for one that would become too
+    large.
+    """
     try:
         return read_json(text) if text.lstrip().startswith("{") else storable_value(_yaml(text))
     except (ValueError, yaml.YAMLError, RecursionError) as error:

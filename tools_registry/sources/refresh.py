@@ -127,7 +127,8 @@ def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: Refresh
     report.gone = [row.tool_name for row in merged.gone]
     RemoteTool.objects.bulk_create(merged.new, batch_size=_BATCH)
     RemoteTool.objects.bulk_update([*merged.changed, *merged.gone], _READ_FIELDS, batch_size=_BATCH)
-    # That a tool runs unasked was decided about it as it was: not about one that asks now, or another source's of that name.
+    # That a tool runs unasked was decided about it as it was: not about one that asks now, or another source's of that
+    # name.
     if names := [row.tool_name for row in [*merged.new, *merged.graver]]:
         decided = ToolOverride.objects.filter(tool_name__in=names, needs_approval=False)
         decided.update(needs_approval=None)

@@ -53,7 +53,9 @@ class _RemoteCall:
 
 
 def remote_specs() -> list[ToolSpec]:
-    """The tools that staff allowed, of active sources, that were there at the last reading and that a model can be given."""
+    """The tools that staff allowed, of active sources, that were there at the last reading and that a model can be
+    given.
+    """
     # A document may have 30 MB.
     sources = {
         source.pk: (source, SourceAddress.of(source, for_calls=True))

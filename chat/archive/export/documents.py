@@ -1,4 +1,5 @@
-"""A branch as a document to keep: Markdown or JSON (`chat.archive.export.pdf`: PDF), each with the sources of its answers.
+"""A branch as a document to keep: Markdown or JSON (`chat.archive.export.pdf`: PDF), each with the sources of its
+answers.
 
 Nothing here says who asked.
 """
@@ -100,7 +101,9 @@ def as_markdown(conversation: Conversation) -> bytes:
 
 
 def source_lines(sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str) -> list[str]:
-    """« [1] Title, p. 3 – the question that the passage answers – its address », title and question as `write` puts them."""
+    """« [1] Title, p. 3 – the question that the passage answers – its address », title and question as `write` puts
+    them.
+    """
     lines = []
     for source in sources:
         is_learned = bool(source.get("learned_id") and source.get("question"))

@@ -1,4 +1,5 @@
-"""A branch as PDF. Apart from `chat.archive.export.documents` because its library and fonts take 45 MB: imported when one is asked for.
+"""A branch as PDF. Apart from `chat.archive.export.documents` because its library and fonts take 45 MB: imported when
+one is asked for.
 
 The PDF is drawn with the fonts that every reader of PDFs has, whose characters are those of cp1252: French is whole,
 other scripts are not, and the document says so where one was left out. `EXPORT_FONT` names a font file to be embedded

@@ -1,4 +1,6 @@
-"""What the caller keeps and shows of a conversation of their own: files, and links (`chat.doors.page.views` shows them)."""
+"""What the caller keeps and shows of a conversation of their own: files, and links (`chat.doors.page.views` shows
+them).
+"""
 
 import uuid
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""The numbers of sources where the client has sources of its own: a desk's `[1]` beside a client's first would lead to the wrong one.
+"""The numbers of sources where the client has sources of its own: a desk's `[1]` beside a client's first would lead to
+the wrong one.
 
 Open WebUI numbers what was attached in the template that it sends (`<source id="1" …>`), and shows `[n]` as the n-th of
 all sources, its own first. So a desk's numbers go on from there, in the text and in what it refers to.

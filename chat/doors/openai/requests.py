@@ -30,7 +30,8 @@ _TEXT_PARTS = {"text", "input_text", "output_text"}
 _INSTRUCTING = {"system", "developer"}
 #: What the client's own tools were asked and said.
 _OF_TOOLS = {"tool", "function"}
-#: Fields that change what an answer is, each with the values that ask for nothing unusual: a strict key has others refused.
+#: Fields that change what an answer is, each with the values that ask for nothing unusual: a strict key has others
+#: refused.
 _FIXED: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
     "tools": ([],),

@@ -1,6 +1,7 @@
 """`/v1/responses`: the newer form of a question and its answer.
 
-A thread is the client's here too, as items, or the desk's: `previous_response_id` names the answer that the question follows.
+A thread is the client's here too, as items, or the desk's: `previous_response_id` names the answer that the question
+follows.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""The edge of `/v1`: keys in, completions out. Sessions and cookies count for nothing here, so no cross-site check is needed."""
+"""The edge of `/v1`: keys in, completions out. Sessions and cookies count for nothing here, so no cross-site check is
+needed.
+"""
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence

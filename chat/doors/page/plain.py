@@ -1,6 +1,7 @@
 """Asking without JavaScript: a form asks, and its answer comes as a page to be read.
 
-The form waits for the answer, as long as what stands between lets it; the page of one that takes longer loads itself again.
+The form waits for the answer, as long as what stands between lets it; the page of one that takes longer loads itself
+again.
 """
 
 import asyncio

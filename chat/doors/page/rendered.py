@@ -15,7 +15,9 @@ MAX_RENDERED_CHARACTERS = 200_000
 
 
 def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Exchanges (`question`, `answer`, `sources`) with their answers as sanitised HTML; `place` numbers them, as citations do."""
+    """Exchanges (`question`, `answer`, `sources`) with their answers as sanitised HTML; `place` numbers them, as
+    citations do.
+    """
     passages = rendered_texts(text_of(source) for exchange in exchanges for source in exchange["sources"])
     return [
         {
@@ -39,7 +41,9 @@ def is_long(question: str) -> bool:
 
 
 def rendered_texts(texts: Iterable[str], *, heading: int = ANSWER_HEADING) -> dict[str, str]:
-    """The HTML of each text of a source, its first heading of the level `heading`; of those past `MAX_RENDERED_CHARACTERS`, their lines as they stand."""
+    """The HTML of each text of a source, its first heading of the level `heading`; of those past
+    `MAX_RENDERED_CHARACTERS`, their lines as they stand.
+    """
     html: dict[str, str] = {}
     left = MAX_RENDERED_CHARACTERS
     for text in texts:

@@ -40,7 +40,8 @@ MAX_SUGGESTIONS = 6
 LIST_LIMIT = 50
 #: Its address changes with the picture.
 LOGO_SECONDS = 365 * 86_400
-#: Scripts that the page's own import at once, step by step: named in the page, the browser asks for all of them at once.
+#: Scripts that the page's own import at once, step by step: named in the page, the browser asks for all of them at
+#: once.
 IMPORTED_SCRIPTS = tuple(
     f"chat/{path.name}"
     for path in sorted((Path(__file__).parents[2] / "static" / "chat").glob("*.js"))
@@ -222,7 +223,9 @@ def _config(
 
 
 def _cited_page(deployment: Deployment | None) -> str:
-    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where one of its agents shows none."""
+    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where one of its agents shows
+    none.
+    """
     if deployment is None:
         return ""
     if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):

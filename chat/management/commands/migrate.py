@@ -1,4 +1,6 @@
-"""`migrate`: Django's own, which says in words what cannot be migrated, and does not stand in the way of running processes."""
+"""`migrate`: Django's own, which says in words what cannot be migrated, and does not stand in the way of running
+processes.
+"""
 
 from functools import partial
 from typing import Any

@@ -238,7 +238,9 @@ def _write(day: date, tally: DayTally, *, is_past: bool) -> None:
 
 
 def _fold(day: date) -> None:
-    """Of the rows of deleted conversations, one for each kind: those that are added meanwhile are left for the next time."""
+    """Of the rows of deleted conversations, one for each kind: those that are added meanwhile are left for the next
+    time.
+    """
     past = [row for model in _MODELS for row in model._default_manager.filter(day=day, is_past=True)]
     tally = DayTally()
     tally.absorb(past)

@@ -1,4 +1,5 @@
-"""Charts as inline SVG, drawn here: no script, no network, no style within (the colours are classes of `agents/admin.css`).
+"""Charts as inline SVG, drawn here: no script, no network, no style within (the colours are classes of
+`agents/admin.css`).
 
 A chart is stretched to its place, so its words stand around it as text of the page. What it shows is in the table
 beside it, which is what is read out.
@@ -31,7 +32,9 @@ def nice_top(most: int) -> int:
 
 
 def stacked_bars(labels: Sequence[str], series: Sequence[Series]) -> tuple[SafeString, int]:
-    """A bar for each label, its parts from the bottom up, and the end of the axis. A bar says its label and parts when pointed at."""
+    """A bar for each label, its parts from the bottom up, and the end of the axis. A bar says its label and parts when
+    pointed at.
+    """
     sums = [sum(values) for values in zip(*(each.values for each in series), strict=True)]
     top = nice_top(max(sums, default=0))
     place = _WIDTH / max(1, len(labels))

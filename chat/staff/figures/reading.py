@@ -1,4 +1,5 @@
-"""What the counted days of a period say. Sums and counts only, as a query by hand over the same questions would give them.
+"""What the counted days of a period say. Sums and counts only, as a query by hand over the same questions would give
+them.
 
 Questions, answers and ratings stand on the day of the question. Lists that name something (topics, passages, answers)
 are read from the rows that exist: what was deleted is counted and not named.
@@ -150,7 +151,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Had the model written the stored answers too, each at the mean of those it wrote, less what they took nevertheless."""
+    """Had the model written the stored answers too, each at the mean of those it wrote, less what they took
+    nevertheless.
+    """
 
     answers: int
     calls: float
@@ -357,7 +360,9 @@ def agents_of(deployment: Deployment) -> QuerySet[Agent]:
 
 
 def topics(period: Period, deployment: Deployment | None, limit: int, theirs: Theirs = all_of) -> list[Named]:
-    """Groups of questions that were refused or met nothing close, the most asked first: of the conversations that are kept."""
+    """Groups of questions that were refused or met nothing close, the most asked first: of the conversations that are
+    kept.
+    """
     counted = theirs(_asked_in(period, deployment)).values("group").annotate(times=Count("pk"))
     most = {row["group"]: row["times"] for row in counted.order_by("-times", "group")[:limit]}
     earlier = _asked_in(period.before, deployment).filter(group__in=most).values("group")

@@ -74,7 +74,9 @@ class Table:
 
     @property
     def body(self) -> SafeString:
-        """Each row's cells as the page writes them: made here, as a template takes ten times as long for a year of days."""
+        """Each row's cells as the page writes them: made here, as a template takes ten times as long for a year of
+        days.
+        """
         links = self.links or [""] * len(self.rows)
         return mark_safe(  # noqa: S308  # every value is escaped
             "".join(map(self._row, self.rows, links))

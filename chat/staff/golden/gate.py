@@ -1,6 +1,7 @@
 """Sets marked as gates: what passed with what serves and fails with what is tried keeps it from going live.
 
-A gate that has not looked yet begins to, and says so. Whoever has the right lets a run pass all the same, with a reason.
+A gate that has not looked yet begins to, and says so. Whoever has the right lets a run pass all the same, with a
+reason.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,8 @@
-"""Open work that a validated answer may end: unanswered questions, thumbs down, choices, each as a question to be asked again.
+"""Open work that a validated answer may end: unanswered questions, thumbs down, choices, each as a question to be asked
+again.
 
-Reads rows of three kinds as one; `end` writes them through the verbs of their owners. Nothing of a temporary chat is read.
+Reads rows of three kinds as one; `end` writes them through the verbs of their owners. Nothing of a temporary chat is
+read.
 """
 
 import uuid

@@ -1,6 +1,8 @@
-"""The Celery task that closes loops, and who asks for it: `faqs.answers.indexing` when answers have taken effect, and the reaper.
+"""The Celery task that closes loops, and who asks for it: `faqs.answers.indexing` when answers have taken effect, and
+the reaper.
 
-The truth is on the rows (`LearnedResponse.loops_revision`): a lost message is sent again, a doubled one finds nothing to do.
+The truth is on the rows (`LearnedResponse.loops_revision`): a lost message is sent again, a doubled one finds nothing
+to do.
 """
 
 from collections.abc import Sequence

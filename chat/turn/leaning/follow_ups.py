@@ -37,7 +37,8 @@ _COURTEOUS = _COURTESIES | word_class("courtesy_fillers")
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
 _GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
-#: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange before.
+#: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange
+#: before.
 _ELLIPTIC_HEAD = re.compile(
     r"^(?:pour|en|avec|sans|chez|au|aux|a|de|d'|des|du|par|dans|sur|sous|pendant|depuis|apres|avant|vers|si|"
     r"for|in|with|without|at|if|by|on|from|to|after|before|during|within|under|of)(?: |(?<='))"
@@ -126,7 +127,8 @@ _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
 
-#: What is done, before what is asked of it: « pour m'inscrire, quels papiers ? » names its subject, « pour les réunions, quel jour ? » does not.
+#: What is done, before what is asked of it: « pour m'inscrire, quels papiers ? » names its subject, « pour les
+#: réunions, quel jour ? » does not.
 _ACTION_HEAD = re.compile(r"^pour (?:ne pas )?(?:[mts]'|me |te |se |nous |vous )?\w+(?:er|ir|re|oir)\b|^for \w+ing\b")
 #: They open a clause as well as a question.
 _ASKED_TIMES = ("quand ", "when ")
@@ -162,7 +164,8 @@ _WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
 class StandaloneQuestion:
     """`text` is what is embedded and searched; `is_follow_up` bars stored answers; `rule` says why.
 
-    `question` is what was typed. A follow-up that the model rewrote (`chat.turn.question.rewriting`) keeps its rule and is none any more.
+    `question` is what was typed. A follow-up that the model rewrote (`chat.turn.question.rewriting`) keeps its rule and
+    is none any more.
     """
 
     text: str
@@ -259,7 +262,9 @@ def _asks_by_itself(rest: str, read: str, said: str) -> bool:
 
 
 def _ask_alike(previous: str, question: str) -> bool:
-    """« Quels tarifs pour les mineurs ? » – « Et combien coûte la carte ? »: asked for the same kind of thing, for them."""
+    """« Quels tarifs pour les mineurs ? » – « Et combien coûte la carte ? »: asked for the same kind of thing, for
+    them.
+    """
     one, other = read_pair(previous[:_READ_CHARACTERS], question)
     return one.kind is other.kind
 

@@ -1,10 +1,12 @@
 """Does a message name its own subject? Inside a conversation only such a one is looked up alone. Pure.
 
-Read after the rules of `chat.turn.leaning.follow_ups`, which look for what a question lacks; here it may be a whole sentence, and is
+Read after the rules of `chat.turn.leaning.follow_ups`, which look for what a question lacks; here it may be a whole
+sentence, and is
 about a part of something that was named before:
 
 - `assent`, `choice`: it takes up a proposal ("ok, go ahead", « la deuxième »), or answers what it was asked (`reply`);
-- `correction`, `statement`: it puts right what was said (« je voulais dire le dossier »), or tells the case and asks nothing
+- `correction`, `statement`: it puts right what was said (« je voulais dire le dossier »), or tells the case and asks
+  nothing
   ("my boss never gave me mine");
 - `existence`: it asks whether something has a thing, and not what ("Is there a setup fee?", « Y a-t-il un préavis ? »);
 - `definite`: its only noun has the article of what both know (« L'appel est surtaxé ? », "Is the refund immediate?");
@@ -104,7 +106,9 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
 
 
 def statement_rule(core: str, raw: str, said: str) -> str:
-    """`statement`: somebody tells a case with few words of content that are new, in a sentence that neither asks nor wishes."""
+    """`statement`: somebody tells a case with few words of content that are new, in a sentence that neither asks nor
+    wishes.
+    """
     tells = bool(_TELLING.search(core)) and not (_ASKS.search(core) or _WISHING.search(core))
     return "statement" if tells and not names_new_things(core, raw, said, least=_TOLD) else ""
 

@@ -89,7 +89,9 @@ async def rewrite(llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInPro
 
 
 def _rewritten(asked: StandaloneQuestion, text: str) -> StandaloneQuestion:
-    """It stands alone now; an assent or a choice asks nothing by itself, and is given no stored answer however it is put."""
+    """It stands alone now; an assent or a choice asks nothing by itself, and is given no stored answer however it is
+    put.
+    """
     return replace(asked, text=text, alone="", is_follow_up=asked.rule in TAKEN_UP)
 
 

@@ -24,7 +24,9 @@ from knowledge.vectors.generations import generations, new_generation, previous_
 
 
 def approve_build(build: IndexBuild) -> None:
-    """Put a staged generation in service, with what has changed since it was filled. Raises what a gate says against it."""
+    """Put a staged generation in service, with what has changed since it was filled. Raises what a gate says against
+    it.
+    """
     # As the decider saw it: what is staged only now was not shown, and no gate was asked.
     is_staged = build.status == BuildStatus.STAGED
     if is_staged and (reasons := gate_refusals(build)):
@@ -54,7 +56,9 @@ def _decided(build: IndexBuild) -> dict[str, object]:
 
 
 def leftover_points(build: IndexBuild) -> int | None:
-    """How many points a rebuild that ended before its time has left behind; `None` where there are none, or readers use them."""
+    """How many points a rebuild that ended before its time has left behind; `None` where there are none, or readers use
+    them.
+    """
     if build.kind != BuildKind.REBUILD or build.status not in GIVEN_UP or not build.generation:
         return None
     store, method = vector_store(), IndexingMethod(build.method)

@@ -102,7 +102,8 @@ def _stop(build_id: int) -> NoReturn:
 def reap_builds() -> int:
     """Queue again what a dead worker left, and nudge what has no message any more; returns how many were nudged.
 
-    A message that no worker has taken stands for one job that waits: a worker that is busy for long finds as many as there are jobs.
+    A message that no worker has taken stands for one job that waits: a worker that is busy for long finds as many as
+    there are jobs.
     """
     now = timezone.now()
     expired = IndexBuild.objects.expired()

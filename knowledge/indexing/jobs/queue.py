@@ -41,7 +41,8 @@ class BuildGate:
 
     #: Whether it looks at this agent's index of this method: a rebuild is then staged, whoever asks for it.
     guards: Callable[[Agent, IndexingMethod], bool]
-    #: Why a staged index may not go live; empty: it may. Asked once it is staged, when it may begin to look, and when staff approve it.
+    #: Why a staged index may not go live; empty: it may. Asked once it is staged, when it may begin to look, and when
+    #: staff approve it.
     look: Callable[[IndexBuild], str]
 
 
@@ -55,7 +56,9 @@ def gate_refusals(build: IndexBuild) -> list[str]:
 
 
 def is_guarded(agent: Agent, method: IndexingMethod) -> bool:
-    """Whether a gate stands before a new index: none does where no index answers yet, which nothing could be worse than."""
+    """Whether a gate stands before a new index: none does where no index answers yet, which nothing could be worse
+    than.
+    """
     if vector_store().resolve_alias(collection_alias(agent.slug, method)) is None:
         return False
     return any(gate.guards(agent, method) for gate in _gates)
@@ -115,7 +118,8 @@ def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None)
 def one_writing(agent: Agent) -> Iterator[IndexBuild | None]:
     """The writing of questions of an agent that is not over, and nobody makes another meanwhile.
 
-    Its agent's row is the lock: a constraint of the table would be in the way of a release that does not know this kind.
+    Its agent's row is the lock: a constraint of the table would be in the way of a release that does not know this
+    kind.
     """
     with short_write():
         list(Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk))
@@ -210,7 +214,9 @@ def in_progress(agent: Agent, method: IndexingMethod) -> RebuildInProgressError:
 
 
 def waiting_seconds() -> float:
-    """How long the oldest job that could begin has waited; 0 where none does. One that is tried again waits from then on."""
+    """How long the oldest job that could begin has waited; 0 where none does. One that is tried again waits from then
+    on.
+    """
     waiting = IndexBuild.objects.due()
     since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
     return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
@@ -236,7 +242,9 @@ def waiting_messages() -> int:
 
 
 def nudge(build_id: int) -> None:
-    """Tell a worker that there is work. A broker that is away is no error: the row says so, and the reaper nudges again."""
+    """Tell a worker that there is work. A broker that is away is no error: the row says so, and the reaper nudges
+    again.
+    """
     if not ask_worker(RUN_TASK, build_id, otherwise=f"build {build_id} waits for the reaper"):
         waiting = IndexBuild.objects.filter(pk=build_id, status=BuildStatus.QUEUED)
         waiting.update(

@@ -258,7 +258,9 @@ def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnP
 
 
 def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
-    """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and told."""
+    """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and
+    told.
+    """
     build = create_refresh(source)
     try:
         done = run_build(build.pk, on_progress=on_progress)

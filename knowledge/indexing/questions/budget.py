@@ -102,7 +102,8 @@ class Purse(DayBudget):
         self.report.prompt_tokens += tokens.prompt_tokens
         self.report.completion_tokens += tokens.completion_tokens
         self.report.cost += cost
-        # A worker that lost its lease does not write over the note of the next; one that staff hold or stop has none any more.
+        # A worker that lost its lease does not write over the note of the next; one that staff hold or stop has none
+        # any more.
         is_mine = Q(lease_owner=self.build.lease_owner)
         is_held = Q(lease_owner="", attempts=self.build.attempts)
         mine = IndexBuild.objects.filter(is_mine | is_held, pk=self.build.pk)

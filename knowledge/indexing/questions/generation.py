@@ -83,7 +83,9 @@ class GeneratedUnits:
 
     @property
     def is_nonsense(self) -> bool:
-        """Whether the model wrote something and nothing of it is of use; a passage that teaches nothing has no units at all."""
+        """Whether the model wrote something and nothing of it is of use; a passage that teaches nothing has no units at
+        all.
+        """
         return not self.is_readable or (not self.units and bool(self.rejected))
 
 

@@ -36,7 +36,8 @@ GivesWay = Callable[[], float | None]
 def write_questions(
     build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay = lambda: None
 ) -> None:
-    """Write the questions that the documents of `build` wait for; `report.goes_on_at` says when the rest is, where some is left.
+    """Write the questions that the documents of `build` wait for; `report.goes_on_at` says when the rest is, where some
+    is left.
 
     What `on_progress` raises stops it: calls under way are waited for and kept, since they are paid.
     """
@@ -219,7 +220,9 @@ class _Run:
 
 
 def _taken_by(asked: _Asked, error: LLMError) -> Usage:
-    """What a call without a reply took: a server that was too slow, or broke off, had read the prompt; one that refused had not."""
+    """What a call without a reply took: a server that was too slow, or broke off, had read the prompt; one that refused
+    had not.
+    """
     if isinstance(error, LLMTimeoutError | LLMCutError):
         return used_tokens(asked.request.messages, Reply(text="", model=""))
     return Usage()

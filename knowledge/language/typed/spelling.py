@@ -21,7 +21,8 @@ _ACRONYM_LETTERS = 5
 #: Bounds the work for one question: further unknown words stay as typed.
 MOST_MENDED = 12
 _VOWELS = frozenset("aeiouyh")
-#: How long the rest of a word is that lost its apostrophe (« leau », « jaimerais »); shorter ones stand among the forms.
+#: How long the rest of a word is that lost its apostrophe (« leau », « jaimerais »); shorter ones stand among the
+#: forms.
 _ARTICLES = frozenset("ld")
 _LEAST_BEHIND_ARTICLE, _LEAST_BEHIND = 3, 4
 
@@ -87,7 +88,9 @@ def _is_form(folded: str) -> bool:
 
 
 def spelled(text: str, vocabulary: Vocabulary, language: str) -> tuple[str, str]:
-    """The text with its signs, accents and letters, as surely as it can be told, and as it is guessed where that differs."""
+    """The text with its signs, accents and letters, as surely as it can be told, and as it is guessed where that
+    differs.
+    """
     return _Speller(text, vocabulary, language).read()
 
 

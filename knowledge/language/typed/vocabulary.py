@@ -23,7 +23,8 @@ from knowledge.language.light_stemming import light_stem
 
 #: Words seen less often in the subtitles are too rare to be what a fault was meant to be (about 30,000 are not).
 _FREQUENT = 100
-#: Accents come back where the spelling with them is so much more frequent than the one without (« ou » and « où » stay).
+#: Accents come back where the spelling with them is so much more frequent than the one without (« ou » and « où »
+#: stay).
 _CLEARLY = 4
 #: Of one agent's words the most frequent are kept: 6 MB.
 MOST_WORDS = 30_000
@@ -31,9 +32,11 @@ MOST_WORDS = 30_000
 _MOST_REMEMBERED = 2_000
 #: Shorter words have too many neighbours; one of just so many letters is compared with the agent's words alone.
 _SHORTEST_FAULT = 4
-#: Nor is a longer one a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in memory too.
+#: Nor is a longer one a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in
+#: memory too.
 _LONGEST_FAULT = 30
-#: From so many letters a mistyped word is taken for the one that is near: one of the agent's, and any other (« cerfa » is no « cerf »).
+#: From so many letters a mistyped word is taken for the one that is near: one of the agent's, and any other (« cerfa »
+#: is no « cerf »).
 _SURE_OWN, _SURE = 5, 7
 #: The part of a word's places in small letters from which it is no name.
 _SMALL_LETTERS = 0.1
@@ -94,7 +97,9 @@ class LanguageWords:
 
     @cached_property
     def frequent(self) -> Mapping[str, int]:
-        """How often the frequent ones are seen. Made from the text, once what it was read from is gone: 20 MB less are held."""
+        """How often the frequent ones are seen. Made from the text, once what it was read from is gone: 20 MB less are
+        held.
+        """
         return {self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT}
 
     def has(self, folded: str) -> bool:

@@ -131,7 +131,8 @@ def keep_addresses(
 def list_files(paths: list[Path], report: IndexReport) -> dict[str, FolderFile]:
     """Files by document name: the path inside a given folder, or the name of a given file.
 
-    Different files of one name get their paths as given, all of them, so that the order they are given in does not matter.
+    Different files of one name get their paths as given, all of them, so that the order they are given in does not
+    matter.
     """
     found: defaultdict[str, dict[Path, FolderFile]] = defaultdict(dict)
     for path in paths:

@@ -1,4 +1,6 @@
-"""`write_questions AGENT`: what the passages that wait for questions will take, and writing them here; or hold, go on, stop."""
+"""`write_questions AGENT`: what the passages that wait for questions will take, and writing them here; or hold, go on,
+stop.
+"""
 
 from argparse import ArgumentParser
 from typing import Any

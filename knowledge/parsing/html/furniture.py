@@ -1,4 +1,6 @@
-"""What is no content on any page: scripts, fields and controls; and by its role or its name menus, banners, consent, breadcrumbs."""
+"""What is no content on any page: scripts, fields and controls; and by its role or its name menus, banners, consent,
+breadcrumbs.
+"""
 
 import re
 from itertools import islice
@@ -54,7 +56,8 @@ def drop_permalinks(soup: BeautifulSoup) -> None:
 def drop_furniture(soup: BeautifulSoup) -> None:
     """Take out what stands around the content by what the page calls it.
 
-    What holds the page's own title or article is content, whatever it is called. Hidden parts stay: accordions hide answers.
+    What holds the page's own title or article is content, whatever it is called. Hidden parts stay: accordions hide
+    answers.
     """
     for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
         if not tag.decomposed and _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:

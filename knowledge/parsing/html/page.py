@@ -49,7 +49,9 @@ def parse_html(data: bytes, *, filename: str, layout: SiteLayout | None = None) 
 
 
 def _contents(title: str) -> ParsedDocument:
-    """A page of nothing but links to pages that are read as well: what it says stands there, and it would answer in their place."""
+    """A page of nothing but links to pages that are read as well: what it says stands there, and it would answer in
+    their place.
+    """
     notice = _("Sommaire ou index : cette page n’a que des liens vers d’autres, qui sont lues.")
     return ParsedDocument(title, (), SourceType.HTML, (notice,))
 

@@ -31,7 +31,9 @@ _STOP = re.compile(r"[.!?…。！？][\s\"'”’»)\]]*$")
 
 @dataclass(slots=True)
 class Profile:
-    """Characters of text, those outside links that no link or title of the page says as well, and links by where they lead."""
+    """Characters of text, those outside links that no link or title of the page says as well, and links by where they
+    lead.
+    """
 
     characters: int = 0
     linked: int = 0

@@ -1,7 +1,10 @@
-"""What the pages of one site have in common, learned from some of them: the frame that stands around every page's content.
+"""What the pages of one site have in common, learned from some of them: the frame that stands around every page's
+content.
 
-Three things are learned, none from a list of names. *Repeated*: a text that a good part of the pages says in the same place.
-*Keepers*: what practically all pages say, each with the page that keeps it if it is a sentence. *Link places*: places that hold nothing but links on nearly every page that has them. The pages' own titles are never learned.
+Three things are learned, none from a list of names. *Repeated*: a text that a good part of the pages says in the same
+place.
+*Keepers*: what practically all pages say, each with the page that keeps it if it is a sentence. *Link places*: places
+that hold nothing but links on nearly every page that has them. The pages' own titles are never learned.
 """
 
 import re
@@ -23,7 +26,9 @@ _LINKS_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class PageShape:
-    """Of one page: its places with their texts, those of them that hold only links, and the texts that it could keep for others."""
+    """Of one page: its places with their texts, those of them that hold only links, and the texts that it could keep
+    for others.
+    """
 
     name: str
     texts: dict[str, str]
@@ -33,7 +38,9 @@ class PageShape:
 
 @dataclass(frozen=True, slots=True)
 class SiteLayout:
-    """`pages` are the names of all pages of the set. `keepers` tells of what practically all of them say which one keeps it, if any."""
+    """`pages` are the names of all pages of the set. `keepers` tells of what practically all of them say which one
+    keeps it, if any.
+    """
 
     repeated: frozenset[str] = frozenset()
     link_places: frozenset[str] = frozenset()
@@ -80,5 +87,7 @@ def _most(counts: Counter[str], least: float) -> Iterable[str]:
 
 
 def page_name(name: str) -> str:
-    """A name of a page without what servers add and leave out: `guide/index.html`, `guide.html` and `guide/` are `guide`."""
+    """A name of a page without what servers add and leave out: `guide/index.html`, `guide.html` and `guide/` are
+    `guide`.
+    """
     return re.sub(r"(?:(?:^|/)index)?\.x?html?$", "", name.split("?")[0]).rstrip("/")

@@ -1,7 +1,9 @@
 """What stands around the content of a page and names nothing of itself, taken out before the page is read.
 
-*Frame*: what the layout of its site has learned; a sentence only where practically all pages say it and one keeps it. *Pointers*: parts that hold nothing but links to neighbours, to headings of the same
-page or to pages that are read as well, whose words stand where they lead. What is taken out leaves a mark, so that a title above it
+*Frame*: what the layout of its site has learned; a sentence only where practically all pages say it and one keeps it.
+*Pointers*: parts that hold nothing but links to neighbours, to headings of the same
+page or to pages that are read as well, whose words stand where they lead. What is taken out leaves a mark, so that a
+title above it
 does not look empty.
 """
 

@@ -1,4 +1,6 @@
-"""Tables of HTML as rows of text: merged cells are given in each row and column they cover, several rows of headings are one."""
+"""Tables of HTML as rows of text: merged cells are given in each row and column they cover, several rows of headings
+are one.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,7 +26,9 @@ def rows_of(table: Tag) -> list[list[Tag]]:
 
 
 def is_for_layout(table: Tag, rows: Sequence[Sequence[Tag]]) -> bool:
-    """Whether cells only place things on the page: other tables, code of several lines, or one column without a heading."""
+    """Whether cells only place things on the page: other tables, code of several lines, or one column without a
+    heading.
+    """
     if attribute(table, "role") in _ROLES or tags_named(table, ("table",)):
         return True
     if any("\n" in block.get_text().strip() for block in tags_named(table, ("pre",))):
@@ -42,7 +46,9 @@ def _is_header(row: Sequence[Tag]) -> bool:
 
 
 def grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> list[list[str]]:
-    """The texts of a table, its rows of headings as the first; a covered place says what its cell says in a heading or below it."""
+    """The texts of a table, its rows of headings as the first; a covered place says what its cell says in a heading or
+    below it.
+    """
     covered = sum(_span(c, "rowspan") * _span(c, "colspan") for row in rows for c in row)
     spans = covered <= settings.MAX_FILLED_CELLS
     filled: list[list[str]] = []

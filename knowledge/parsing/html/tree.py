@@ -55,7 +55,9 @@ def _flatten(soup: BeautifulSoup) -> None:
 
 
 def tags_named(tag: Tag, names: Container[str]) -> list[Tag]:
-    """The tags of these names within `tag`, in order. `find_all` compares each tag with each name, three times as slowly."""
+    """The tags of these names within `tag`, in order. `find_all` compares each tag with each name, three times as
+    slowly.
+    """
     return [node for node in tag.descendants if isinstance(node, Tag) and node.name in names]
 
 

@@ -1,4 +1,5 @@
-"""What stands on pages for leafing through them and says nothing itself: running heads, page numbers, lists of contents.
+"""What stands on pages for leafing through them and says nothing itself: running heads, page numbers, lists of
+contents.
 
 A running head is found by its place and its return: the outermost lines of a page, at the height where most pages have
 one, that recur, name a title of the document, or count its pages.

@@ -201,7 +201,9 @@ class LimitTest(TestCase):
 
 
 class LinksTest(TestCase):
-    """Pages reached by following every link: none is an error, and none tells whoever is limited of anything but their own."""
+    """Pages reached by following every link: none is an error, and none tells whoever is limited of anything but their
+    own.
+    """
 
     def setUp(self) -> None:
         self.deployment = make_library()

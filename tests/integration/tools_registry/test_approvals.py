@@ -1,4 +1,5 @@
-"""What an upgrade does to the tools that staff had permitted: those of MCP servers ask first, and staff's decisions stay.
+"""What an upgrade does to the tools that staff had permitted: those of MCP servers ask first, and staff's decisions
+stay.
 
 A decision that a tool runs unasked is about that tool, as it was then.
 """

@@ -1,4 +1,6 @@
-"""Migrations since the newest release are such that its code goes on answering after them: two instances are upgraded in turn."""
+"""Migrations since the newest release are such that its code goes on answering after them: two instances are upgraded
+in turn.
+"""
 
 import importlib
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""OpenAPI documents that are written to cost: each is refused before anything is built of it, in a fraction of a second."""
+"""OpenAPI documents that are written to cost: each is refused before anything is built of it, in a fraction of a
+second.
+"""
 
 import time
 

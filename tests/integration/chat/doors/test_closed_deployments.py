@@ -1,4 +1,6 @@
-"""A deployment that closed: its people read, take and delete what they said there; they ask nothing, and nobody else reads it."""
+"""A deployment that closed: its people read, take and delete what they said there; they ask nothing, and nobody else
+reads it.
+"""
 
 import uuid
 from typing import Any

@@ -1,4 +1,6 @@
-"""One id goes along with a request: into the log, back to the client, to model servers; and what a line of the log says."""
+"""One id goes along with a request: into the log, back to the client, to model servers; and what a line of the log
+says.
+"""
 
 import json
 import logging

@@ -1,4 +1,6 @@
-"""Text that is none, at every door that takes any and at every place of what it takes: refused with a code, never a failure."""
+"""Text that is none, at every door that takes any and at every place of what it takes: refused with a code, never a
+failure.
+"""
 
 import json
 import uuid

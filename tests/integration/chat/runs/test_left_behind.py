@@ -1,4 +1,6 @@
-"""What a turn has yet to leave behind stands in its row: kept by a worker where its process was killed after the answer."""
+"""What a turn has yet to leave behind stands in its row: kept by a worker where its process was killed after the
+answer.
+"""
 
 from datetime import timedelta
 from unittest import mock

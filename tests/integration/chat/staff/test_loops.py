@@ -1,4 +1,6 @@
-"""Loops close: whatever way a validated answer is written, the open work that it answers is ended by itself, and by it only."""
+"""Loops close: whatever way a validated answer is written, the open work that it answers is ended by itself, and by it
+only.
+"""
 
 import uuid
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""The memory of a deployment with several agents: an answer leaves it on the terms of the agent whose passages it came from."""
+"""The memory of a deployment with several agents: an answer leaves it on the terms of the agent whose passages it came
+from.
+"""
 
 from datetime import timedelta
 from typing import Any

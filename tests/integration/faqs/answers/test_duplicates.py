@@ -1,4 +1,6 @@
-"""What is looked up for a validated answer that staff save: in one embedding, each answer once, the closest reason first."""
+"""What is looked up for a validated answer that staff save: in one embedding, each answer once, the closest reason
+first.
+"""
 
 from typing import Any
 from unittest import mock

@@ -1,4 +1,6 @@
-"""An import with a plan: nothing that stands is replaced or contradicted unless it was chosen, and still is as it was shown."""
+"""An import with a plan: nothing that stands is replaced or contradicted unless it was chosen, and still is as it was
+shown.
+"""
 
 from typing import Any
 from unittest import mock

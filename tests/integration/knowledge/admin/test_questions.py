@@ -1,4 +1,6 @@
-"""Written questions in the admin: an estimate before they begin, held, resumed and stopped with buttons, and what each day took."""
+"""Written questions in the admin: an estimate before they begin, held, resumed and stopped with buttons, and what each
+day took.
+"""
 
 from unittest import mock
 

@@ -1,4 +1,6 @@
-"""`add_documents FOLDER` a second time: what is unchanged is not read, what is gone is told and removed where asked for."""
+"""`add_documents FOLDER` a second time: what is unchanged is not read, what is gone is told and removed where asked
+for.
+"""
 
 import errno
 import io

@@ -1,4 +1,6 @@
-"""Documents that an older reader read: found, counted before anything is written, read again without touching what is the same."""
+"""Documents that an older reader read: found, counted before anything is written, read again without touching what is
+the same.
+"""
 
 import io
 import json

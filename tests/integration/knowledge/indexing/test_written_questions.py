@@ -1,4 +1,6 @@
-"""Questions that a model writes for passages which answer already: asked once, the asked-for first, within a budget, held and stopped."""
+"""Questions that a model writes for passages which answer already: asked once, the asked-for first, within a budget,
+held and stopped.
+"""
 
 import json
 import threading

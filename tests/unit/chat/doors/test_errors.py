@@ -1,4 +1,6 @@
-"""Which status an error is answered with, at our own doors and at `/v1`, where a turn that failed has only its code left."""
+"""Which status an error is answered with, at our own doors and at `/v1`, where a turn that failed has only its code
+left.
+"""
 
 import json
 

@@ -163,7 +163,8 @@ PLAIN = "Le service reste ouvert pendant les travaux."
             "parking",
             "Ne sont pas remboursés ceux-ci.\n\n[…]\n\n2. le parking",
         ),
-        # A sentence stands under its title, a bold line or the bold beginning of its paragraph, and under each heading above.
+        # A sentence stands under its title, a bold line or the bold beginning of its paragraph, and under each heading
+        # above.
         (
             f"**Ce qui est interdit**\n\n{PLAIN} Venir avec un chien au guichet. {PLAIN}",
             "chien",
@@ -206,7 +207,8 @@ PLAIN = "Le service reste ouvert pendant les travaux."
             "numéro 17",
             "Sont remboursés :\n\n[…]\n\n- les frais de la catégorie numéro 17 du barème\n\n[…]\n\n- les frais de la catégorie numéro 29 du barème\n\nÀ l’exception des stagiaires. […]",
         ),
-        # An exception that is announced at the end of a passage is said all the same, and brings its list where there is one.
+        # An exception that is announced at the end of a passage is said all the same, and brings its list where there
+        # is one.
         (
             f"{PLAIN} Le télétravail est ouvert aux agents. Sauf dans les cas suivants :",
             "télétravail",

@@ -1,4 +1,6 @@
-"""What stands around the content of pages: neighbours, contents, the frame that a site's pages share, and where each page is."""
+"""What stands around the content of pages: neighbours, contents, the frame that a site's pages share, and where each
+page is.
+"""
 
 from collections.abc import Sequence
 

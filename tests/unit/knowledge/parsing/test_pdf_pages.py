@@ -1,4 +1,6 @@
-"""PDF pages as they are set: words placed one by one, accents drawn apart, columns, tables, heads, contents, code, bookmarks."""
+"""PDF pages as they are set: words placed one by one, accents drawn apart, columns, tables, heads, contents, code,
+bookmarks.
+"""
 
 import re
 

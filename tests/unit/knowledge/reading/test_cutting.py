@@ -1,4 +1,6 @@
-"""Where a text is cut: code stays code, tables stay tables, titles stay with what they stand above, and nothing is lost."""
+"""Where a text is cut: code stays code, tables stay tables, titles stay with what they stand above, and nothing is
+lost.
+"""
 
 import re
 
