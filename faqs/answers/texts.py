@@ -1,6 +1,7 @@
 """The texts of validated answers: cleaned, checked, and freed of what an answer has for its reader only. Pure."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,9 +24,12 @@ def one_line(text: str) -> str:
 
 
 def clean_answer(text: str) -> str:
-    """An answer with unix line ends and without control characters, at both ends without blanks."""
+    """Return an answer with unix line ends, trimmed, without control characters and halves of characters.
+
+    Every space stays what it is: French typography has no-break and narrow no-break ones, and scripts have joiners.
+    """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(c for c in lines if c.isprintable() or c in "\n\t").strip()
+    return "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")).strip()
 
 
 def without_citations(answer: str) -> str:
