@@ -53,6 +53,9 @@ def hurting(operations: list[tuple[str, Operation]]) -> list[str]:
     return found
 
 
+@pytest.mark.skipif(
+    newest_release().name == "0.2.0", reason="0.3.0 drops the tables of retired features: a site stops for its upgrade"
+)
 def test_older_code_lives_with_the_migrations_since_its_release() -> None:
     operations = list(operations_since_the_release())
     assert hurting(operations) == []
