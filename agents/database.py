@@ -32,7 +32,7 @@ from django.db import (
 )
 from django.utils import translation
 
-from agents.exceptions import StorageUnavailableError
+from agents.errors import StorageUnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 #: Global by the tables of some Python versions, and yet of no open network: protocol assignments (RFC 6890; a metadata

@@ -6,7 +6,7 @@ from typing import Self
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 
 
 class ChatError(ApplicationError):

@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.llm.base import PromptMessage, RequestedCall
 from chat.exceptions import IsolationError
 

@@ -41,7 +41,7 @@ from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.exceptions import InvalidMessageError
 from chat.models import SCOPE_CHARACTERS, AnswerSource
 from chat.texts import read_json

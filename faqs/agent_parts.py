@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.staff.agent_files import AgentPart, Originals, Taken
 from faqs.answers.writing import save_learned

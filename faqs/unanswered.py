@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.effective import EffectiveConfig
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
 from faqs.answers.indexing import sync_learned
 from faqs.answers.texts import one_line, other_phrasings

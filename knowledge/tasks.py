@@ -9,7 +9,7 @@ from functools import partial
 from celery import shared_task
 from django.conf import settings
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing import sync
 from knowledge.indexing.jobs import reconciliation, run

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agents.database import first_line
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from knowledge.exceptions import DiskFullError, MachineTroubleError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -36,7 +36,7 @@ from django.db import connections  # noqa: E402
 import chat.thread.batches  # noqa: E402
 import chat.turn.path  # noqa: E402
 import chat.turn.tool_loop  # noqa: E402
-from agents.exceptions import LLMResponseError  # noqa: E402
+from agents.errors import LLMResponseError  # noqa: E402
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk  # noqa: E402
 from agents.llm.openai import _wire_message  # noqa: E402
 from chat.exceptions import ThreadConflictError  # noqa: E402

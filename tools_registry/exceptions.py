@@ -2,7 +2,7 @@
 
 from django.utils.translation import gettext_lazy as _
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 
 
 class ToolError(ApplicationError):

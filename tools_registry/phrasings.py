@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ValidationError
 
 from agents.database import short_write
-from agents.exceptions import LLMCutError, LLMError, LLMTimeoutError
+from agents.errors import LLMCutError, LLMError, LLMTimeoutError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, Usage, json_part, language_model
 from knowledge.indexing.questions.budget import DayBudget, Held, used_tokens
 from knowledge.language.folding import fold

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
 from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.staff.audit import INDEX_IN_SERVICE, LOGGED, MASK, restorable, take_back
 
 ORIGINS = {

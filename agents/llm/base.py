@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
-from agents.exceptions import LLMError
+from agents.errors import LLMError
 
 Role = Literal["system", "user", "assistant", "tool"]
 

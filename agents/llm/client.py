@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from agents.exceptions import LLMError, LLMTimeoutError, LLMUnavailableError
+from agents.errors import LLMError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.server import ServerOptions, raise_for_status
 from agents.processes.requests import outgoing_headers
 

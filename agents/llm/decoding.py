@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agents.exceptions import (
+from agents.errors import (
     LLMCutError,
     LLMError,
     LLMQuotaError,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core import checks
 
-from agents.exceptions import LLMError, LLMResponseError, LLMToolsRefusedError
+from agents.errors import LLMError, LLMResponseError, LLMToolsRefusedError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, StreamChunk, seen_text
 from agents.llm.client import ReplyClient
 from agents.llm.decoding import StreamDecoder, reply_from_completion

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agents.exceptions import LLMError
+from agents.errors import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk, Usage
 
 

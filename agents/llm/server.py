@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.exceptions import (
+from agents.errors import (
     LLMError,
     LLMKeyRefusedError,
     LLMQuotaError,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from agents.exceptions import LLMCutError, LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.errors import LLMCutError, LLMError, LLMResponseError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.server import REFUSAL_BYTES, ServerOptions, raise_for_status
 from agents.processes.requests import outgoing_headers
 

@@ -27,7 +27,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.face import logo_png
 from agents.models import Agent, Audience, Deployment, Logo, RuntimeSettings
 from agents.staff.audit import acting

@@ -166,7 +166,7 @@ def _kill(worker: "subprocess.Popen[bytes]") -> None:
 def _is_found(deployment: Any, document_id: int) -> bool:
     """Whether the title of a document finds it first."""
     from agents.effective import effective_config
-    from agents.exceptions import ApplicationError
+    from agents.errors import ApplicationError
     from knowledge.models import Document
     from knowledge.search import search_as
 

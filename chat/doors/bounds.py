@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from django.utils import translation
 
 from agents.database import in_database
-from agents.exceptions import ApplicationError, StorageUnavailableError
+from agents.errors import ApplicationError, StorageUnavailableError
 from chat.access.visitors import Reader
 from chat.doors.errors import error_response
 from chat.doors.openai.wire import WireError

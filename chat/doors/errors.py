@@ -22,7 +22,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from agents.database import storage_error
-from agents.exceptions import ApplicationError, StorageUnavailableError
+from agents.errors import ApplicationError, StorageUnavailableError
 from chat.exceptions import (
     InvalidMessageError,
     InvalidToolMessageError,

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.http.response import StreamingHttpResponse
 
 from agents.database import in_database
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.doors.scopes import room_of
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn

@@ -14,7 +14,7 @@ from django.db import DatabaseError, InterfaceError
 from django.utils import translation
 
 from agents.database import in_database, storage_error
-from agents.exceptions import ApplicationError, StorageUnavailableError
+from agents.errors import ApplicationError, StorageUnavailableError
 from chat.access.permissions import owned_conversation, owned_turn
 from chat.access.rate_limits import address_in, limit_asking_here
 from chat.access.visitors import Reader

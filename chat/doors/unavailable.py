@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from django.views.defaults import bad_request, page_not_found, server_error
 
 from agents.database import storage_error
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.doors.errors import error_response, logged
 from chat.doors.openai.wire import WireError, client_language
 from chat.doors.page.framing import content_policy

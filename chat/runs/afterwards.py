@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.database import in_database, short_write
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.processes.statements import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.models import Message, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.event_log.base import TurnLog

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.processes import kept as sites
 from agents.processes.heartbeat import lease_owner
 from agents.processes.upkeep import Kept, claim, is_due, night_before, renew

@@ -8,7 +8,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext_lazy as _
 
 from agents.effective import effective_config
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from chat.exceptions import ChatError
 from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus

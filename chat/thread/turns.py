@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.database import short_write
-from agents.exceptions import StorageUnavailableError
+from agents.errors import StorageUnavailableError
 from chat.exceptions import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.database import short_write
 from agents.effective import effective_config
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.processes.statements import PreparedSelect, parameter
 from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions

@@ -16,7 +16,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from agents.database import in_database
-from agents.exceptions import ApplicationError, StorageUnavailableError
+from agents.errors import ApplicationError, StorageUnavailableError
 from agents.llm.base import language_model
 from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.logs import log_turn

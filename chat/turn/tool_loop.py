@@ -22,7 +22,7 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from agents.database import in_database
-from agents.exceptions import LLMToolsRefusedError
+from agents.errors import LLMToolsRefusedError
 from agents.llm.base import PromptMessage, Reply, RequestedCall, seen_text
 from chat.exceptions import ThreadConflictError
 from chat.logs import log_batch, log_model_call, log_tool_calls

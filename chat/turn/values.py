@@ -12,7 +12,7 @@ from typing import Any
 from django.utils import timezone
 
 from agents.effective import EffectiveConfig
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Source, Sources

@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents.admin.files import FIRST_AGENT_RIGHTS
 from agents.admin_base import admin_page, admin_url, require, require_no_limit
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from chat.staff.admin.private import prose
 from chat.staff.trial import Trial

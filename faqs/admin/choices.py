@@ -24,7 +24,7 @@ from agents.admin_base import (
     signed_in,
     stacked,
 )
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from faqs.choices import accept_choice, dismiss_choices
 from faqs.models import ChoiceStatus, OptionChoice
 

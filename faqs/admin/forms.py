@@ -18,7 +18,7 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from faqs.answers.duplicates import find_similar, similar_text
 from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasings

@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, progress_bar, require
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.processes.heartbeat import worker_state
 from agents.processes.telling import missing_text
 from agents.staff.scope import agents_for

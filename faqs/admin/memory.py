@@ -37,7 +37,7 @@ from agents.admin_base import (
     stacked,
 )
 from agents.database import short_write
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from faqs.answers.duplicates import similar_text
 from faqs.answers.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
 from faqs.answers.texts import without_citations

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, signed_in
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.staff.scope import visible
 from faqs.models import CachedResponse, LearnedResponse
 from faqs.review import ToReview, decide, page_to_review

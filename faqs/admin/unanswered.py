@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, signed_in
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.staff.scope import visible
 from faqs.loops import answered_text
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup

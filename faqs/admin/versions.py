@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, require, signed_in
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.staff.scope import visible
 from faqs.answers.differences import Change, compare_fields
 from faqs.answers.restoring import restore_version

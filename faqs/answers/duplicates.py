@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from faqs.answers.neighbours import near_phrasings
 from faqs.answers.precedence import near_entries

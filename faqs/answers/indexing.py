@@ -18,7 +18,7 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.processes.asking import ask_worker

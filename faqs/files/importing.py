@@ -14,7 +14,7 @@ from django.db import models, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from faqs.answers.duplicates import MAX_QUESTIONS, SimilarAnswer, find_similar
 from faqs.answers.indexing import take_effect

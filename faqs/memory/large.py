@@ -22,7 +22,7 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from agents.effective import effective_config
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.processes.asking import ask_worker
 from agents.processes.remembered import Remembered
 from faqs.memory.array import MemoryMark

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from agents.exceptions import LLMError
+from agents.errors import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.admin_base import admin_page, admin_url, database_keys, require
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
 from agents.staff.scope import agents_for
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError

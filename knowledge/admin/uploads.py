@@ -19,7 +19,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from unfold.widgets import INPUT_CLASSES, UnfoldAdminSelectWidget
 
 from agents.admin_base import admin_page, admin_url, require
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.staff.scope import agents_for
 from knowledge.exceptions import UnreadableDocumentError

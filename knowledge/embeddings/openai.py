@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from django.core import checks
 
-from agents.exceptions import LLMError
+from agents.errors import LLMError
 from agents.llm.client import ReplyClient
 from agents.llm.server import ServerOptions, StatusError
 from knowledge.embeddings.base import Embedder, Recipe, Vectors

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.staff.agent_files import AgentFileError, AgentPart, Originals, Taken
 from knowledge.acronyms.stored import keys_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent
 from knowledge.indexing.path import receive_file
 from knowledge.indexing.report import IndexReport

@@ -16,7 +16,7 @@ from django.utils.html import strip_tags
 from django.utils.safestring import SafeString
 from tqdm import tqdm
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from knowledge.indexing.report import OnProgress
 from knowledge.models import BuildPhase

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agents.exceptions import (
+from agents.errors import (
     LLMError,
     LLMKeyRefusedError,
     LLMQuotaError,

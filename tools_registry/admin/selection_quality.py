@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from agents.admin_base import StaffAdmin, admin_page, change_link, require
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from knowledge.embeddings.base import embedder
 from tools_registry.catalog import all_tools
 from tools_registry.evaluation.measures import CUTS, LabelledQuery, SelectionReport, evaluate_ranking

@@ -29,7 +29,7 @@ from agents.admin_base import (
     stacked,
 )
 from agents.database import short_write
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.admin.phrasings import REFRESH_SECONDS, suggest_and_report
 from tools_registry.catalog import all_tools, forget_recent

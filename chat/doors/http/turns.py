@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from rest_framework.authentication import CSRFCheck
 
 from agents.database import in_database
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.access.permissions import open_deployment, owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking, limit_reading
 from chat.access.visitors import Reader

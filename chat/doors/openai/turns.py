@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.database import in_database, single_write
 from agents.effective import current_config
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Deployment
 from chat.access.keys import keyed_deployment
 from chat.doors.openai.client_threads import ClientThread

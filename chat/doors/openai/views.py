@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 
 from agents.database import in_database, in_thread
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.doors.errors import AsyncView, answering_errors

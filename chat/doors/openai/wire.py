@@ -15,7 +15,7 @@ from django.http import HttpRequest, JsonResponse
 from django.utils.translation import get_supported_language_variant
 from django.utils.translation.trans_real import parse_accept_lang_header
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Deployment
 from chat.doors.errors import status_of
 from chat.doors.openai.requests import RefusedFieldError

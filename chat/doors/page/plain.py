@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents.database import in_database
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from chat.access.permissions import owned_conversation
 from chat.access.visitors import Reader
 from chat.archive.export.documents import exported_exchanges

@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
 from agents.admin_base import admin_page, admin_url, require, signed_in
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.staff.scope import visible
 from chat.models import AnswerSource, Feedback, QuestionOrigin, Turn, TurnStatus

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import admin_page, admin_url, require
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Deployment, ToolMode
 from agents.staff.scope import visible
 from agents.staff.setting_fields import setting_fields

@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import named_trouble
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.models import Deployment, IndexingMethod, RuntimeSettings
 from agents.processes.asking import ask_worker

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.models import Deployment
 from chat.exceptions import InvalidMessageError
 from chat.models import GoldenSet

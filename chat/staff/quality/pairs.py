@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.texts import read_json
 from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.decision import Decision, QuestionVerifier, would_serve

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import translation
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from faqs.answers.duplicates import SimilarAnswer, find_similar
 from faqs.answers.indexing import sync_learned
 from faqs.answers.writing import DEFAULT_CATEGORY, save_learned

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import close_connections, named_trouble
-from agents.exceptions import ApplicationError, StorageUnavailableError
+from agents.errors import ApplicationError, StorageUnavailableError
 from agents.models import Agent, IndexingMethod
 from agents.processes.heartbeat import lease_owner
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
-from agents.exceptions import LLMCutError, LLMError, LLMTimeoutError
+from agents.errors import LLMCutError, LLMError, LLMTimeoutError
 from agents.llm.base import LanguageModel, Reply, Usage
 from knowledge.indexing.questions.budget import Held, Purse, tomorrow, used_tokens
 from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest

@@ -17,7 +17,7 @@ from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import translation
 
 from agents.database import in_database, in_thread, short_write, storage_error
-from agents.exceptions import StorageUnavailableError
+from agents.errors import StorageUnavailableError
 from agents.models import StorageProbe
 
 #: More than four pages.

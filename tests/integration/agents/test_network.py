@@ -11,7 +11,7 @@ from unittest import mock
 import httpx2
 import pytest
 
-from agents.exceptions import ApplicationError
+from agents.errors import ApplicationError
 from agents.network import Reach, guarded_async_client, guarded_client, host_of, is_public
 from tests.servers.web_site import Answer, certificate, web_site
 

@@ -6,7 +6,7 @@ from django.test import Client, TestCase, override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.database import in_database
-from agents.exceptions import LLMUnavailableError
+from agents.errors import LLMUnavailableError
 from knowledge.models import IndexBuild
 from tests.admin_pages import superuser_client
 from tests.factories import make_library

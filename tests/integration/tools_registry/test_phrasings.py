@@ -8,7 +8,7 @@ from celery.exceptions import OperationalError
 from django.test import TestCase, override_settings
 
 from agents.admin_base import admin_url
-from agents.exceptions import LLMUnavailableError
+from agents.errors import LLMUnavailableError
 from agents.llm.scripted import ScriptedLLM
 from agents.models import RuntimeSettings
 from knowledge.models import QuestionSpending

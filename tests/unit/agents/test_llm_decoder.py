@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.exceptions import LLMError, LLMResponseError, LLMUnavailableError
+from agents.errors import LLMError, LLMResponseError, LLMUnavailableError
 from agents.llm.base import RequestedCall
 from agents.llm.decoding import StreamDecoder
 

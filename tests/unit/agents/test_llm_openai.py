@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.exceptions import (
+from agents.errors import (
     LLMCutError,
     LLMError,
     LLMKeyRefusedError,

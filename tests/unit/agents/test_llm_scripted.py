@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agents.exceptions import LLMTimeoutError
+from agents.errors import LLMTimeoutError
 from agents.llm.base import GenerationOptions, PromptMessage
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
-from agents.exceptions import LLMCutError, LLMRateLimitedError, LLMTimeoutError
+from agents.errors import LLMCutError, LLMRateLimitedError, LLMTimeoutError
 from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment
 from chat.doors.openai.requests import parse_request

@@ -14,7 +14,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.database import in_database
-from agents.exceptions import StorageUnavailableError
+from agents.errors import StorageUnavailableError
 from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import ConversationNotFoundError, ServerStoppingError, TurnNotLastError, TurnRunningError

@@ -174,7 +174,7 @@ class MemoryTurnTests(TestCase):
         assert not await CachedResponse.objects.aexists()
 
     async def test_answer_that_failed_is_not_learned(self) -> None:
-        from agents.exceptions import LLMUnavailableError
+        from agents.errors import LLMUnavailableError
 
         with scripted(LLMUnavailableError("down")):
             await ask(self.deployment, NEAR)

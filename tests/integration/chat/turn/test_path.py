@@ -12,7 +12,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.database import in_database
-from agents.exceptions import LLMUnavailableError
+from agents.errors import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import Deployment

@@ -18,7 +18,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.database import in_database
-from agents.exceptions import LLMUnavailableError
+from agents.errors import LLMUnavailableError
 from agents.llm.base import PromptMessage, RequestedCall, language_model
 from agents.llm.openai import OpenAILanguageModel
 from agents.llm.scripted import ScriptedReply

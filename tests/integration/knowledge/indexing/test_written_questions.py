@@ -17,7 +17,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.effective import effective_config
-from agents.exceptions import LLMResponseError, LLMTimeoutError, LLMUnavailableError
+from agents.errors import LLMResponseError, LLMTimeoutError, LLMUnavailableError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
 from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import RuntimeSettings

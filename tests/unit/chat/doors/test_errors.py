@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agents.exceptions import (
+from agents.errors import (
     ApplicationError,
     LLMCutError,
     LLMError,
