@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients tool-servers rolling-upgrade lint style types imports migrations \
+.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients tool-servers rolling-upgrade lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -79,7 +79,7 @@ rolling-upgrade: .venv/dev
 	ROLLING_UPGRADE=1 $(BIN)/python -m pytest tests/contracts/test_rolling_upgrade.py
 
 lint: .venv/dev
-	@$(BESIDE) style imports types migrations
+	@$(BESIDE) style imports size types migrations
 
 style: .venv/dev
 	$(BIN)/ruff format --check .
@@ -91,13 +91,17 @@ types: .venv/dev
 imports: .venv/dev
 	$(BIN)/lint-imports
 
+# How large each room is, against its number in CONTRIBUTING.
+size: .venv/dev
+	$(BIN)/python -m tests.size
+
 # The command runs Django's checks first.
 migrations: .venv/dev
 	$(BIN)/python manage.py makemigrations --check --dry-run
 
 # The longest first, after what fails at once.
 check: .venv/dev
-	@$(BESIDE) style imports journeys suite types migrations on-other-database on-other-store
+	@$(BESIDE) style imports size journeys suite types migrations on-other-database on-other-store
 
 # Knock at every door as every role, and write what each met into docs/doors.md. Read the difference before committing it.
 doors: .venv/dev
