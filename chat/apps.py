@@ -1,5 +1,5 @@
 """Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions and
-written questions the passages in use, and has what a validated answer answers closed once it has taken effect.
+written questions the passages in use.
 
 `chat.archive.search` teaches SQLite a function when a connection opens: it has to be there before the first one does,
 and a process may talk to its database long before it is asked for a page.
@@ -22,9 +22,7 @@ class ChatConfig(AppConfig):
         from chat.staff.golden.agent_part import PART
         from chat.staff.golden.gate import BUILD_GATE, look_at_settings
         from chat.staff.quality.recent import recent_questions, recently_used_chunks
-        from chat.staff.quality.tasks import enqueue_loops
         from chat.thread.verdicts import count_settled
-        from faqs.answers.indexing import register_settled_listener
         from faqs.loops import register_verdict_counter
         from knowledge.indexing.jobs.queue import register_build_gate
         from knowledge.indexing.preview import register_question_source
@@ -32,7 +30,6 @@ class ChatConfig(AppConfig):
 
         register_question_source(recent_questions)
         register_usage_source(recently_used_chunks)
-        register_settled_listener(enqueue_loops)
         register_verdict_counter(count_settled)
         register_agent_part(PART)
         register_build_gate(BUILD_GATE)

@@ -1,6 +1,4 @@
-"""What goes with a row, also in cascades and bulk deletions: what other apps keep of a conversation, what an answer
-closed.
-"""
+"""What goes with a conversation, also in cascades and bulk deletions: what other apps keep of it."""
 
 from typing import Any
 
@@ -9,11 +7,8 @@ from django.dispatch import receiver
 
 from chat.models import Conversation, GoldenResult
 from chat.staff.figures.daily import keep_counts
-from chat.staff.quality.tasks import enqueue_loops
 from faqs.choices import forget_choices
 from faqs.learning import unlink_turns
-from faqs.loops import answered_work
-from faqs.models import LearnedResponse
 from faqs.unanswered import forget_turns
 
 
@@ -27,10 +22,3 @@ def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
     forget_choices(turn_ids)
     keep_counts(instance)
     GoldenResult.objects.filter(source_turn__in=turn_ids).delete()
-
-
-@receiver(pre_delete, sender=LearnedResponse)
-def reopen_what_it_answered(instance: LearnedResponse, **_kwargs: Any) -> None:
-    """Once it has gone: rows that it closed are known by the answer that they lack."""
-    if answered_work(instance.pk):
-        enqueue_loops([])

@@ -92,7 +92,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from chat.runs.afterwards import settle_left_behind
     from chat.runs.stale import interrupt_stale_turns
     from chat.staff.golden.runs import enqueue_nightly, reap_runs
-    from chat.staff.quality.tasks import reap_loops
     from faqs.answers.indexing import reap_learned
     from faqs.choices import purge_choices
     from faqs.files.applying import reap_imports
@@ -108,7 +107,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
         "turns": interrupt_stale_turns,
         "lessons": settle_left_behind,
         "answers": reap_learned,
-        "loops": reap_loops,
         "golden": reap_runs,
         "golden_nightly": enqueue_nightly,
         "unanswered": tidy_unanswered,

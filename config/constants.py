@@ -199,13 +199,6 @@ UNANSWERED_MAX_QUESTIONS = 5_000
 UNANSWERED_GROUP_THRESHOLD = 0.75
 #: Questions of a group that one replay asks again: each is a whole turn.
 UNANSWERED_REPLAY_QUESTIONS = 20
-#: Questions that are asked again for one validated answer, each as far as the path goes without a model (some 20 ms),
-#: ...
-LOOP_REPLAYS = 30
-#: ... answers that are compared with the open work in one product, and of an agent's thumbs down and choices the
-#: newest.
-LOOP_BATCH = 1_000
-LOOP_MAX_ITEMS = 500
 #: Of the latest turns, how many the page of refused answers reads.
 REFUSALS_MAX_TURNS = 1_000
 #: Choices between close questions that a deployment keeps for staff, those made last.

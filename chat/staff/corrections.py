@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from agents.effective import effective_config
@@ -14,12 +15,14 @@ from chat.exceptions import ChatError
 from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
 from chat.staff.quality.replay import Asked, ReplayedQuestion, ask_again
 from chat.thread.reading import exchange_of
-from chat.thread.verdicts import settle_verdict, take_verdicts
+from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
 from faqs.answers.texts import cited_sources, without_citations
 from faqs.answers.writing import learn_from_message, save_learned, validate
 from faqs.loops import answer_question, close_groups
 from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
+from faqs.second_key.agreement import ask_the_same
+from knowledge.acronyms.stored import forms_of
 from knowledge.language.folding import same_writing
 from knowledge.search import search_as
 
@@ -136,17 +139,20 @@ def prove(turn: Turn, row: LearnedResponse) -> Proof:
 
 
 def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseUser | None) -> None:
-    """The report and the unanswered question of this very turn are ended by an answer that was seen to be given.
-
-    Whatever else it answers is closed by a worker (`chat.staff.quality.loops`), which asks each question again.
-    """
-    reports = Feedback.objects.open().filter(turn=turn)
+    """End the report and the unanswered question of this turn, and those of its group that ask the same."""
+    own = UnansweredQuestion.objects.filter(source_turn=turn.pk)
+    related = UnansweredQuestion.objects.filter(Q(pk__in=own) | Q(group__in=own.values("group")), answered_by=None)
+    forms, phrasings = forms_of([row.agent_id]), [text for _point, text in row.points()]
+    answered = [
+        each
+        for each in related
+        if each.source_turn == turn.pk or any(ask_the_same(text, each.question, forms) for text in phrasings)
+    ]
+    reports = Feedback.objects.open().filter(turn__in={turn.pk, *(each.source_turn for each in answered)})
     take_verdicts(reports, owner)
-    for key in reports.values_list("pk", flat=True):
-        settle_verdict(key, row.pk)
-    waiting = UnansweredQuestion.objects.filter(source_turn=turn.pk, answered_by=None)
-    for key in waiting.values_list("pk", flat=True):
-        answer_question(key, row.pk)
+    settle_verdicts(reports, row.pk)
+    for each in answered:
+        answer_question(each.pk, row.pk)
     close_groups(row.agent_id)
 
 

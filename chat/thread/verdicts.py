@@ -79,13 +79,9 @@ def dismiss_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None)
     return verdicts.open().update(owner=owner, dismissed_at=timezone.now())
 
 
-def settle_verdict(key: int, learned_id: int | None) -> bool:
-    """Say which validated answer a standing thumb down's question is given now; `None`: none any more."""
-    verdict = Feedback.objects.filter(pk=key)
-    if learned_id is None:
-        return bool(verdict.update(settled_at=None, settled_by=None))
-    settled = verdict.standing().update(settled_at=timezone.now(), settled_by=learned_id)
-    return bool(settled)
+def settle_verdicts(verdicts: FeedbackQuerySet, learned_id: int) -> int:
+    """Record which validated answer the questions of standing thumbs down are given now; returns how many."""
+    return verdicts.standing().update(settled_at=timezone.now(), settled_by=learned_id)
 
 
 def count_settled(learned_id: int) -> int:

@@ -1,8 +1,8 @@
 """Questions asked again through the production path, without writing: are they answered now?
 
 `replay` is for staff, who wait for it: a question counts as answered by the very rule that kept it as unanswered
-(`TurnResult.unanswered`), and one that no stored answer meets costs a call of the language model. `given_answers` asks
-no model.
+(`TurnResult.unanswered`), and one that no stored answer meets costs a call of the language model. `ask_again` asks no
+model.
 """
 
 from collections.abc import Sequence
@@ -79,18 +79,6 @@ class Asked:
     project: str = ""
 
 
-def given_answers(questions: Sequence[Asked]) -> dict[Asked, int | None]:
-    """The validated answer that each question is given now, word for word; `None` where it is given none.
-
-    Raises the errors that may pass: what could not be asked is not unanswered.
-    """
-    return async_to_sync(_given_answers)(questions)
-
-
-async def _given_answers(questions: Sequence[Asked]) -> dict[Asked, int | None]:
-    return {asked: await _given_answer(asked) for asked in questions}
-
-
 def ask_again(asked: Asked) -> ReplayedQuestion:
     """What the question is given now of what is stored, without a model; nothing is stored."""
     result = async_to_sync(run_turn)(_stored_only(asked), _ignore)
@@ -106,13 +94,6 @@ def _stored_only(asked: Asked) -> TurnRequest:
         project=asked.project,
         without_model=True,
     )
-
-
-async def _given_answer(asked: Asked) -> int | None:
-    result = await run_turn(_stored_only(asked), _ignore)
-    if result.error is not None and result.error.retryable:
-        raise result.error
-    return _given_id(result)
 
 
 async def _ignore(event: Event) -> None:

@@ -13,7 +13,7 @@ from agents.admin_base import admin_url
 from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.quality.replay import ReplayedQuestion
-from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdict, take_verdicts
+from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdicts, take_verdicts
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -26,6 +26,7 @@ from faqs.models import (
 from faqs.unanswered import group_questions
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
+from tests.integration.faqs.test_unanswered import make_group
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -142,6 +143,20 @@ class CorrectingTests(TestCase):
         assert (report.follow_up, report.settled_by, report.owner) == (FollowUp.SETTLED, row, self.user)
         assert (group.status, group.response) == (GroupStatus.ANSWERED, row)
         assert UnansweredQuestion.objects.get().answered_by == row
+
+    def test_what_asks_the_same_in_its_group_is_closed_and_nothing_else(self) -> None:
+        give_feedback(self.turn, Verdict.DOWN)
+        same = make_exchange(make_conversation(self.deployment), f"Bonjour. {QUESTION}", WRONG, answer_source="llm")
+        other = make_exchange(make_conversation(self.deployment), QUESTION.replace("?", "en 2031 ?"), WRONG)
+        reports = [give_feedback(turn, Verdict.DOWN) for turn in (same, other)]
+        group = make_group(self.agent, QUESTION)
+        UnansweredQuestion.objects.update(group=group)
+        row = self.save()
+        waiting = UnansweredQuestion.objects.get(answered_by=None)
+        assert (waiting.source_turn, group.questions.filter(answered_by=row).count()) == (other.pk, 3)
+        assert [Feedback.objects.get(pk=each.pk).settled_by for each in reports] == [row, None]
+        group.refresh_from_db()
+        assert group.status == GroupStatus.OPEN
 
     def test_an_answer_that_exists_is_given_to_this_question_too(self) -> None:
         report = give_feedback(self.turn, Verdict.DOWN)
@@ -319,7 +334,7 @@ class FollowUpTests(TestCase):
         answer = make_learned(self.report.turn.conversation.deployment.agent)
         ends: tuple[Callable[[], int], ...] = (
             lambda: dismiss_verdicts(Feedback.objects.all(), self.user),
-            lambda: settle_verdict(self.report.pk, answer.pk),
+            lambda: settle_verdicts(Feedback.objects.all(), answer.pk),
         )
         for end in ends:
             take_verdicts(Feedback.objects.all(), self.user)
