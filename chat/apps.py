@@ -15,11 +15,9 @@ class ChatConfig(AppConfig):
 
     def ready(self) -> None:
         from agents.effective import register_settings_gate
-        from agents.staff.agent_files import register_agent_part
         from chat import signals  # noqa: F401
         from chat.archive import search  # noqa: F401
         from chat.staff.golden import tasks  # noqa: F401
-        from chat.staff.golden.agent_part import PART
         from chat.staff.golden.gate import BUILD_GATE, look_at_settings
         from chat.staff.quality.recent import recent_questions, recently_used_chunks
         from chat.thread.verdicts import count_settled
@@ -31,6 +29,5 @@ class ChatConfig(AppConfig):
         register_question_source(recent_questions)
         register_usage_source(recently_used_chunks)
         register_verdict_counter(count_settled)
-        register_agent_part(PART)
         register_build_gate(BUILD_GATE)
         register_settings_gate(look_at_settings)

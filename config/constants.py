@@ -322,14 +322,6 @@ READERS_PER_ADDRESS = 20
 #: model and the vector store may take together, tries included.
 CHOICE_CLAIM_SECONDS = 120.0
 
-# --- Agents as files -------------------------------------------------------------------------------------------------
-
-#: What a file of an agent may hold: bytes once unpacked, entries, bytes of one part's JSON, and how much it may unpack.
-AGENT_FILE_MAX_BYTES = 2 * 1024**3
-AGENT_FILE_MAX_ENTRIES = 20_000
-AGENT_FILE_MAX_PART_BYTES = 64 * 1024**2
-AGENT_FILE_MAX_RATIO = 200
-
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
 #: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew;

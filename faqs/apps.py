@@ -12,10 +12,8 @@ class FaqsConfig(AppConfig):
     verbose_name = _("Réponses validées")
 
     def ready(self) -> None:
-        from agents.staff.agent_files import register_agent_part
         from agents.staff.audit import register_restorer
         from faqs import signals  # noqa: F401
-        from faqs.agent_parts import PART
         from faqs.answers import forms, indexing, standing
         from faqs.answers.writing import restore_answer
         from faqs.memory import signals as memory_signals  # noqa: F401
@@ -27,7 +25,6 @@ class FaqsConfig(AppConfig):
         from knowledge.overlaps import register_agreement_check
         from knowledge.search import register_faq_check
 
-        register_agent_part(PART)
         register_restorer("faqs.learnedresponse", restore_answer)
         register_restorer("faqs.cachedresponse", restore_entry)
         register_point_source(indexing.plan_learned)

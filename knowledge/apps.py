@@ -9,13 +9,10 @@ class KnowledgeConfig(AppConfig):
     verbose_name = _("Connaissances")
 
     def ready(self) -> None:
-        from agents.staff.agent_files import register_agent_part
         from agents.staff.audit import register_restorer
         from knowledge import checks, signals  # noqa: F401
-        from knowledge.indexing.agent_parts import PARTS, restore_synonym
+        from knowledge.acronyms.stored import restore_synonym
         from knowledge.indexing.editing import restore_chunk
 
         register_restorer("knowledge.chunk", restore_chunk)
         register_restorer("knowledge.synonym", restore_synonym)
-        for part in PARTS:
-            register_agent_part(part)

@@ -10,10 +10,6 @@ class ToolsRegistryConfig(AppConfig):
     verbose_name = _("Outils")
 
     def ready(self) -> None:
-        from agents.staff.agent_files import register_agent_part
         from tools_registry import checks, signals  # noqa: F401
-        from tools_registry.agent_parts import PART
-
-        register_agent_part(PART)
 
         autodiscover_modules("tools")

@@ -10,13 +10,12 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import translation
 from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin.files import EXPORT_RIGHTS, FIRST_AGENT_RIGHTS, IMPORT_RIGHTS, export_one, import_one
 from agents.admin.forms import METHOD_FIELD, OVERLAY_PREFIX, AgentForm, DeploymentForm, RuntimeSettingsForm
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to
 from agents.face import OWN_ACCENT, colours
@@ -25,6 +24,14 @@ from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Sp
 from agents.staff.inheritance import unmeasured_model
 from agents.staff.scope import limit_of
 
+#: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
+FIRST_AGENT_RIGHTS = (
+    "agents.add_agent",
+    "agents.add_deployment",
+    "agents.change_deployment",
+    "knowledge.add_document",
+    "chat.view_turn",
+)
 #: The tabs of a page of settings; each begins at one of them, in the order of the model's fields.
 SETTING_TABS = {
     "direct_answers": _("Réponses directes"),
@@ -83,22 +90,9 @@ class AgentAdmin(SettingsAdmin):
             deployment_count=_counted("deployments"),
         )
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [
-            path("import/", wrap(import_one), name="agents_agent_import"),
-            path("<int:agent_id>/export/", wrap(export_one), name="agents_agent_export"),
-            *super().get_urls(),
-        ]
-
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        has_all = limit_of(request.user) is None
-        may_import = has_all and request.user.has_perms(IMPORT_RIGHTS)
-        may_begin = has_all and request.user.has_perms(FIRST_AGENT_RIGHTS)
-        links = {
-            "import_url": admin_url(Agent, "import") if may_import else "",
-            "begin_url": reverse("admin-first-agent") if may_begin else "",
-        }
+        may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
+        links = {"begin_url": reverse("admin-first-agent") if may_begin else ""}
         return super().changelist_view(request, {**links, **(extra_context or {})})
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
@@ -122,7 +116,6 @@ class AgentAdmin(SettingsAdmin):
             context["index_panel"] = {
                 "counts": _counts(agent).values(),
                 "may_index": self.has_index_permission(request),
-                "export_url": admin_url(Agent, "export", agent.pk) if request.user.has_perms(EXPORT_RIGHTS) else "",
                 "may_add": request.user.has_perm("knowledge.add_document"),
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
                 "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),

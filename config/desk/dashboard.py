@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin.files import FIRST_AGENT_RIGHTS
+from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import admin_url
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin.files import FIRST_AGENT_RIGHTS
+from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import admin_page, admin_url, require, require_no_limit
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment

@@ -40,7 +40,6 @@ PAGES = {
     "rebuild": "knowledge/indexbuild/rebuild/?agent={agent}",
     "agents": "agents/agent/",
     "agent": "agents/agent/{agent}/change/",
-    "agent-import": "agents/agent/import/",
     "deployment": "agents/deployment/{deployment}/change/",
     "site": "agents/runtimesettings/1/change/",
     "golden-sets": "chat/goldenset/",
