@@ -31,7 +31,7 @@ RATE_LIMITS = False
 AFTERWARDS_DELAY_SECONDS = 0.0
 RIGHTS_CHECK_SECONDS = 0.0
 SAVE_RETRY_SECONDS = (0.0, 0.0)
-# A test's settings and patches reach the parsers; `tests/integration/knowledge/reading/test_isolation.py` switches it
+# A test's settings and patches reach the parsers; `tests/integration/knowledge/test_isolation.py` switches it
 # on.
 PARSE_ISOLATED = False
 # The same whether Tesseract is installed or not; tests of OCR name a program of their own.

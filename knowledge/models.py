@@ -126,7 +126,7 @@ class Document(models.Model):
     )
     created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
     indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
-    #: Of the reader that read it last (`knowledge.reading.versions`); 0 before readers had versions.
+    #: Of the reader that read it last (`knowledge.readers.registry`); 0 before readers had versions.
     reader_version = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
     #: By indexing method, the fingerprint of the rows that the points were made of.
     indexed_state = models.JSONField(default=dict, blank=True, editable=False)

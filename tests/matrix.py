@@ -27,7 +27,7 @@ ON_ANOTHER_DATABASE = [
     "tests/integration/chat/thread",
     "tests/integration/chat/turn",
     # Readers of files have no rows, and neither has Qdrant.
-    "--ignore=tests/integration/knowledge/reading",
+    "--ignore=tests/integration/knowledge/test_isolation.py",
     *("-k", "not qdrant-memory"),
 ]
 #: What writes points or searches them. The protocol's own suite is not here: `make test` runs it over every store.

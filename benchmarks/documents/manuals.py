@@ -25,11 +25,11 @@ from benchmarks.retrieval.run import (
     read_jsonl,
 )
 from knowledge.calibration.profiles import threshold_profile
+from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose
-from knowledge.parsing.html.shapes import page_shape
-from knowledge.parsing.html.site import learn_layout
-from knowledge.parsing.registry import parse_document
-from knowledge.reading.chunking import chunk_document
+from knowledge.readers.html.shapes import page_shape
+from knowledge.readers.html.site import learn_layout
+from knowledge.readers.registry import parse_document
 
 QUESTIONS = Path(__file__).with_name("manual_questions.jsonl")
 FIRST = 5

@@ -85,10 +85,10 @@ def in_order(cells: Sequence[str], line: str) -> bool:
 def measure(folder: Path, kind: str, most: int) -> Counter[str]:
     from django.conf import settings
 
-    from knowledge.parsing.html.shapes import page_shape
-    from knowledge.parsing.html.site import learn_layout
-    from knowledge.parsing.registry import parse_document
-    from knowledge.reading.chunking import chunk_document
+    from knowledge.chunking import chunk_document
+    from knowledge.readers.html.shapes import page_shape
+    from knowledge.readers.html.site import learn_layout
+    from knowledge.readers.registry import parse_document
 
     pages = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     names = list(pages)

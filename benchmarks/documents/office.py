@@ -299,9 +299,9 @@ def _compared(rows: Table) -> list[Table]:
 
 
 def measure(path: Path, kind: str) -> Counter[str]:
+    from knowledge.chunking import chunk_document
     from knowledge.exceptions import UnreadableDocumentError
-    from knowledge.parsing.registry import parse_document
-    from knowledge.reading.chunking import chunk_document
+    from knowledge.readers.registry import parse_document
 
     count: Counter[str] = Counter(files=1)
     data = path.read_bytes()

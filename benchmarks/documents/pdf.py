@@ -150,8 +150,8 @@ def measure(path: Path, truth: list[list[list[str]]], options: argparse.Namespac
 
 def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
     """Texts of blocks with their headings, texts of chunks, and how many of these know where they stand."""
-    from knowledge.parsing.registry import parse_document
-    from knowledge.reading.chunking import chunk_document
+    from knowledge.chunking import chunk_document
+    from knowledge.readers.registry import parse_document
 
     parsed = parse_document(data, filename=name)
     texts: list[str] = [parsed.title]
@@ -162,7 +162,7 @@ def _read(data: bytes, name: str) -> tuple[list[str], list[str], int]:
         texts.append(block.text)
     drafts = chunk_document(parsed)
     try:
-        from knowledge.reading.places import placed_chunks
+        from knowledge.page_viewer import placed_chunks
 
         drafts = placed_chunks(drafts, parsed)
     except ImportError:

@@ -30,9 +30,9 @@ from tqdm import tqdm
 
 from agents.models import CategoryUse
 from knowledge.calibration.profiles import threshold_profile
+from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
-from knowledge.parsing.registry import parse_document
-from knowledge.reading.chunking import chunk_document
+from knowledge.readers.registry import parse_document
 from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked, with_category
 from knowledge.vectors.base import Hit, Json
 from knowledge.vectors.lexical import document_terms, question_terms

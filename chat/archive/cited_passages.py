@@ -17,7 +17,7 @@ from chat.access.permissions import open_deployments
 from chat.access.visitors import SomeUser
 from chat.exceptions import LinkNotFoundError
 from chat.models import Message
-from knowledge.cited_pages import CitedPages, CitedPlace, cited_pages, cited_place
+from knowledge.page_viewer import CitedPages, CitedPlace, cited_pages, cited_place
 
 _SIGNER = Signer(salt="chat.cited_passages")
 

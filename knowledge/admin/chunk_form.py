@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import INPUT_CLASSES, TEXTAREA_CLASSES
 
+from knowledge.chunking import KnowledgeUnit
 from knowledge.models import Chunk
-from knowledge.reading.chunking import KnowledgeUnit
 
 
 class UnitsWidget(forms.Widget):

@@ -26,7 +26,7 @@ from knowledge.exceptions import UnreadableDocumentError
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.indexing.path import receive_file
 from knowledge.models import Category, Document, IndexBuild
-from knowledge.parsing.registry import SUPPORTED_SUFFIXES, refuse_unsupported
+from knowledge.readers.registry import SUPPORTED_SUFFIXES, refuse_unsupported
 
 
 class SeveralFilesInput(forms.FileInput):

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 
+from knowledge.chunking import ChunkDraft, places_as_json, units_as_json
 from knowledge.indexing.editing import carry_over, document_text, mark_found_again, mark_removed
 from knowledge.indexing.merging import resemblance
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
-from knowledge.reading.chunking import ChunkDraft, places_as_json, units_as_json
 
 #: Words in common from which a new text counts as the successor of an edited one.
 _SUCCESSOR = 0.4

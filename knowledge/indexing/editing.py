@@ -9,9 +9,9 @@ points follow.
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from knowledge.chunking import ChunkDraft, KnowledgeUnit, units_as_json, units_from_json
 from knowledge.indexing.merging import merge_text, merge_units
 from knowledge.models import Chunk, UnitsOrigin
-from knowledge.reading.chunking import ChunkDraft, KnowledgeUnit, units_as_json, units_from_json
 
 Choice = Literal["staff", "document"]
 CHANGED, REMOVED = "changed", "removed"

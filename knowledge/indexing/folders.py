@@ -19,7 +19,7 @@ from knowledge.indexing.path import receive_file
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import count_points
 from knowledge.models import Category, Chunk, Document, DocumentStatus
-from knowledge.reading.versions import is_read_by_newest
+from knowledge.readers.registry import is_read_by_newest
 from knowledge.vectors.base import batches
 
 _BATCH = 500

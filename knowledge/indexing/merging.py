@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from knowledge.reading.chunking import KnowledgeUnit
+from knowledge.chunking import KnowledgeUnit
 
 _FRAGMENT = re.compile(r".*?(?:(?<=[.!?…;:])[ \t]+|\n+|\Z)", re.DOTALL)
 

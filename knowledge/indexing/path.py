@@ -4,7 +4,7 @@
    The doors are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
 2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on
 here.
-3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`reading`);
+3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`isolation`);
    the document's rows become what it says now (`chunks`);
    the rows become points, and only what changed is embedded and written (`sync`, `points`);
    what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
@@ -35,10 +35,9 @@ from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sites import SiteLayouts
 from knowledge.indexing.sync import refuse, write_documents
+from knowledge.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
-from knowledge.parsing.registry import check_size
-from knowledge.reading.isolation import ReadDocument, Reader, isolated_reader
-from knowledge.reading.versions import is_read_by_newest, reader_version
+from knowledge.readers.registry import check_size, is_read_by_newest, reader_version
 from knowledge.troubles import machine_trouble
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from knowledge.fetching.sitemaps import is_sitemap, read_sitemap
 from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus, PageState, SourceKind, WebPage, WebSource
-from knowledge.parsing.registry import suffix_of_page
+from knowledge.readers.registry import suffix_of_page
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 

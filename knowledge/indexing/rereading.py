@@ -13,9 +13,9 @@ from knowledge.indexing.path import index_documents, read_stored
 from knowledge.indexing.questions.waiting import questions_model
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sites import SiteLayouts
+from knowledge.isolation import ReadDocument, isolated_reader
 from knowledge.models import BuildPhase, Document, DocumentStatus
-from knowledge.reading.isolation import ReadDocument, isolated_reader
-from knowledge.reading.versions import read_by_older
+from knowledge.readers.registry import read_by_older
 from knowledge.vectors.base import batches
 
 #: Documents that are read, then written, together: a run that is cut goes on after the last such batch.

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from knowledge.exceptions import UnreadableDocumentError
+from knowledge.isolation import Reader
 from knowledge.models import Document
-from knowledge.parsing.html.site import LEAST_PAGES, SiteLayout, learn_layout
-from knowledge.reading.isolation import Reader
+from knowledge.readers.html.site import LEAST_PAGES, SiteLayout, learn_layout
 
 _PAGES = (".html", ".htm", ".xhtml")
 

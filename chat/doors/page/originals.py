@@ -22,8 +22,8 @@ from chat.archive.cited_passages import CitedPassage, cited_passage, pages_of, p
 from chat.doors.page.rendered import rendered_texts
 from chat.doors.page.views import not_kept
 from chat.exceptions import LinkNotFoundError, RateLimitedError, TurnNotFoundError
-from knowledge.cited_pages import CitedPages, page_picture
 from knowledge.exceptions import PagePictureError
+from knowledge.page_viewer import CitedPages, page_picture
 
 
 @never_cache

@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, json_part
+from knowledge.chunking import KnowledgeUnit
 from knowledge.language.folding import fold, words
-from knowledge.reading.chunking import KnowledgeUnit
 from knowledge.vectors.payloads import full_path
 
 #: Part of what a chunk was asked with: a change of the prompt or of the rules asks again.

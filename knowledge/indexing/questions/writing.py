@@ -21,13 +21,13 @@ from django.utils.translation import gettext as _
 from agents.database import short_write
 from agents.errors import LLMCutError, LLMError, LLMTimeoutError
 from agents.llm.base import LanguageModel, Reply, Usage
+from knowledge.chunking import units_as_json
 from knowledge.indexing.questions.budget import Held, Purse, tomorrow, used_tokens
 from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
 from knowledge.indexing.questions.waiting import Waiting, questions_model, signature, waiting_passages
 from knowledge.indexing.report import IndexReport, OnProgress
 from knowledge.indexing.sync import stale_documents, write_documents
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
-from knowledge.reading.chunking import units_as_json
 
 #: In how many seconds the job should come back, where others go first; else `None`.
 GivesWay = Callable[[], float | None]

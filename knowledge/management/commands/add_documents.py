@@ -31,7 +31,7 @@ from knowledge.management.terminal import (
 )
 from knowledge.models import Category, Document, WebSource, page_address
 from knowledge.overlaps import find_overlaps
-from knowledge.parsing.registry import SUPPORTED_SUFFIXES
+from knowledge.readers.registry import SUPPORTED_SUFFIXES
 
 #: Of a document's name, which is its key.
 LONGEST_NAME = 500

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.chunking import KnowledgeUnit
 from knowledge.indexing.merging import merge_text, merge_units, resemblance
-from knowledge.reading.chunking import KnowledgeUnit
 
 BASE = "La carte coûte 12 euros. Elle est gratuite avant 18 ans.\n\nLe retard est puni."
 

@@ -13,9 +13,9 @@ from fpdf import FPDF
 from agents.models import Audience, Specialist
 from chat.archive.cited_passages import passage_token
 from chat.models import Message, Role
-from knowledge.cited_pages import Box, CitedPages
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document
+from knowledge.page_viewer import Box, CitedPages
 from tests.factories import (
     add_document,
     make_agent,
@@ -109,7 +109,7 @@ class CitedPageTests(TestCase):
         assert "private" in response["Cache-Control"]
         again = self.image(headers={"If-None-Match": response["ETag"]})
         assert again.status_code == 304
-        with patch("knowledge.cited_pages.draw_page") as draw:
+        with patch("knowledge.page_viewer.draw_page") as draw:
             assert self.image().content == response.content
         draw.assert_not_called()
 
@@ -168,7 +168,7 @@ class CitedPageTests(TestCase):
     def test_page_that_cannot_be_drawn_says_so_and_is_tried_again_later(self) -> None:
         self.document.file.storage.delete(str(self.document.file.name))
         Document.objects.update(file_hash="another")
-        with self.assertLogs("knowledge.cited_pages"):
+        with self.assertLogs("knowledge.page_viewer"):
             response = self.image()
         assert response.status_code == 503
         assert response["Retry-After"]
@@ -177,7 +177,7 @@ class CitedPageTests(TestCase):
         with self.document.file.open("wb") as file:
             file.write(b"%PDF-1.4 nothing\n%%EOF")
         Document.objects.update(file_hash="damaged")
-        with self.assertLogs("knowledge.cited_pages"):
+        with self.assertLogs("knowledge.page_viewer"):
             assert self.image().status_code == 503
         pdf = FPDF(unit="pt", format=(14_000, 14_000))
         pdf.add_page()

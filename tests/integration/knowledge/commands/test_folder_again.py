@@ -21,7 +21,7 @@ from agents.llm.scripted import ScriptedLLM
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.questions import waiting
 from knowledge.models import BuildKind, BuildStatus, IndexBuild, SourceType
-from knowledge.reading.versions import READER_VERSIONS
+from knowledge.readers.registry import READER_VERSIONS
 from tests.factories import add_document, make_agent
 
 TEXT = "# {0}\n\n## Partie\n\n" + "La carte {0} coûte 12 euros au guichet de la mairie. " * 6

@@ -20,8 +20,8 @@ from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import PointWriter
 from knowledge.indexing.sync import stale_documents
+from knowledge.isolation import Reader
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus
-from knowledge.reading.isolation import Reader
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, make_agent
 

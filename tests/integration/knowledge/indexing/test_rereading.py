@@ -14,11 +14,11 @@ from django.test import TestCase
 from fpdf import FPDF
 
 from agents.llm.scripted import ScriptedLLM
+from knowledge import isolation
 from knowledge.indexing import rereading
 from knowledge.indexing.questions import waiting
 from knowledge.indexing.rereading import outdated_documents
 from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
-from knowledge.reading import isolation
 from tests.factories import make_agent
 
 PARAGRAPHS = (

@@ -3,10 +3,10 @@
 from django.test import TestCase
 
 from agents.models import IndexingMethod
+from knowledge.chunking import KnowledgeUnit
 from knowledge.indexing.editing import edit_chunk, resolve_conflict, units_of
 from knowledge.indexing.path import index_documents, store_document, update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
-from knowledge.reading.chunking import KnowledgeUnit
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, add_document, make_agent, search_index

@@ -2,8 +2,8 @@
 
 import pytest
 
+from knowledge.isolation import read_as_json, read_from_json, read_here
 from knowledge.language.detection import document_language, language_of
-from knowledge.reading.isolation import read_as_json, read_from_json, read_here
 
 TEXTS = {
     "fr": "La carte de lecteur coûte douze euros par an et se retire à l'accueil de la bibliothèque.",

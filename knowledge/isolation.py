@@ -1,0 +1,265 @@
+"""Files are read in a child process with a time limit and a memory limit, so that no file can hang or exhaust a worker.
+
+One child serves a whole run and is replaced when it had to be killed. Requests and replies are JSON headers with their
+length before them; nothing that a file made the child say is executed. With isolation switched off the same work is
+done here.
+"""
+
+import json
+import logging
+import os
+import select
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from agents.texts import read_json
+from knowledge.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
+from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
+from knowledge.language.detection import SAMPLES, document_language
+from knowledge.models import SourceType
+from knowledge.page_viewer import placed_chunks
+from knowledge.readers.base import ParsedDocument, unreadable
+from knowledge.readers.html.site import PageShape, SiteLayout
+from knowledge.readers.registry import parse_document
+from knowledge.troubles import machine_trouble
+
+logger = logging.getLogger(__name__)
+
+HEADER = struct.Struct("!Q")
+_MODULE = "knowledge.reader_process"
+_PIECE = 1 << 16
+#: How long a fresh child may take until it is ready to read, on a busy machine.
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    title: str
+    source_type: SourceType
+    notices: tuple[str, ...]
+    drafts: tuple[ChunkDraft, ...]
+    language: str = ""
+
+
+class Reader:
+    """Reads one file after the other; a context manager, because its child must end with it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        #: The layout that the child was told last.
+        self._told: SiteLayout | None = None
+
+    def read(self, data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
+        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and
+        `MachineTroubleError`.
+        """
+        if not settings.PARSE_ISOLATED:
+            return _guarded(data, filename=filename, layout=layout)
+        self._started()
+        question: dict[str, Any] = {}
+        if layout is not self._told:
+            question["layout"], self._told = layout.as_json() if layout else None, layout
+        return read_from_json(self._answer(data, filename, question))
+
+    def shape(self, data: bytes, *, filename: str) -> PageShape:
+        """The shape of a page, from which the layout of its site is learned; raises as `read` does."""
+        if not settings.PARSE_ISOLATED:
+            return shape_here(data, filename=filename)
+        return PageShape(**self._answer(data, filename, {"shape": True}))
+
+    def _answer(self, data: bytes, filename: str, question: dict[str, Any]) -> dict[str, Any]:
+        self._started()
+        try:
+            reply = self._ask(data, filename, question)
+        except TimeoutError as error:
+            self.close()
+            raise unreadable(
+                f"{filename}: took more than {settings.PARSE_TIMEOUT_SECONDS} s",
+                _("La lecture de ce fichier a dépassé %(seconds)d secondes ; elle a été arrêtée.")
+                % {"seconds": settings.PARSE_TIMEOUT_SECONDS},
+            ) from error
+        except (EOFError, OSError) as error:
+            status = self.close()
+            raise unreadable(
+                f"{filename}: the reader ended with status {status}",
+                _("La lecture de ce fichier a fait échouer le lecteur (mémoire ou fichier abîmé)."),
+            ) from error
+        if "trouble" in reply:
+            # What the child holds after that is not worth counting on.
+            self.close()
+            raise (DiskFullError if reply["is_full"] else MachineTroubleError)(reply["trouble"])
+        if "refused" in reply:
+            raise UnreadableDocumentError(f"{filename}: {reply['detail']}", public_message=reply["refused"])
+        return reply
+
+    def close(self) -> int | None:
+        """End the child; returns its status, or `None` when there was none."""
+        process, self._process, self._told = self._process, None, None
+        if process is None:
+            return None
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return process.wait()
+
+    def _ask(self, data: bytes, filename: str, more: dict[str, Any]) -> dict[str, Any]:
+        process = self._started()
+        deadline = time.monotonic() + settings.PARSE_TIMEOUT_SECONDS
+        question = {"filename": filename, "language": translation.get_language(), "size": len(data)}
+        _send(process, frame(question | more) + data, deadline)
+        return _receive(process, deadline)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        """The child, ready to read; raises `MachineTroubleError` for one that does not start."""
+        if self._process is None:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603  # fixed command
+                    [sys.executable, "-m", _MODULE, str(settings.PARSE_MEMORY_BYTES)],
+                    cwd=settings.BASE_DIR,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    bufsize=0,
+                )
+                _receive(self._process, time.monotonic() + _START_SECONDS)
+            except (EOFError, OSError) as error:
+                status = self.close()
+                trouble = machine_trouble(error)
+                raise trouble or MachineTroubleError(f"The reader did not start (status {status}).") from error
+        return self._process
+
+
+@contextmanager
+def isolated_reader() -> Iterator[Reader]:
+    reader = Reader()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def shape_here(data: bytes, *, filename: str) -> PageShape:
+    # The libraries that read pages are loaded where pages are read.
+    from knowledge.readers.html.shapes import page_shape
+
+    return page_shape(data, filename=filename)
+
+
+def read_here(data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
+    parsed = parse_document(data, filename=filename, layout=layout)
+    drafts, is_whole = affordable_chunks(parsed)
+    notices = parsed.notices if is_whole else (_cut_notice(len(drafts)), *parsed.notices)
+    return ReadDocument(
+        parsed.title[: settings.MAX_HEADING_CHARACTERS],
+        parsed.source_type,
+        notices,
+        tuple(placed_chunks(drafts, parsed)),
+        _language_of(parsed),
+    )
+
+
+def _cut_notice(kept: int) -> str:
+    return _(
+        "Document trop long ou trop dense : seuls ses %(count)d premiers passages sont lus. Divisez-le en plusieurs fichiers."
+    ) % {"count": kept}
+
+
+def _language_of(parsed: ParsedDocument) -> str:
+    """The language of a document, from passages over its whole length."""
+    blocks = parsed.blocks[:: max(1, len(parsed.blocks) // SAMPLES)]
+    return document_language([f"{block.question} {block.text}" for block in blocks])
+
+
+def _guarded(data: bytes, *, filename: str, layout: SiteLayout | None) -> ReadDocument:
+    try:
+        return read_here(data, filename=filename, layout=layout)
+    except UnreadableDocumentError as error:
+        if (trouble := machine_trouble(error)) is not None:
+            raise trouble from error
+        raise
+    except Exception as error:
+        if (trouble := machine_trouble(error)) is not None:
+            raise trouble from error
+        # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
+        logger.exception("A parser failed.")
+        raise unreadable(f"{filename}: {type(error).__name__}", failed_parser_message()) from error
+
+
+def failed_parser_message() -> str:
+    return _("Ce fichier n’a pas pu être lu : il est abîmé, ou d’une forme inattendue.")
+
+
+def frame(value: dict[str, Any]) -> bytes:
+    body = json.dumps(value).encode()
+    return HEADER.pack(len(body)) + body
+
+
+def read_as_json(document: ReadDocument) -> dict[str, Any]:
+    return asdict(document)
+
+
+def read_from_json(value: dict[str, Any]) -> ReadDocument:
+    return ReadDocument(
+        title=value["title"],
+        source_type=SourceType(value["source_type"]),
+        notices=tuple(value["notices"]),
+        language=value["language"],
+        drafts=tuple(
+            ChunkDraft(
+                **{
+                    **draft,
+                    "units": tuple(KnowledgeUnit(**unit) for unit in draft["units"]),
+                    "keywords": tuple(draft["keywords"]),
+                    "places": tuple(Place(**place) for place in draft["places"]),
+                }
+            )
+            for draft in value["drafts"]
+        ),
+    )
+
+
+def _send(process: "subprocess.Popen[bytes]", data: bytes, deadline: float) -> None:
+    assert process.stdin is not None  # noqa: S101  # it is a pipe
+    descriptor, rest = process.stdin.fileno(), memoryview(data)
+    while rest:
+        _wait(deadline, writing=descriptor)
+        rest = rest[os.write(descriptor, rest[:_PIECE]) :]
+
+
+def _receive(process: "subprocess.Popen[bytes]", deadline: float) -> dict[str, Any]:
+    (size,) = HEADER.unpack(_exactly(process, HEADER.size, deadline))
+    reply: dict[str, Any] = read_json(_exactly(process, size, deadline))
+    return reply
+
+
+def _exactly(process: "subprocess.Popen[bytes]", size: int, deadline: float) -> bytes:
+    assert process.stdout is not None  # noqa: S101  # it is a pipe
+    descriptor, parts = process.stdout.fileno(), bytearray()
+    while len(parts) < size:
+        _wait(deadline, reading=descriptor)
+        piece = os.read(descriptor, min(_PIECE, size - len(parts)))
+        if not piece:
+            raise EOFError("The reader closed its output.")
+        parts += piece
+    return bytes(parts)
+
+
+def _wait(deadline: float, *, reading: int | None = None, writing: int | None = None) -> None:
+    """Until the pipe is ready; `poll`, because `select` fails for descriptors above 1,023."""
+    poll = select.poll()
+    if reading is not None:
+        poll.register(reading, select.POLLIN)
+    if writing is not None:
+        poll.register(writing, select.POLLOUT)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise TimeoutError

@@ -1,1 +1,0 @@
-"""Files to structured text. `base.py` has the types, `registry.py` the door."""

@@ -1,0 +1,93 @@
+"""The child that reads files for `knowledge.isolation`: `python -m knowledge.reader_process BYTES`.
+
+Its address space is limited before anything is read, and it ends when its standard input does, so it cannot outlive the
+process that asked. What libraries print goes to standard error.
+"""
+
+import os
+import resource
+import sys
+from typing import Any, BinaryIO
+
+
+def main() -> None:
+    limit = int(sys.argv[1])
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    _load_models()
+    from knowledge.isolation import frame
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    _reply(replies, frame({"ready": True}))
+    layout: dict[str, Any] | None = None
+    while (question := _question(sys.stdin.buffer)) is not None:
+        data = sys.stdin.buffer.read(question["size"])
+        layout = question.get("layout", layout)
+        _reply(replies, frame(_answer(question, data, layout)))
+
+
+def _load_models() -> None:
+    """The apps whose models the parsers name, without what runs at their start: a whole site takes thrice as long to
+    load.
+    """
+    from importlib import import_module
+
+    from django.apps import AppConfig, apps
+    from django.conf import settings
+    from django.utils.log import configure_logging
+
+    configure_logging(settings.LOGGING_CONFIG, settings.LOGGING)
+    own = (AppConfig(name, import_module(name)) for name in ("agents", "knowledge"))
+    apps.populate(["django.contrib.contenttypes", "django.contrib.auth", *own])
+
+
+def _question(questions: BinaryIO) -> dict[str, Any] | None:
+    import json
+
+    from knowledge.isolation import HEADER
+
+    header = questions.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    question: dict[str, Any] = json.loads(questions.read(HEADER.unpack(header)[0]))
+    return question
+
+
+def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None) -> dict[str, Any]:
+    import logging
+    from dataclasses import asdict
+
+    from django.utils import translation
+
+    from knowledge.exceptions import DiskFullError, UnreadableDocumentError
+    from knowledge.isolation import failed_parser_message, read_as_json, read_here, shape_here
+    from knowledge.readers.html.site import SiteLayout
+    from knowledge.troubles import machine_trouble
+
+    with translation.override(question["language"]):
+        try:
+            if "shape" in question:
+                return asdict(shape_here(data, filename=question["filename"]))
+            known = SiteLayout.from_json(layout) if layout else None
+            return read_as_json(read_here(data, filename=question["filename"], layout=known))
+        except MemoryError:
+            os._exit(os.EX_OSERR)  # what is left of the memory is not worth counting on
+        except Exception as error:
+            if (trouble := machine_trouble(error)) is not None:
+                return {"trouble": str(trouble), "is_full": isinstance(trouble, DiskFullError)}
+            if not isinstance(error, UnreadableDocumentError):
+                # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
+                logging.getLogger(__name__).exception("A parser failed.")
+                return {"refused": failed_parser_message(), "detail": type(error).__name__}
+            return {"refused": str(error.public_message), "detail": str(error)}
+
+
+def _reply(replies: BinaryIO, data: bytes) -> None:
+    replies.write(data)
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What Word, Excel and PowerPoint files share: the archive they are, and their charts and diagrams.
+
+An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry
+declares), and no part may declare a document type, so no entity can expand.
+"""
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+from lxml import etree
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.models import SourceType
+from knowledge.readers.base import MALFORMED, BlockKind, clean_text, one_line, table_text, unreadable
+
+#: Office 365 numbers the main part of some files.
+_MAIN_PARTS = {
+    r"word/document\d*\.xml": SourceType.DOCX,
+    r"xl/workbook\d*\.xml": SourceType.XLSX,
+    r"ppt/presentation\d*\.xml": SourceType.PPTX,
+}
+#: Word's "Strict Open XML" names what the usual, transitional form names by years (ISO/IEC 29500 parts 1 and 4).
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+_TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
+_XML = (".xml", ".rels")
+_RELATIONSHIPS = "_rels/.rels"
+#: What the XML parser raises derives from `SyntaxError`.
+MALFORMED_ARCHIVE = (SyntaxError, zipfile.BadZipFile, zlib.error, *MALFORMED)
+
+
+def office_type(data: bytes, *, filename: str) -> SourceType:
+    """The format of an Office file that may be opened; raises for every other archive."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _check_sizes(entries, len(data), filename=filename)
+            names = "\n".join(entry.filename for entry in entries)
+            found = [t for part, t in _MAIN_PARTS.items() if re.search(f"(?m)^{part}$", names)]
+            if not found:
+                raise unreadable(
+                    f"{filename}: no Office document",
+                    _(
+                        "Cette archive n’est ni un document Word (.docx), ni un classeur Excel (.xlsx), "
+                        "ni un diaporama PowerPoint (.pptx). Exportez le document dans un de ces formats, "
+                        "en PDF ou en HTML."
+                    ),
+                )
+            _check_parts(archive, entries, filename=filename)
+            return found[0]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
+        raise damaged(filename, error) from error
+
+
+def as_transitional(data: bytes) -> bytes:
+    """A checked Office file with the names that the libraries read, which know nothing of strict ones; `data` where it
+    has them.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        is_strict = any(entry.filename == _RELATIONSHIPS and _STRICT.search(archive.read(entry)) for entry in entries)
+        if not is_strict:
+            return data
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as renamed:
+            for entry in entries:
+                content = archive.read(entry)
+                if entry.filename.endswith(_XML):
+                    content = _STRICT.sub(_TRANSITIONAL, content)
+                renamed.writestr(entry.filename, content)
+        return written.getvalue()
+
+
+def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:
+    return unreadable(
+        f"{filename}: {type(error).__name__}: {error}",
+        _("Ce document Word, Excel ou PowerPoint est tronqué ou abîmé. Rouvrez-le et enregistrez-le de nouveau."),
+    )
+
+
+def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) -> None:
+    unpacked = sum(entry.file_size for entry in entries)
+    too_dense = unpacked > packed * settings.MAX_UNPACK_RATIO
+    if unpacked > settings.MAX_UNPACKED_BYTES or too_dense:
+        raise unreadable(
+            f"{filename}: unpacks from {packed} to {unpacked} bytes",
+            _("Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression).")
+            % {"size": unpacked},
+        )
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise unreadable(f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe."))
+
+
+def _check_parts(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str) -> None:
+    for entry in entries:
+        if entry.filename.endswith(_XML):
+            content = archive.read(entry)
+            if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+                raise unreadable(
+                    f"{filename}: document type in {entry.filename}",
+                    _("Ce document contient des entités XML interdites : il est refusé."),
+                )
+
+
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/"
+_A, _CHART, _DIAGRAM = (f"{{{_DRAWING}{name}}}" for name in ("main", "chart", "diagram"))
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+
+
+def drawn(element: Any, related: Callable[[str], bytes]) -> Iterator[tuple[BlockKind, str]]:
+    """The texts of the charts and diagrams in an element of XML, in order: a diagram as a list, a chart's titles, then
+    its values as a table. `related` gives the part that an identifier refers to, or raises `KeyError`: such a drawing
+    is left out.
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True)
+    for found in element.iter(f"{_DIAGRAM}relIds", f"{_CHART}chart"):
+        is_chart = found.tag == f"{_CHART}chart"
+        key = found.get(f"{_R}id" if is_chart else f"{_R}dm")
+        try:
+            tree = etree.fromstring(related(key or ""), parser)
+        except KeyError:
+            # A drawing without its part is a hole in the picture, not in the text.
+            continue
+        if is_chart:
+            yield "prose", "\n\n".join(_paragraphs(tree))
+            yield "table", table_text(_values(tree))
+        else:
+            yield "list", "\n".join(f"- {text}" for text in _paragraphs(tree))
+
+
+def _paragraphs(tree: Any) -> Iterator[str]:
+    for paragraph in tree.iter(f"{_A}p"):
+        if text := one_line(clean_text("".join(paragraph.itertext(f"{_A}t")))):
+            yield text
+
+
+def _values(tree: Any) -> list[list[str]]:
+    """The table a chart is drawn from: a column for each series, a row for each category."""
+    names = [""]
+    rows: dict[str, list[str]] = {}
+    for series in tree.iter(f"{_CHART}ser"):
+        names.append(" ".join(_points(series, "tx").values()))
+        labels = _points(series, "cat") or _points(series, "xVal")
+        values = _points(series, "val") or _points(series, "yVal")
+        for number in labels | values:
+            row = rows.setdefault(number, [labels.get(number, "")])
+            row += [""] * (len(names) - 1 - len(row)) + [values.get(number, "")]
+    return [names, *rows.values()] if rows else []
+
+
+def _points(series: Any, name: str) -> dict[str, str]:
+    """What is said at each point, by its number."""
+    return {
+        point.get("idx", ""): one_line(clean_text(point.findtext(f"{_CHART}v") or ""))
+        for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt")
+    }

@@ -1,0 +1,83 @@
+"""Pages of a PDF as pictures, drawn in a child process of their own with limits of time, memory and pixels, as files
+are read.
+
+The child loads PDFium alone (no Django), so that a page takes a fraction of a second: `python -m
+knowledge.readers.pdf.drawing BYTES SECONDS PAGE PIXELS`, the file on standard input, a PNG on standard output.
+"""
+
+import math
+import struct
+import subprocess
+import sys
+import zlib
+
+_MODULE = "knowledge.readers.pdf.drawing"
+_UNITS_PER_INCH = 72
+#: Sharper than a screen shows it costs without being seen.
+_MOST_DOTS_PER_INCH = 150
+#: Beyond its own seconds, for a process that must be ended.
+_GRACE_SECONDS = 5.0
+
+
+class UndrawablePageError(Exception):
+    """The child could not draw it within its limits."""
+
+
+def draw_page(data: bytes, page: int, *, pixels: int, seconds: float, memory: int, folder: str) -> bytes:
+    """A page (from 1) of a PDF as PNG of at most so many pixels; `memory` in bytes, `folder` is where the project is."""
+    limits = (str(memory), str(math.ceil(seconds)), str(page), str(pixels))
+    try:
+        done = subprocess.run(  # noqa: S603  # fixed command
+            [sys.executable, "-m", _MODULE, *limits],
+            input=data,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            timeout=seconds + _GRACE_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UndrawablePageError(type(error).__name__) from error
+    return done.stdout
+
+
+def png(width: int, height: int, rows: bytes) -> bytes:
+    """A picture of three bytes a pixel, row by row."""
+    lines = b"".join(b"\0" + rows[start : start + 3 * width] for start in range(0, 3 * width * height, 3 * width))
+    header = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 6)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_part(name, content) for name, content in parts)
+
+
+def _part(name: bytes, content: bytes) -> bytes:
+    return struct.pack("!I", len(content)) + name + content + struct.pack("!I", zlib.crc32(name + content))
+
+
+def _draw(data: bytes, number: int, pixels: int) -> bytes:
+    import pypdfium2
+
+    document = pypdfium2.PdfDocument(data)
+    page = document[number - 1]
+    width, height = page.get_size()
+    # A page may claim any size; each side is rounded up.
+    most = 0.995 * math.sqrt(pixels / (width * height))
+    scale = min(_MOST_DOTS_PER_INCH / _UNITS_PER_INCH, most)
+    bitmap = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
+    rows, stride, wide = bytes(bitmap.buffer), bitmap.stride, 3 * bitmap.width
+    if stride != wide:
+        rows = b"".join(rows[at * stride : at * stride + wide] for at in range(bitmap.height))
+    return png(bitmap.width, bitmap.height, rows)
+
+
+def main() -> None:
+    import resource
+
+    memory, seconds, page, pixels = map(int, sys.argv[1:5])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    sys.stdout.buffer.write(_draw(sys.stdin.buffer.read(), page, pixels))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""The characters of a page, as PDFium places them, to pieces of lines.
+
+A piece (`Line`) is what stands on one line without a wide gap, so that the cells of a table and the columns of a page
+stay apart. Accents that were drawn over their letter are put on it, ligatures are spelled out, a hyphen at the end of a
+line stays.
+"""
+
+import ctypes
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pypdfium2.raw as pdfium
+
+from knowledge.readers.base import clean_text, one_line
+
+#: A wider gap, in sizes of the letters, parts what stands on one line.
+WIDE_GAP = 1.0
+#: A narrower gap is no space, where the file has none either.
+_WORD_GAP = 0.28
+#: How much of the lower of two characters stands beside the other where they are on one line.
+_SAME_LINE = 0.35
+#: PDFium answers whole numbers when it turns a point: hundredths of a point are asked for.
+_FINE = 100
+_MONOSPACED = re.compile(r"mono|courier|consol|typewriter|cmtt|cmsltt|txtt|sftt|ectt|menlo|code", re.I)
+#: PDFium's weight is of no use: it makes 744 of one TeX font's stems, and 345 of another copy of it.
+_BOLD = re.compile(r"bold|black|heavy|semib|-B$|(?<=[a-z])TB$|cmbx|sfbx|ecbx", re.I)
+#: Flags of a font: its letters are of one width; it is to be drawn bold.
+_FIXED_PITCH, _FORCED_BOLD = 1, 1 << 18
+
+#: Accents that stand alone in old fonts, and what puts them on a letter.
+_ACCENTS = {
+    "´": "\u0301",
+    "`": "\u0300",
+    "^": "\u0302",
+    "ˆ": "\u0302",
+    "¨": "\u0308",
+    "~": "\u0303",
+    "˜": "\u0303",
+    "¸": "\u0327",
+    "˚": "\u030a",
+    "ˇ": "\u030c",
+    "¯": "\u0304",
+    "˘": "\u0306",
+    "˝": "\u030b",
+    "˙": "\u0307",
+}
+_LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}  # fmt: skip
+#: Where TeX's fonts have them and the file does not say what they are.
+_TEX_LIGATURES = {0x0B: "ff", 0x0C: "fi", 0x0E: "ffi", 0x0F: "ffl"}
+_DOTLESS = {"ı": "i", "ȷ": "j"}
+_LINE_ENDS = (0x0A, 0x0D)
+_SPACES = (0x20, 0xA0, 0x09, 0x2002, 0x2003, 0x2009, 0x202F)
+
+
+#: An upright rule: x, and from where to where down the page.
+Wall = tuple[float, float, float]
+
+
+@dataclass(slots=True)
+class Line:
+    """Text with its box and its look; `turned` where it is not written from left to right."""
+
+    text: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    size: float
+    page: int
+    bold: bool = False
+    mono: bool = False
+    turned: bool = False
+
+    @property
+    def middle(self) -> float:
+        return (self.y0 + self.y1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    size: float
+    bold: bool
+    mono: bool
+    upright: bool
+
+
+@dataclass(slots=True)
+class _Character:
+    text: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    look: _Look
+
+
+class PageFrame:
+    """How a page is shown: its size in points, and the way from its own coordinates to the top left corner."""
+
+    def __init__(self, page: Any) -> None:
+        self.width, self.height = page.get_size()
+        self._page = page
+        ox, oy = self._device(0.0, 0.0)
+        ax, ay = self._device(100.0, 0.0)
+        bx, by = self._device(0.0, 100.0)
+        self.matrix = (*((ax - ox) / 100, (ay - oy) / 100), *((bx - ox) / 100, (by - oy) / 100), *(ox, oy))
+
+    def _device(self, x: float, y: float) -> tuple[float, float]:
+        across, down = ctypes.c_int(), ctypes.c_int()
+        width, height = int(self.width * _FINE), int(self.height * _FINE)
+        pdfium.FPDF_PageToDevice(self._page, 0, 0, width, height, 0, x, y, across, down)
+        return across.value / _FINE, down.value / _FINE
+
+    def point(self, x: float, y: float) -> tuple[float, float]:
+        a, b, c, d, e, f = self.matrix
+        return a * x + c * y + e, b * x + d * y + f
+
+    def box(self, x0: float, y0: float, x1: float, y1: float) -> tuple[float, float, float, float]:
+        (left, top), (right, bottom) = self.point(x0, y0), self.point(x1, y1)
+        return min(left, right), min(top, bottom), max(left, right), max(top, bottom)
+
+
+def page_lines(page: Any, number: int, frame: PageFrame, walls: Sequence[Wall] = ()) -> list[Line]:
+    """The pieces of lines of a page, in the order of its content; what is written sideways comes last.
+
+    No piece goes through one of `walls`, the upright rules of the page.
+    """
+    text_page = page.get_textpage()
+    try:
+        gathering = _Gathering(number, walls)
+        for character in _characters(text_page, frame):
+            gathering.take(character)
+        return gathering.finish()
+    finally:
+        text_page.close()
+
+
+def _characters(text_page: Any, frame: PageFrame) -> Iterator[_Character | None]:
+    """Each character with its box; `None` where a space or an end of line stands between two."""
+    looks = _Looks(text_page, frame)
+    box = pdfium.FS_RECTF()
+    for index in range(text_page.count_chars()):
+        code = pdfium.FPDFText_GetUnicode(text_page, index)
+        if code in _SPACES or (code in _LINE_ENDS and pdfium.FPDFText_IsGenerated(text_page, index)):
+            yield None
+            continue
+        text = _spelled(code, text_page, index)
+        if not text or not pdfium.FPDFText_GetLooseCharBox(text_page, index, box):
+            continue
+        yield _Character(text, *frame.box(box.left, box.bottom, box.right, box.top), looks.of(index))
+
+
+def _spelled(code: int, text_page: Any, index: int) -> str:
+    if code == 0xFFFE or (code < 0x20 and pdfium.FPDFText_IsHyphen(text_page, index) == 1):
+        return "-"
+    if code in _LIGATURES:
+        return _LIGATURES[code]
+    if code < 0x20:
+        return _TEX_LIGATURES.get(code, "")
+    # A lone half of a pair is no character.
+    return "" if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF else chr(code)
+
+
+class _Looks:
+    """Size, weight and kind of letters, asked once for each piece of text of the file."""
+
+    def __init__(self, text_page: Any, frame: PageFrame) -> None:
+        self._text_page = text_page
+        self._frame = frame
+        self._fonts: dict[tuple[str, int], tuple[bool, bool]] = {}
+        self._last: tuple[int | None, _Look] = (None, _Look(0.0, False, False, True))
+
+    def of(self, index: int) -> _Look:
+        piece = pdfium.FPDFText_GetTextObject(self._text_page, index)
+        key = ctypes.cast(piece, ctypes.c_void_p).value
+        if key is None or key != self._last[0]:
+            self._last = key, self._look(index)
+        return self._last[1]
+
+    def _look(self, index: int) -> _Look:
+        matrix = pdfium.FS_MATRIX()
+        pdfium.FPDFText_GetMatrix(self._text_page, index, matrix)
+        a, b, c, d, *_offset = self._frame.matrix
+        across, down = a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b
+        size = pdfium.FPDFText_GetFontSize(self._text_page, index)
+        height = math.hypot(matrix.c, matrix.d) or 1.0
+        bold, mono = self._font(index)
+        return _Look(round(size * height, 1), bold, mono, across > 0 and abs(down) < 0.2 * across)
+
+    def _font(self, index: int) -> tuple[bool, bool]:
+        name, flags = ctypes.create_string_buffer(120), ctypes.c_int()
+        pdfium.FPDFText_GetFontInfo(self._text_page, index, name, len(name), flags)
+        key = name.value.decode(errors="replace"), flags.value
+        if key not in self._fonts:
+            bold = bool(_BOLD.search(key[0])) or bool(key[1] & _FORCED_BOLD)
+            mono = bool(_MONOSPACED.search(key[0])) or bool(key[1] & _FIXED_PITCH)
+            self._fonts[key] = bold, mono
+        return self._fonts[key]
+
+
+class _Gathering:
+    """Characters to pieces of lines, by where they stand."""
+
+    def __init__(self, page: int, walls: Sequence[Wall]) -> None:
+        self._page = page
+        self._walls = walls
+        self._lines: list[Line] = []
+        self._turned: list[Line] = []
+        self._current: list[_Character] = []
+        self._words: list[str] = []
+        self._spaced = False
+
+    def take(self, character: _Character | None) -> None:
+        if character is None:
+            self._spaced = bool(self._current)
+            return
+        if self._put_together(character):
+            return
+        if self._current and not self._follows(character):
+            self._close()
+        space = ""
+        if self._current:
+            gap = character.x0 - self._current[-1].x1
+            near = character.look.size * _WORD_GAP
+            space = " " if self._spaced or (character.look.upright and gap > near) else ""
+        self._words.append(space + character.text)
+        self._current.append(character)
+        self._spaced = False
+
+    def finish(self) -> list[Line]:
+        self._close()
+        return self._lines + self._turned
+
+    def _put_together(self, character: _Character) -> bool:
+        """Whether this is an accent over a letter of the line, or the letter under the last accent, and was put there."""
+        is_accent = character.text in _ACCENTS
+        indexes = range(len(self._current)) if is_accent else range(len(self._current))[-1:]
+        for index in reversed(indexes):
+            under = self._current[index]
+            if accented := _accented(under, character):
+                self._words[index] = self._words[index][: -len(under.text)] + accented
+                self._current[index] = _around(under, character, accented)
+                self._spaced = self._spaced and index < len(self._current) - 1
+                return True
+        return False
+
+    def _follows(self, character: _Character) -> bool:
+        last, size = self._current[-1], max(character.look.size, 1.0)
+        if last.look.upright != character.look.upright:
+            return False
+        if not character.look.upright:
+            return len(self._current) < 1000
+        beside = min(last.y1, character.y1) - max(last.y0, character.y0)
+        lower = min(last.y1 - last.y0, character.y1 - character.y0)
+        gap = character.x0 - last.x1
+        if beside < _SAME_LINE * lower or not -size <= gap <= WIDE_GAP * max(size, last.look.size):
+            return False
+        return not (gap > 0 and self._walls and self._is_between(last, character))
+
+    def _is_between(self, last: _Character, character: _Character) -> bool:
+        """Whether a wall stands before a new word; the word before it may run over its wall."""
+        start = self._current[0].x0 if self._spaced else last.x1
+        y = (last.y0 + last.y1) / 2
+        return any(start - 0.5 <= x <= character.x0 + 0.5 and y0 <= y <= y1 for x, y0, y1 in self._walls)
+
+    def _close(self) -> None:
+        characters, words = self._current, "".join(self._words)
+        self._current, self._words, self._spaced = [], [], False
+        # A soft hyphen at a line's end is a hyphen; elsewhere it is nothing.
+        text = one_line(clean_text(re.sub("\xad$", "-", words)))
+        if not characters or not text:
+            return
+        looks = [character.look for character in characters]
+        size = max({look.size for look in looks}, key=lambda s: sum(look.size == s for look in looks))
+        line = Line(
+            text,
+            min(c.x0 for c in characters),
+            min(c.y0 for c in characters if c.look.size >= size),
+            max(c.x1 for c in characters),
+            max(c.y1 for c in characters if c.look.size >= size),
+            size,
+            self._page,
+            bold=all(look.bold for look in looks),
+            mono=sum(look.mono for look in looks) >= 0.9 * len(looks),
+            turned=not looks[0].upright,
+        )
+        (self._turned if line.turned else self._lines).append(line)
+
+
+def _around(one: _Character, other: _Character, text: str) -> _Character:
+    x0, y0 = min(one.x0, other.x0), min(one.y0, other.y0)
+    x1, y1 = max(one.x1, other.x1), max(one.y1, other.y1)
+    return _Character(text, x0, y0, x1, y1, other.look)
+
+
+def _accented(last: _Character, character: _Character) -> str:
+    """The letter with its accent where one is drawn over the other, else an empty string."""
+    first, second = last.text, character.text
+    if second in _ACCENTS and len(first) == 1 and first.isalpha():
+        letter, mark, accent, under = first, second, character, last
+    elif first in _ACCENTS and second[0].isalpha():
+        letter, mark, accent, under = second, first, last, character
+    else:
+        return ""
+    beside = min(accent.y1, under.y1) - max(accent.y0, under.y0)
+    if beside <= 0 or not under.x0 - 0.5 <= (accent.x0 + accent.x1) / 2 <= under.x1 + 0.5:
+        return ""
+    letter = _DOTLESS.get(letter, letter)
+    composed = unicodedata.normalize("NFC", letter + _ACCENTS[mark])
+    return composed if len(composed) == 1 else ""

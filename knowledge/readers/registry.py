@@ -1,0 +1,219 @@
+"""The entry to the readers: bytes and a file name in, a `ParsedDocument` out; and which reader read a document.
+
+What a file *is* decides, not what it is called. Every bound is enforced here or by the parser before it allocates;
+every refusal is an `UnreadableDocumentError` whose public message says why and what to do.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import PurePath
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+
+from knowledge.models import Document, SourceType
+from knowledge.readers.base import ParsedDocument, unreadable
+from knowledge.readers.html.site import SiteLayout
+from knowledge.readers.office import office_type
+
+_SUFFIXES = {
+    ".md": SourceType.MARKDOWN,
+    ".markdown": SourceType.MARKDOWN,
+    ".txt": SourceType.TEXT,
+    ".text": SourceType.TEXT,
+    ".html": SourceType.HTML,
+    ".htm": SourceType.HTML,
+    ".xhtml": SourceType.HTML,
+    ".pdf": SourceType.PDF,
+    ".docx": SourceType.DOCX,
+    ".pptx": SourceType.PPTX,
+    ".xlsx": SourceType.XLSX,
+    ".csv": SourceType.CSV,
+    ".tsv": SourceType.CSV,
+}
+SUPPORTED_SUFFIXES: frozenset[str] = frozenset(_SUFFIXES)
+
+#: What a web server says of these formats; a generic type leaves it to the name.
+_MEDIA_TYPES = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/markdown": ".md",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "text/plain": ".txt",
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+}
+_GENERIC_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
+
+#: By name and loaded at first use: together their libraries take 30 MB, which an idle process does not need.
+_PARSERS = {
+    SourceType.MARKDOWN: "knowledge.readers.markdown.parse_markdown",
+    SourceType.TEXT: "knowledge.readers.text.parse_text",
+    SourceType.HTML: "knowledge.readers.html.page.parse_html",
+    SourceType.PDF: "knowledge.readers.pdf.document.parse_pdf",
+    SourceType.DOCX: "knowledge.readers.word.parse_docx",
+    SourceType.PPTX: "knowledge.readers.powerpoint.parse_pptx",
+    SourceType.XLSX: "knowledge.readers.excel.parse_xlsx",
+    SourceType.CSV: "knowledge.readers.csv.parse_csv",
+}
+#: What a file that is not one of these by its first bytes cannot be.
+_BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
+_ZIP = b"PK\x03\x04"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
+_XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]*>")
+_SPACE = re.compile(rb"\s*")
+_HTML_START = re.compile(rb"<(?:!doctype\s+html|html)\b", re.I)
+
+
+def parse_document(data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ParsedDocument:
+    """Read a file of any supported format; raise `UnreadableDocumentError` for anything else.
+
+    `layout` is what the pages of an HTML page's site have in common.
+    """
+    if not data.strip():
+        raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
+    check_size(len(data), filename=filename)
+    source_type = _source_type(data, filename=filename)
+    parse: Callable[..., ParsedDocument] = import_string(_PARSERS[source_type])
+    of_site = {"layout": layout} if layout and source_type is SourceType.HTML else {}
+    parsed = parse(data, filename=filename, **of_site)
+    characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
+    if characters > settings.MAX_DOCUMENT_CHARACTERS:
+        raise unreadable(
+            f"{filename}: {characters} characters",
+            _("Ce document est trop long : %(count)d caractères, %(limit)d au plus.")
+            % {"count": characters, "limit": settings.MAX_DOCUMENT_CHARACTERS},
+        )
+    return parsed
+
+
+def suffix_of_page(path: str, media_type: str) -> str:
+    """The suffix that says a page's format, by what its server says of it, else by its path; raises for any other
+    format.
+    """
+    named = PurePath(path).suffix.lower()
+    if media_type in _GENERIC_TYPES and named in SUPPORTED_SUFFIXES:
+        return named
+    suffix = _MEDIA_TYPES.get(media_type, "")
+    if not suffix:
+        raise unreadable(
+            f"media type {media_type[:100]!r}",
+            _("Ce type de contenu n’est pas pris en charge : %(type)s.") % {"type": media_type or "?"},
+        )
+    return suffix
+
+
+def check_size(size: int, *, filename: str) -> None:
+    """Refuse a file by its size alone: a caller that knows it need not read the file."""
+    if size > settings.MAX_DOCUMENT_BYTES:
+        raise unreadable(
+            f"{filename}: {size} bytes",
+            _("Ce fichier est trop gros : %(size)d octets, %(limit)d au plus.")
+            % {"size": size, "limit": settings.MAX_DOCUMENT_BYTES},
+        )
+
+
+def refuse_unsupported(start: bytes, *, filename: str) -> None:
+    """Raise `UnreadableDocumentError` for what a name and the first kilobyte say is no format that is read here.
+
+    Whether the rest can be read is found out by reading it, in a process of its own.
+    """
+    if b"%PDF-" in start[:1024] or start.startswith(_ZIP):
+        return
+    _refuse_known(start, filename=filename)
+    if (suffix := _suffix(filename)) not in _SUFFIXES:
+        raise unreadable(
+            f"{filename}: unsupported suffix",
+            _("Format non pris en charge (%(suffix)s). Formats acceptés : %(formats)s.")
+            % {"suffix": suffix or "?", "formats": ", ".join(sorted(SUPPORTED_SUFFIXES))},
+        )
+
+
+def _suffix(filename: str) -> str:
+    return PurePath(filename.replace("\\", "/")).suffix.lower()
+
+
+def _source_type(data: bytes, *, filename: str) -> SourceType:
+    suffix = _suffix(filename)
+    if b"%PDF-" in data[:1024]:
+        return SourceType.PDF
+    if data.startswith(_ZIP):
+        return office_type(data, filename=filename)
+    refuse_unsupported(data, filename=filename)
+    declared = _SUFFIXES[suffix]
+    if declared in _BINARY:
+        raise unreadable(
+            f"{filename}: not a {declared}",
+            _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.") % {"suffix": suffix},
+        )
+    if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _is_page(data[:4096]):
+        return SourceType.HTML
+    return declared
+
+
+def _is_page(start: bytes) -> bool:
+    """Whether it begins as an HTML page does, comments apart. One walk: a pattern would try every end of each comment."""
+    declaration = _XML_DECLARATION.match(start)
+    at = declaration.end() if declaration else 0
+    while True:
+        space = _SPACE.match(start, at)
+        at = space.end() if space else at
+        if not start.startswith(b"<!--", at):
+            return _HTML_START.match(start, at) is not None
+        end = start.find(b"-->", at + 4)
+        if end < 0:
+            return False
+        at = end + 3
+
+
+def _refuse_known(data: bytes, *, filename: str) -> None:
+    if data.startswith(_OLE):
+        raise unreadable(
+            f"{filename}: OLE container",
+            _(
+                "Ce fichier est un document Office protégé par un mot de passe ou dans un ancien format "
+                "(.doc, .xls, .ppt). Enregistrez-le en .docx, .xlsx ou .pptx sans mot de passe."
+            ),
+        )
+    is_picture = data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    if is_picture and (b"\0" in data[:1024]):
+        raise unreadable(
+            f"{filename}: picture", _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR).")
+        )
+
+
+#: 1 for PDF: read by PDFium, with tables, pages and boxes; for the others: anchors, paths, tables, code and titles
+#: kept, and for HTML what stands around the content left out. 2: charts, diagrams, fields and merged cells of Office
+#: files, hidden text left out; escaped marks in headings and padded tables of Markdown; lists of dotted names of HTML.
+#: 3: titles of HTML's boxes of advice (« Note ») are no headings of what follows them. A format that is not named has
+#: 0.
+READER_VERSIONS = {
+    SourceType.PDF: 1,
+    SourceType.HTML: 3,
+    SourceType.MARKDOWN: 2,
+    SourceType.DOCX: 2,
+    SourceType.PPTX: 2,
+    SourceType.XLSX: 2,
+}
+
+
+def reader_version(source_type: str) -> int:
+    return READER_VERSIONS.get(SourceType(source_type), 0) if source_type else 0
+
+
+def is_read_by_newest(document: Document) -> bool:
+    return document.reader_version >= reader_version(document.source_type)
+
+
+def read_by_older() -> Q:
+    """Of documents: those that today's reader of their format has not read."""
+    found = Q(pk__in=[])
+    for source_type, version in READER_VERSIONS.items():
+        found |= Q(source_type=source_type, reader_version__lt=version)
+    return found

@@ -1,0 +1,276 @@
+"""Word files: structure by style, and archives that must not be opened."""
+
+import io
+import zipfile
+from typing import Any
+
+import docx
+import pytest
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+from lxml import etree
+from pytest_django.fixtures import Settings
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.readers.registry import parse_document
+
+
+def saved(document: Any) -> bytes:
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(UnreadableDocumentError) as caught:
+        parse_document(data, filename="note.docx")
+    return str(caught.value.public_message)
+
+
+def rewritten(data: bytes, name: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
+        for entry in old.namelist():
+            new.writestr(entry, content if entry == name else old.read(entry))
+        if name not in old.namelist():
+            new.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_styles_give_title_headings_lists_and_tables() -> None:
+    document = docx.Document()
+    document.add_heading("Règlement", 0)
+    document.add_heading("Horaires", 2)
+    document.add_paragraph("Les bureaux ouvrent :")
+    document.add_paragraph("le lundi", style="List Bullet")
+    document.add_paragraph("le mardi", style="List Bullet")
+    table = document.add_table(rows=2, cols=2)
+    for cell, text in zip(table._cells, ["Jour", "Heure", "Lundi", "9 h"], strict=True):
+        cell.text = text
+    parsed = parse_document(saved(document), filename="note.docx")
+    assert parsed.title == "Règlement"
+    assert [(block.kind, block.text) for block in parsed.blocks] == [
+        ("prose", "Les bureaux ouvrent :"),
+        ("list", "- le lundi\n- le mardi"),
+        ("table", "| Jour | Heure |\n| --- | --- |\n| Lundi | 9 h |"),
+    ]
+    assert {block.headings for block in parsed.blocks} == {("Horaires",)}
+
+
+def test_bold_paragraph_keeps_its_mark() -> None:
+    document = docx.Document()
+    document.add_paragraph().add_run("Qui signe ?").bold = True
+    assert parse_document(saved(document), filename="n.docx").blocks[0].text == "**Qui signe ?**"
+
+
+def test_zip_bomb_is_refused_before_it_is_opened(settings: Settings) -> None:
+    settings.MAX_UNPACKED_BYTES = 1_000_000
+    bomb = rewritten(saved(docx.Document()), "word/media/x.bin", b"\0" * 2_000_000)
+    assert "bombe" in refusal(bomb)
+
+
+def test_absurd_ratio_is_refused() -> None:
+    bomb = rewritten(saved(docx.Document()), "word/document.xml", b" " * 60_000_000)
+    assert "bombe" in refusal(bomb)
+
+
+def test_entities_are_refused() -> None:
+    entities = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bb">]><a>&b;</a>'
+    assert "entités" in refusal(rewritten(saved(docx.Document()), "word/document.xml", entities))
+
+
+def test_old_or_encrypted_word_file_is_refused() -> None:
+    assert "sans mot de passe" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600)
+
+
+def test_other_archive_is_refused() -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("content.xml", "<a/>")
+    assert "Word" in refusal(buffer.getvalue())
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated_file_is_refused(share: float) -> None:
+    data = saved(docx.Document())
+    assert "tronqué" in refusal(data[: int(len(data) * share)])
+
+
+def test_malformed_part_is_refused() -> None:
+    assert "abîmé" in refusal(rewritten(saved(docx.Document()), "word/document.xml", b"<w:document>"))
+
+
+def test_cells_merged_across_columns_leave_the_others_in_theirs() -> None:
+    document = docx.Document()
+    table = document.add_table(3, 3)
+    for row, texts in enumerate((("Ville", "Jour", "An"), ("Lens", "2", "20"), ("", "3", "30"))):
+        for column, text in enumerate(texts):
+            table.cell(row, column).text = text
+    table.cell(1, 0).merge(table.cell(2, 0))
+    table.cell(1, 1).merge(table.cell(1, 2)).text = "gratuit"
+    inner = table.cell(2, 2).add_table(1, 1)
+    inner.cell(0, 0).text = "dedans"
+    parsed = parse_document(saved(document), filename="a.docx")
+    assert parsed.blocks[0].text.split("\n") == [
+        "| Ville | Jour | An |",
+        "| --- | --- | --- |",
+        "| Lens | gratuit |  |",
+        "| Lens | 3 | 30 dedans |",
+    ]
+
+
+def test_text_of_content_controls_is_read_and_a_table_of_contents_is_not() -> None:
+    document = docx.Document()
+    document.add_paragraph("Dedans \\df, C:\\Users\\bob")
+    element = document.paragraphs[0]._p
+    control = element.makeelement(element.tag.replace("}p", "}sdt"), {})
+    content = element.makeelement(element.tag.replace("}p", "}sdtContent"), {})
+    element.addprevious(control)
+    control.append(content)
+    content.append(element)
+    style = document.styles.add_style("toc 1", 1)
+    document.add_paragraph("Horaires 3", style=style)
+    parsed = parse_document(saved(document), filename="a.docx")
+    assert [block.text for block in parsed.blocks] == ["Dedans \\df, C:\\Users\\bob"]
+
+
+def noted(paragraph: Any, number: int) -> None:
+    reference = paragraph.add_run()._r
+    note = reference.makeelement(reference.tag.replace("}r", "}footnoteReference"), {})
+    note.set(note.tag.replace("footnoteReference", "id"), str(number))
+    reference.append(note)
+
+
+def with_footnotes(document: Any, texts: dict[int, str]) -> bytes:
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    notes = "".join(
+        f'<w:footnote w:id="{number}"><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:footnote>'
+        for number, text in texts.items()
+    )
+    blob = f'<w:footnotes xmlns:w="{space}">{notes}</w:footnotes>'.encode()
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    part = Part(PackURI("/word/footnotes.xml"), kind, blob, document.part.package)
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes"
+    document.part.relate_to(part, relation)
+    return saved(document)
+
+
+@pytest.mark.parametrize("after", ["heading", "table", "end"])
+def test_note_of_an_item_stands_after_its_list_under_the_same_heading(after: str) -> None:
+    document = docx.Document()
+    document.add_heading("Primes", 1)
+    noted(document.add_paragraph("Prime de 500 €", style="List Bullet"), 2)
+    document.add_paragraph("Prime de 100 €", style="List Bullet")
+    if after == "table":
+        document.add_table(1, 1).cell(0, 0).text = "Montants"
+    if after != "end":
+        document.add_heading("Congés", 1)
+        noted(document.add_paragraph("Cinq semaines."), 3)
+    data = with_footnotes(document, {2: "Sauf stagiaires.", 3: "Au prorata."})
+    blocks = parse_document(data, filename="note.docx").blocks
+
+    assert [block.text for block in blocks[:2]] == ["- Prime de 500 €\n- Prime de 100 €", "Sauf stagiaires."]
+    assert blocks[0].headings == blocks[1].headings
+
+
+def test_text_is_read_where_it_was_moved_to_alone() -> None:
+    document = docx.Document()
+    for name, text in (("moveFrom", "Lundi"), ("moveTo", "Mardi")):
+        paragraph = document.add_paragraph(text)
+        run = paragraph.runs[0]._r
+        moved = run.makeelement(run.tag.replace("}r", f"}}{name}"), {})
+        run.addprevious(moved)
+        moved.append(run)
+    parsed = parse_document(saved(document), filename="note.docx")
+    assert [block.text for block in parsed.blocks] == ["Mardi"]
+
+
+def in_body(xml: str) -> Any:
+    """A document with this in its body, before the end of its section."""
+    document = docx.Document()
+    names = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    for child in etree.fromstring(f'<w:body xmlns:w="{names}">{xml}</w:body>'):
+        document.element.body.insert(len(document.element.body) - 1, child)
+    return document
+
+
+def said(text: str, properties: str = "") -> str:
+    return f"<w:p><w:r>{properties}<w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_cells_and_rows_of_content_controls_stand_in_their_table() -> None:
+    def control(inner: str) -> str:
+        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
+
+    def row(left: str, right: str) -> str:
+        return f"<w:tr><w:tc>{left}</w:tc>{control(f'<w:tc>{right}</w:tc>')}</w:tr>"
+
+    rows = row(said("Auteur"), said("Ada")) + control(row(said("Date"), said("12 mai")))
+    blocks = parse_document(saved(in_body(f"<w:tbl>{rows}</w:tbl>")), filename="n.docx").blocks
+    assert blocks[0].text == "| Auteur | Ada |\n| --- | --- |\n| Date | 12 mai |"
+
+
+def test_hidden_text_and_contents_in_plain_style_are_not_read() -> None:
+    gallery = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
+    body = (
+        f"<w:sdt><w:sdtPr>{gallery}</w:sdtPr><w:sdtContent>{said('Congés 3')}</w:sdtContent></w:sdt>"
+        + said("caché", "<w:rPr><w:vanish/></w:rPr>")
+        + said("montré", '<w:rPr><w:vanish w:val="0"/></w:rPr>')
+    )
+    parsed = parse_document(saved(in_body(body)), filename="n.docx")
+    assert [block.text for block in parsed.blocks] == ["montré"]
+
+
+def test_chart_is_a_table_and_a_diagram_a_list_after_their_paragraph() -> None:
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+    def points(name: str, *values: str) -> str:
+        said = "".join(f'<c:pt idx="{n}"><c:v>{v}</c:v></c:pt>' for n, v in enumerate(values))
+        return f"<c:{name}><c:strRef><c:strCache>{said}</c:strCache></c:strRef></c:{name}>"
+
+    series = "".join(
+        f"<c:ser>{points('tx', name)}{points('cat', 'Paris', 'Lyon')}{points('val', *values)}</c:ser>"
+        for name, values in (("2023", ("10", "7")), ("2024", ("12", "9")))
+    )
+    title = "<c:title><a:p><a:r><a:t>Agents par ville</a:t></a:r></a:p></c:title>"
+    data = "<a:p><a:r><a:t>Instruire</a:t></a:r></a:p><a:p><a:r><a:t>Décider</a:t></a:r></a:p>"
+    document = docx.Document()
+    keys = []
+    for kind, name, inner in (
+        ("chart", "chartSpace", f"<c:chart>{title}<c:barChart>{series}</c:barChart></c:chart>"),
+        ("diagramData", "dataModel", data),
+    ):
+        spaces = f'xmlns:c="{drawing}/chart" xmlns:a="{drawing}/main"'
+        blob = f"<c:{name} {spaces}>{inner}</c:{name}>".encode()
+        part = Part(PackURI(f"/word/{kind}.xml"), "application/xml", blob, document.part.package)
+        keys.append(document.part.relate_to(part, f"{office}/{kind}"))
+    run = document.add_paragraph("Voici.").runs[0]._r
+    spaces = f'xmlns:c="{drawing}/chart" xmlns:d="{drawing}/diagram" xmlns:r="{office}"'
+    drawings = f'<g {spaces}><c:chart r:id="{keys[0]}"/><d:relIds r:dm="{keys[1]}"/></g>'
+    run.extend(etree.fromstring(drawings))
+    parsed = parse_document(saved(document), filename="n.docx")
+    assert [block.text for block in parsed.blocks] == [
+        "Voici.",
+        "Agents par ville",
+        "|  | 2023 | 2024 |\n| --- | --- | --- |\n| Paris | 10 | 12 |\n| Lyon | 7 | 9 |",
+        "- Instruire\n- Décider",
+    ]
+
+
+def test_main_part_may_have_a_number() -> None:
+    document = docx.Document()
+    document.add_paragraph("Bonjour.")
+    document.part.partname = PackURI("/word/document2.xml")
+    assert parse_document(saved(document), filename="n.docx").blocks[0].text == "Bonjour."
+
+
+def test_drawing_without_its_part_is_left_out() -> None:
+    document = docx.Document()
+    run = document.add_paragraph("Voici.").runs[0]._r
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    spaces = f'xmlns:c="{drawing}/chart" xmlns:r="{office}"'
+    run.append(etree.fromstring(f'<g {spaces}><c:chart r:id="rId99"/><c:chart/></g>'))
+    parsed = parse_document(saved(document), filename="n.docx")
+    assert [block.text for block in parsed.blocks] == ["Voici."]

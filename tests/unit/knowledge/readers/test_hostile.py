@@ -1,0 +1,171 @@
+"""Small files made to hang or crash a parser: each is read, or refused, in a time that grows with its size."""
+
+import io
+import sys
+import zipfile
+
+import pytest
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.readers.base import ParsedDocument
+from knowledge.readers.registry import parse_document
+from tests.waiting import little_work
+
+SECONDS = 5.0
+LONG = "Un texte utile. " * 100
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def read(data: bytes | str, name: str) -> ParsedDocument:
+    data = data.encode() if isinstance(data, str) else data
+    with little_work(SECONDS):
+        return parse_document(data, filename=name)
+
+
+def text_of(parsed: ParsedDocument) -> str:
+    return "\n".join(f"{block.question}\n{block.text}" for block in parsed.blocks)
+
+
+def calls_of(data: str, name: str) -> int:
+    """How many functions are called to read a file: work, on however busy a machine."""
+    count = 0
+
+    def seen(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        parse_document(data.encode(), filename=name)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("mark", ["![", "[", "[![", "![a](b ", "***a* ", "**a ", "[a](", "`a ", "<!--", "<a "])
+def test_work_for_marks_that_never_close_grows_with_the_text_and_no_faster(mark: str) -> None:
+    read(f"# Titre\n\nle {mark * 10} fin", "a.md")  # what is loaded at first use
+    once, twice = (calls_of(f"# Titre\n\nle {mark * n} fin", "a.md") for n in (1_000, 2_000))
+
+    assert twice < 2.3 * once
+    assert twice < 400_000
+
+
+def docx(body: str) -> bytes:
+    types = (
+        f'<Types xmlns="{PACKAGE}/content-types">'
+        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        '<Default Extension="xml" ContentType="application/xml"/>'
+        '<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-'
+        'officedocument.wordprocessingml.document.main+xml"/></Types>'
+    )
+    relations = (
+        f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+        f'Type="{OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>'
+    )
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", types)
+        archive.writestr("_rels/.rels", relations)
+        archive.writestr("word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>")
+    return out.getvalue()
+
+
+def cell(text: str, properties: str = "") -> str:
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>"
+
+
+@pytest.mark.parametrize("opening", ["<!---->", "<!-- a --> ", "<!----><", "<!--", "<?xml "])
+def test_text_of_nothing_but_comments_is_read_in_no_time(opening: str) -> None:
+    read(opening * 3000 + " texte", "a.txt")
+
+
+def test_page_after_comments_is_still_known_as_a_page() -> None:
+    page = "<?xml version='1.0'?>\n<!-- a -->\n<!-- b > -->\n<html><body><p>Bonjour</p>"
+    assert text_of(read(page, "a.txt")).strip() == "Bonjour"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<details><summary>q ?</summary>",
+        "<dl><dt>Qui ?</dt><dd>",
+        "<ul><li>a ",
+        "<table><tr><td>a</td><td>",
+        "<div>",
+        "<p><b>",
+    ],
+)
+def test_tags_nested_in_one_another_are_read_to_the_end(tag: str) -> None:
+    parsed = read(f"<html><body><p>Avant</p>{tag * 300}Le fond", "a.html")
+    assert "Le fond" in text_of(parsed)
+
+
+def test_details_within_details_keep_their_order() -> None:
+    page = (
+        "<details><summary>Où payer ?</summary>Au guichet."
+        "<details><summary>Et après 18 h ?</summary>En ligne.</details></details>"
+    )
+    assert text_of(read(f"<html><body>{page}", "a.html")).index("guichet") < text_of(
+        read(f"<html><body>{page}", "a.html")
+    ).index("En ligne")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<details>" * 3000,
+        "<details><summary>" * 5000,
+        "<details><summary>a</summary>" * 3000,
+        "<details><summary>Qui ?</summary>\n" * 300 + "fond\n" + "</details>\n" * 300,
+    ],
+)
+def test_markdown_with_many_details_is_read_in_no_time(text: str) -> None:
+    assert read(f"# Titre\n\nAvant.\n\n{text}\n\nFin.\n", "a.md").blocks
+
+
+def test_marks_of_held_parts_in_the_text_itself_are_text() -> None:
+    parsed = read(f"# Titre\n\n{LONG}\n\n\ue0f05\ue0f1\n\nLa suite.\n\n\ue0f00\ue0f1\n", "a.md")
+    assert "La suite." in text_of(parsed)
+
+
+def test_marks_of_held_parts_do_not_bring_a_part_twice() -> None:
+    held = "<details><summary>Qui ?</summary>Le maire.</details>"
+    parsed = read(f"# Titre\n\n{LONG}\n\n{held}\n\n\ue0f00\ue0f1\n\nLa suite.\n", "a.md")
+    assert text_of(parsed).count("Le maire.") == 1
+
+
+@pytest.mark.parametrize("span", ["100000000", "-5", "abc", ""])
+def test_cell_that_claims_to_span_a_hundred_million_columns_is_one_cell(span: str) -> None:
+    row = cell("Prix", f'<w:gridSpan w:val="{span}"/>') + cell("12 euros")
+    parsed = read(docx(f"<w:tbl><w:tr>{row}</w:tr></w:tbl>"), "a.docx")
+    assert "| Prix | 12 euros |" in text_of(parsed)
+
+
+def test_cells_merged_across_rows_are_given_in_each() -> None:
+    rows = [
+        cell("Été", '<w:vMerge w:val="restart"/>') + cell("juin"),
+        cell("", "<w:vMerge/>") + cell("juillet"),
+        cell("Hiver") + cell("janvier"),
+    ]
+    table = "".join(f"<w:tr>{row}</w:tr>" for row in rows)
+    text = text_of(read(docx(f"<w:tbl>{table}</w:tbl>"), "a.docx"))
+    assert "| Été | juillet |" in text
+    assert "| Hiver | janvier |" in text
+
+
+def test_tables_nested_in_one_another_are_read_or_refused() -> None:
+    deep = "<w:p/>"
+    for _level in range(200):
+        deep = f"<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p>{deep}</w:tc></w:tr></w:tbl>"
+    try:
+        read(docx(deep), "a.docx")
+    except UnreadableDocumentError:
+        pass
+
+
+def test_comment_in_the_body_of_a_word_file_is_passed_over() -> None:
+    body = "<!-- a --><w:p><w:r><w:t>Le texte</w:t></w:r></w:p><?x y?>"
+    assert text_of(read(docx(body), "a.docx")).strip() == "Le texte"

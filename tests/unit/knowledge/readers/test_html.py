@@ -1,0 +1,206 @@
+"""HTML pages: what is content, and the questions that markup declares."""
+
+import pytest
+
+from knowledge.readers.base import ParsedDocument
+from knowledge.readers.html.page import html_fragment_text
+from knowledge.readers.registry import parse_document
+
+
+def parse(body: str, head: str = "") -> ParsedDocument:
+    page = f"<!doctype html><html><head><meta charset='utf-8'>{head}</head><body>{body}</body></html>"
+    return parse_document(page.encode(), filename="page.html")
+
+
+def test_scripts_menus_and_footers_are_dropped() -> None:
+    parsed = parse("<nav>Menu</nav><h1>Titre</h1><p>Texte.</p><script>x()</script><style>p{}</style><footer>©</footer>")
+    assert parsed.title == "Titre"
+    assert [block.text for block in parsed.blocks] == ["Texte."]
+
+
+def test_headings_lists_and_tables_keep_their_structure() -> None:
+    parsed = parse(
+        "<h1>T</h1><h2>A</h2><ul><li>un<ul><li>deux</li></ul></li></ul>"
+        "<table><tr><th>x</th><th>y</th></tr><tr><td>1</td><td>2 | 3</td></tr></table>"
+    )
+    assert [(block.kind, block.headings) for block in parsed.blocks] == [("list", ("A",)), ("table", ("A",))]
+    assert parsed.blocks[0].text == "- un\n  - deux"
+    assert parsed.blocks[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 \\| 3 |"
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        '<div class="note"><h3 class="title">Note</h3><p>Sous réserve.</p></div>',
+        '<section class="Admonition tip"><h2>Note</h2><p>Sous réserve.</p></section>',
+        '<div class="alert alert-info"><div><h4>Note</h4></div><p>Sous réserve.</p></div>',
+    ],
+)
+def test_title_of_a_box_is_no_heading_of_what_follows_it(box: str) -> None:
+    page = f"<h1>Guide</h1><h2>Dates</h2><h3>Saisie</h3><p>Avant.</p>{box}<p>Après.</p>"
+    blocks = parse(page).blocks
+    assert {block.headings for block in blocks} == {("Dates", "Saisie")}
+    assert [block.text for block in blocks] == ["Avant.", "**Note**", "Sous réserve.", "Après."]
+
+
+def test_headings_of_sections_that_are_called_as_boxes_are_stay_headings() -> None:
+    page = (
+        '<main class="note"><h1>Congés</h1><section class="important"><h2>Délais</h2><p>Un.</p>'
+        "<h2>Recours</h2><p>Deux.</p></section></main>"
+    )
+    parsed = parse(page)
+    assert parsed.title == "Congés"
+    assert [block.headings for block in parsed.blocks] == [("Délais",), ("Recours",)]
+
+
+def test_page_title_is_used_without_h1() -> None:
+    assert parse("<p>Texte.</p>", "<title>Ma page</title>").title == "Ma page"
+
+
+def test_details_and_definitions_that_ask_are_questions() -> None:
+    parsed = parse(
+        "<details><summary>Qui signe ?</summary><p>Le maire.</p></details>"
+        "<dl><dt>Quand ?</dt><dd>Demain.</dd><dt>TVA</dt><dd>Une taxe.</dd></dl>"
+    )
+    assert [(block.kind, block.question, block.text) for block in parsed.blocks] == [
+        ("qa", "Qui signe ?", "Le maire."),
+        ("qa", "Quand ?", "Demain."),
+        ("prose", "", "**TVA**\n\nUne taxe."),
+    ]
+
+
+def test_faq_page_data_are_questions() -> None:
+    data = (
+        '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Quel prix ?", '
+        '"acceptedAnswer": {"@type": "Answer", "text": "<p>Dix <b>euros</b>.</p>"}}]}'
+    )
+    parsed = parse("<p>Texte.</p>", f'<script type="application/ld+json">{data}</script>')
+    assert parsed.blocks[-1].question == "Quel prix ?"
+    assert parsed.blocks[-1].text == "Dix **euros**."
+
+
+def test_half_a_character_in_faq_page_data_costs_nothing_else() -> None:
+    data = (
+        r'{"@type": "Question", "name": "Quel\u0000 prix \ud800 ?", '
+        r'"acceptedAnswer": {"@type": "Answer", "text": "Dix euros \udfff."}}'
+    )
+    parsed = parse("<p>Texte.</p>", f'<script type="application/ld+json">{data}</script>')
+    assert [block.text for block in parsed.blocks] == ["Texte.", "Dix euros \ufffd."]
+    assert parsed.blocks[-1].question == "Quel prix \ufffd ?"
+
+
+def test_broken_faq_page_data_are_ignored() -> None:
+    parsed = parse("<p>Texte.</p>", '<script type="application/ld+json">{"@type": </script>')
+    assert [block.text for block in parsed.blocks] == ["Texte."]
+
+
+def test_deeply_nested_page_is_read() -> None:
+    parsed = parse("<div>" * 5000 + "Texte." + "</div>" * 5000)
+    assert "Texte." in parsed.blocks[0].text
+
+
+def test_declared_encoding_is_followed() -> None:
+    page = "<meta charset='iso-8859-1'><p>Été à Nîmes.</p>".encode("latin-1")
+    assert parse_document(page, filename="p.htm").blocks[0].text == "Été à Nîmes."
+
+
+def test_fragment_becomes_light_markdown_without_html() -> None:
+    fragment = (
+        "<div><p>Voir <a href='https://exemple.fr/a'>ici</a>, <strong>vite</strong>.<br/>Merci.</p>"
+        "<a href='javascript:alert(1)'>non</a><ol><li>un</li><li>deux</li></ol></div>"
+    )
+    assert html_fragment_text(fragment) == (
+        "Voir [ici](https://exemple.fr/a), **vite**.\nMerci.\n\nnon\n\n1. un\n2. deux"
+    )
+
+
+def test_external_entities_are_not_resolved() -> None:
+    page = b'<!DOCTYPE html [<!ENTITY x SYSTEM "file:///etc/passwd">]><html><p>a &x; b</p></html>'
+    text = parse_document(page, filename="p.html").blocks[0].text
+    assert "root" not in text
+
+
+SITE_PAGE = """<!doctype html><html lang="fr"><head><title>Carte de lecteur | Ville de Brume</title></head><body>
+<a class="skip-link" href="#c">Aller au contenu</a>
+<div id="tarteaucitronRoot" role="dialog" aria-label="Cookies"><p>Nous utilisons des cookies pour mesurer l’audience.</p><button>Tout accepter</button><a href="/c">Personnaliser</a></div>
+<header class="site-header" role="banner"><div class="logo">Ville de Brume</div><div role="navigation"><ul><li><a href="/">Accueil</a></li><li><a href="/d">Démarches</a></li></ul></div><form role="search"><label>Rechercher</label><input></form></header>
+<ol class="breadcrumb" aria-label="Fil d’Ariane"><li><a href="/">Accueil</a></li><li>Carte</li></ol>
+<div class="content"><article><header><h1>Carte de lecteur</h1><p>Mis à jour le 3 mars 2026</p></header>
+<p>La carte coûte 12 euros par an.</p><h2>Qui peut s’inscrire ?</h2><p>Tout habitant de la ville.</p>
+<p>Le site dépose un cookie de session quand vous réservez.</p>
+<table><tr><th>Âge</th><th>Prix</th></tr><tr><td>Moins de 18 ans</td><td>Gratuit</td></tr></table></article>
+<aside class="related"><h3>À lire aussi</h3><ul><li><a href="/x">Horaires de la piscine</a></li></ul></aside></div>
+<div class="share-buttons"><a href="#">Partager sur Facebook</a></div>
+<div class="cookie-banner cc-window"><span>En poursuivant, vous acceptez les cookies.</span><a>OK</a></div>
+<div hidden>Texte caché</div>
+<div role="contentinfo" class="footer"><p>Mentions légales</p><p>© 2026 Ville de Brume</p></div></body></html>"""
+
+
+def test_page_of_a_site_without_main_is_read_without_what_stands_around_it() -> None:
+    parsed = parse_document(SITE_PAGE.encode(), filename="carte.html")
+
+    said = "\n".join(" > ".join((*block.headings, block.text)) for block in parsed.blocks)
+    assert parsed.title == "Carte de lecteur"
+    for kept in ("12 euros", "Tout habitant", "cookie de session", "Gratuit", "3 mars", "Texte caché"):
+        assert kept in said
+    for around in (
+        *("Accueil", "Démarches", "Rechercher", "audience", "acceptez", "Mentions", "Partager"),
+        *("Aller au contenu", "piscine", "Personnaliser"),
+    ):
+        assert around not in said
+
+
+def test_page_about_cookies_is_content_and_so_is_a_page_of_nothing_but_a_banner() -> None:
+    about = "<div class='cookie-policy'><h1>Nos cookies</h1><p>Ils durent 13 mois.</p></div>"
+    assert "13 mois" in parse_document(about.encode(), filename="c.html").blocks[0].text
+    banner = "<div role='banner'>Le site est fermé lundi.</div>"
+    assert "fermé" in parse_document(banner.encode(), filename="b.html").blocks[0].text
+
+
+def test_backslashes_and_marks_of_labels_are_text() -> None:
+    parsed = parse(
+        "<h1>T</h1><h2>Le dossier C:\\Users\\bob</h2><p>x</p><h2>object.__init__ et *args</h2><p>y</p>"
+        "<dl><dt><code>\\df</code></dt><dd>Les fonctions.</dd></dl>"
+    )
+    assert [block.headings for block in parsed.blocks[:2]] == [
+        ("Le dossier C:\\Users\\bob",),
+        ("object.__init__ et *args",),
+    ]
+    assert parsed.blocks[2].text == "**\\df**\n\nLes fonctions."
+
+
+def test_code_keeps_its_language_its_margin_and_its_marks() -> None:
+    parsed = parse(
+        "<h1>T</h1><pre><code class='language-sql'>  SELECT 1\n  FROM t</code></pre>"
+        "<div class='highlight-python3 notranslate'><div class='highlight'><pre>```\nx</pre></div></div>"
+    )
+    assert [block.text for block in parsed.blocks] == ["```sql\n  SELECT 1\n  FROM t\n```", "````python3\n```\nx\n````"]
+
+
+def test_merged_cells_and_several_rows_of_headings_make_one_table() -> None:
+    parsed = parse(
+        "<h1>T</h1><table><thead><tr><th rowspan='2'>Ville</th><th colspan='2'>Prix</th></tr><tr><th>Jour</th><th>An</th></tr></thead>"
+        "<tr><td rowspan='2'>Lens</td><td>2</td><td>20</td></tr><tr><td>3</td><td>30</td></tr>"
+        "<tr><td colspan='3'>Gratuit le lundi</td></tr></table>"
+    )
+    assert parsed.blocks[0].text.split("\n") == [
+        "| Ville | Prix / Jour | Prix / An |",
+        "| --- | --- | --- |",
+        "| Lens | 2 | 20 |",
+        "| Lens | 3 | 30 |",
+        "| Gratuit le lundi |  |  |",
+    ]
+
+
+def test_table_of_one_column_keeps_what_stands_in_one_cell_together() -> None:
+    parsed = parse(
+        "<h1>T</h1><table><thead><tr><th>Fonction</th></tr></thead><tr><td><p>lower(text)</p><p>En minuscules.</p></td></tr>"
+        "<tr><td><p>upper(text)</p><p>En capitales.</p></td></tr></table>"
+    )
+    assert parsed.blocks[0].text == ("**Fonction**\n\n- lower(text)\n  En minuscules.\n- upper(text)\n  En capitales.")
+
+
+def test_text_of_lists_between_and_after_their_items_is_kept_in_order() -> None:
+    parsed = parse("<ul><li>un<ul><li>deux</li></ul>trois</li>quatre<li><ol><li>cinq</li></ol></li></ul>")
+    words = " ".join(parsed.blocks[0].text.replace("-", " ").replace("1.", " ").split())
+    assert words == "un deux trois quatre cinq"

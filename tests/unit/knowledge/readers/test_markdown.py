@@ -1,0 +1,106 @@
+"""Markdown files: titles, heading paths, blocks, and files whose lines carry the structure."""
+
+from knowledge.chunking import chunk_document
+from knowledge.models import SourceType
+from knowledge.readers.base import ParsedDocument
+from knowledge.readers.registry import parse_document
+
+
+def parse(text: str, filename: str = "fiche-conges.md") -> ParsedDocument:
+    return parse_document(text.encode(), filename=filename)
+
+
+def test_first_h1_is_the_title_and_in_no_path() -> None:
+    parsed = parse("# Congés\n\nIntro.\n\n## Durée\n\n### Cadres\n\nTrente jours.\n\n## Report\n\nNon.")
+    assert parsed.title == "Congés"
+    assert parsed.source_type == SourceType.MARKDOWN
+    assert [block.headings for block in parsed.blocks] == [(), ("Durée", "Cadres"), ("Report",)]
+
+
+def test_front_matter_gives_title_and_category() -> None:
+    parsed = parse('---\ntitle: "Guide RH"\ncatégorie: Paie\n---\n\nBonjour.\n')
+    assert (parsed.title, parsed.blocks[0].category) == ("Guide RH", "Paie")
+    assert parsed.blocks[0].text == "Bonjour."
+
+
+def test_file_name_is_the_last_resort_for_a_title() -> None:
+    assert parse("Bonjour.", "dossier/mes_notes.md").title == "mes notes"
+
+
+def test_breadcrumb_under_the_title_is_the_category() -> None:
+    parsed = parse("# Permis\n\n> Transports / Conduite\n\nTexte.")
+    assert [(block.text, block.category) for block in parsed.blocks] == [("Texte.", "Transports / Conduite")]
+
+
+def test_quotation_is_no_breadcrumb() -> None:
+    parsed = parse("# Permis\n\n> Un avis important.\n\nTexte.")
+    assert [block.text for block in parsed.blocks] == ["Un avis important.", "Texte."]
+
+
+def test_lists_tables_and_code_keep_their_marks() -> None:
+    parsed = parse("# T\n\nIl faut :\n\n- un\n  - deux\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx = 1\n```")
+    assert [block.kind for block in parsed.blocks] == ["prose", "list", "table", "code"]
+    assert parsed.blocks[1].text == "- un\n  - deux"
+    assert parsed.blocks[2].text.startswith("| a | b |")
+
+
+def test_lines_broken_at_a_margin_are_joined() -> None:
+    parsed = parse("Une phrase assez longue qui continue\nsur la ligne suivante sans rupture.")
+    assert parsed.blocks[0].text == ("Une phrase assez longue qui continue sur la ligne suivante sans rupture.")
+
+
+def test_heading_without_text_is_not_lost() -> None:
+    parsed = parse("# T\n\n## Vide\n\n## Plein\n\nTexte.")
+    assert [(block.headings, block.text) for block in parsed.blocks] == [((), "Vide"), (("Plein",), "Texte.")]
+
+
+def test_details_are_questions_and_answers() -> None:
+    parsed = parse("# T\n\n<details>\n<summary>Qui <b>signe</b> ?</summary>\n\n- le maire\n- l’adjoint\n\n</details>\n")
+    assert parsed.blocks[0].kind == "qa"
+    assert parsed.blocks[0].question == "Qui signe ?"
+    assert parsed.blocks[0].text == "- le maire\n- l’adjoint"
+
+
+def test_html_in_markdown_is_removed() -> None:
+    parsed = parse("Un <b>mot</b><br>puis ![logo](x.png) <script>alert(1)</script>.")
+    assert "<" not in parsed.blocks[0].text
+    assert "logo" in parsed.blocks[0].text
+
+
+LONG = "Vous devez adresser votre demande complète au service compétent de votre commune de résidence. " * 2
+
+
+def test_titles_without_marks_are_found_between_long_lines() -> None:
+    lines = []
+    for name in ("Conditions", "Pièces à fournir", "Délai de réponse", "Recours possible"):
+        lines += [name, LONG.strip(), LONG.strip()]
+    parsed = parse("# T\n\n" + "\n".join(lines))
+    assert {block.headings for block in parsed.blocks} == {
+        ("Conditions",),
+        ("Pièces à fournir",),
+        ("Délai de réponse",),
+        ("Recours possible",),
+    }
+    assert all(block.inferred == 1 for block in parsed.blocks)
+
+
+def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
+    lines = [LONG.strip()] * 12 + ["Vous devez fournir :", "une copie du bail,", "et un timbre", LONG]
+    parsed = parse("# T\n\n" + "\n".join(lines))
+    assert [block.text for block in parsed.blocks if block.kind == "list"] == ["- une copie du bail,\n- et un timbre"]
+    assert not any(block.headings for block in parsed.blocks)
+
+
+def test_rows_of_a_table_are_whole_however_its_source_is_aligned() -> None:
+    rows = [("Carte", "Prix"), ("Adulte", "12 € -- au guichet"), ("Enfant", "6 €")]
+    lines = [f"| {left:<900} | {right:<900} |" for left, right in rows]
+    lines.insert(1, f"| {'-' * 900} | {'-' * 900} |")
+    parsed = parse_document(("# Tarifs\n\n" + "\n".join(lines)).encode(), filename="a.md")
+    assert [chunk.content for chunk in chunk_document(parsed)] == [
+        "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 € -- au guichet |\n| Enfant | 6 € |"
+    ]
+
+
+def test_rows_of_a_table_without_bars_around_them_get_them() -> None:
+    parsed = parse("Carte | Prix\n-|-\nAdulte | 12 \\|\n| Enfant | 6 |\n")
+    assert parsed.blocks[0].text == ("| Carte | Prix |\n| -|- |\n| Adulte | 12 \\| |\n| Enfant | 6 |")

@@ -1,0 +1,220 @@
+"""Presentations: what a slide gives in which order, and the files that are refused."""
+
+import io
+import zipfile
+from typing import Any, cast
+
+import pptx
+import pytest
+from lxml import etree
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
+from pptx.util import Inches
+from pytest_django.fixtures import Settings
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.models import SourceType
+from knowledge.readers.base import ParsedDocument
+from knowledge.readers.registry import parse_document
+
+
+def add_slide(presentation: Any, title: str, *lines: str, layout: int = 1) -> Any:
+    slide = presentation.slides.add_slide(presentation.slide_layouts[layout])
+    if title:
+        slide.shapes.title.text = title
+    if lines:
+        slide.placeholders[1].text = "\n".join(lines)
+    return slide
+
+
+def add_box(slide: Any, text: str, *, left: float = 1, top: float = 1) -> Any:
+    box = slide.shapes.add_textbox(Inches(left), Inches(top), Inches(2), Inches(1))
+    box.text_frame.text = text
+    return box
+
+
+def saved(presentation: Any) -> bytes:
+    buffer = io.BytesIO()
+    presentation.save(buffer)
+    return buffer.getvalue()
+
+
+def read(presentation: Any) -> ParsedDocument:
+    return parse_document(saved(presentation), filename="guide.pptx")
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(UnreadableDocumentError) as caught:
+        parse_document(data, filename="guide.pptx")
+    return str(caught.value.public_message)
+
+
+def small() -> bytes:
+    presentation = pptx.Presentation()
+    add_slide(presentation, "Horaires", "Ouvert le lundi.")
+    return saved(presentation)
+
+
+def rewritten(data: bytes, name: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
+        for entry in old.namelist():
+            if entry != name:
+                new.writestr(entry, old.read(entry))
+        new.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_titles_are_headings_and_the_first_names_the_document() -> None:
+    presentation = pptx.Presentation()
+    add_slide(presentation, "Guide du lecteur", "Bibliothèque d'Évry", layout=0)
+    add_slide(presentation, "Horaires", "Ouvert du mardi au samedi.")
+    parsed = read(presentation)
+    assert (parsed.title, parsed.source_type) == ("Guide du lecteur", SourceType.PPTX)
+    assert [(block.text, block.headings, block.page) for block in parsed.blocks] == [
+        ("Bibliothèque d'Évry", (), 1),
+        ("Ouvert du mardi au samedi.", ("Horaires",), 2),
+    ]
+
+
+def test_bullets_are_a_list_with_its_levels() -> None:
+    presentation = pptx.Presentation()
+    slide = add_slide(presentation, "Horaires", "Le lundi", "matin", "Le mardi")
+    slide.placeholders[1].text_frame.paragraphs[1].level = 1
+    block = read(presentation).blocks[0]
+    assert (block.kind, block.text) == ("list", "- Le lundi\n  - matin\n- Le mardi")
+
+
+def test_boxes_are_read_from_the_top_then_from_the_left_groups_too() -> None:
+    presentation = pptx.Presentation()
+    slide = add_slide(presentation, "", layout=6)
+    add_box(slide, "bas", top=5)
+    add_box(slide, "droite", left=5)
+    group = slide.shapes.add_group_shape()
+    box = group.shapes.add_textbox(Inches(1), Inches(3), Inches(2), Inches(1))
+    box.text_frame.text = "groupe"
+    add_box(slide, "gauche")
+    texts = [block.text for block in read(presentation).blocks]
+    assert texts == ["gauche", "droite", "groupe", "bas"]
+
+
+def test_table_and_notes_follow_under_the_title() -> None:
+    presentation = pptx.Presentation()
+    slide = add_slide(presentation, "Tarifs", layout=5)
+    box = (Inches(1), Inches(2), Inches(4), Inches(1))
+    table = slide.shapes.add_table(2, 2, *box).table
+    for cell, text in zip(table.iter_cells(), ["Carte", "Prix", "Adulte", "12"], strict=True):
+        cell.text = text
+    slide.notes_slide.notes_text_frame.text = "Gratuit pour les enfants."
+    add_slide(presentation, "Fin", "Merci.")
+    parsed = read(presentation)
+    assert [(block.kind, block.text) for block in parsed.blocks[:2]] == [
+        ("table", "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 |"),
+        ("prose", "Gratuit pour les enfants."),
+    ]
+
+
+def test_slide_without_a_title_is_not_under_the_one_before() -> None:
+    presentation = pptx.Presentation()
+    add_slide(presentation, "Guide", "Début.")
+    add_slide(presentation, "Horaires", "Ouvert.")
+    add_box(add_slide(presentation, "", layout=6), "Autre chose.")
+    assert [block.headings for block in read(presentation).blocks] == [(), ("Horaires",), ()]
+
+
+def test_hidden_slide_is_left_out_and_noticed() -> None:
+    presentation = pptx.Presentation()
+    add_slide(presentation, "Horaires", "Ouvert.")
+    add_slide(presentation, "Interne", "secret")._element.set("show", "0")
+    parsed = read(presentation)
+    assert [block.text for block in parsed.blocks] == ["Ouvert."]
+    assert "diapositive 2" in parsed.notices[0]
+
+
+def test_presentation_without_text_is_refused() -> None:
+    presentation = pptx.Presentation()
+    add_slide(presentation, "", layout=6)
+    assert "aucun texte" in refusal(saved(presentation))
+
+
+def test_text_named_pptx_is_refused() -> None:
+    assert ".pptx" in refusal(b"Bonjour.")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated_presentation_is_refused(share: float) -> None:
+    data = small()
+    assert "tronqué" in refusal(data[: int(len(data) * share)])
+
+
+@pytest.mark.parametrize("part", ["ppt/slides/slide1.xml", "ppt/presentation.xml"])
+def test_malformed_part_is_refused(part: str) -> None:
+    assert "abîmé" in refusal(rewritten(small(), part, b"<p:sld>"))
+
+
+def test_encrypted_presentation_is_refused() -> None:
+    assert "mot de passe" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600)
+
+
+def test_bomb_is_refused_before_it_is_opened() -> None:
+    assert "bombe" in refusal(rewritten(small(), "ppt/media/a.bin", b"\0" * 60_000_000))
+
+
+def test_entities_are_refused() -> None:
+    bad = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bb">]><a>&b;</a>'
+    assert "entités" in refusal(rewritten(small(), "ppt/slides/slide1.xml", bad))
+
+
+def test_slides_are_bounded(settings: Settings) -> None:
+    presentation = pptx.Presentation()
+    for _index in range(3):
+        add_slide(presentation, "Horaires", "Ouvert.")
+    settings.MAX_DOCUMENT_PAGES = 2
+    assert "trop de diapositives" in refusal(saved(presentation))
+
+
+def test_characters_are_bounded(settings: Settings) -> None:
+    settings.MAX_DOCUMENT_CHARACTERS = 10
+    assert "trop long" in refusal(small())
+
+
+def test_texts_of_a_diagram_are_a_list() -> None:
+    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    presentation = pptx.Presentation()
+    slide = add_slide(presentation, "Étapes", layout=5)
+    data = "".join(f"<a:p><a:r><a:t>{t}</a:t></a:r></a:p>" for t in ("S’inscrire", "Payer"))
+    part = Part(
+        PackURI("/ppt/diagrams/data1.xml"),
+        "application/vnd.openxmlformats-officedocument.drawingml.diagramData+xml",
+        presentation.part.package,
+        f'<d:dataModel xmlns:d="{drawing}/diagram" xmlns:a="{drawing}/main">{data}</d:dataModel>'.encode(),
+    )
+    key = slide.part.relate_to(part, f"{office}/diagramData")
+    frame = slide.shapes.add_table(1, 1, 0, 0, 10, 10)._element
+    graphic = frame.find(f".//{{{drawing}/main}}graphicData")
+    graphic.set("uri", f"{drawing}/diagram")
+    graphic[:] = [etree.fromstring(f'<d:relIds xmlns:d="{drawing}/diagram" xmlns:r="{office}" r:dm="{key}"/>')]
+    block = read(presentation).blocks[0]
+    assert (block.kind, block.text) == ("list", "- S’inscrire\n- Payer")
+
+
+def test_chart_is_a_table_under_its_title() -> None:
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+    slide.shapes.title.text = "Effectifs"
+    data: Any = cast(Any, CategoryChartData)()
+    data.categories = ["Paris", "Lyon"]
+    data.add_series("2023", (10, 7))
+    data.add_series("2024", (12, 9))
+    kind = XL_CHART_TYPE.COLUMN_CLUSTERED
+    chart = slide.shapes.add_chart(kind, 0, Inches(2), Inches(5), Inches(3), data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Agents par ville"
+    parsed = parse_document(saved(presentation), filename="note.pptx")
+    assert [(block.text, block.page) for block in parsed.blocks] == [
+        ("Agents par ville", 1),
+        ("|  | 2023 | 2024 |\n| --- | --- | --- |\n| Paris | 10 | 12 |\n| Lyon | 7 | 9 |", 1),
+    ]

@@ -1,0 +1,232 @@
+"""Spreadsheets: pairs, tables, what a cell shows, and the files that are refused."""
+
+import io
+import zipfile
+from datetime import date, datetime
+from typing import Any
+
+import openpyxl
+import pytest
+from pytest_django.fixtures import Settings
+
+from knowledge.exceptions import UnreadableDocumentError
+from knowledge.models import SourceType
+from knowledge.readers.base import ParsedDocument
+from knowledge.readers.registry import parse_document
+from tests.waiting import little_work
+
+
+def make_workbook(**sheets: list[list[Any]]) -> Any:
+    workbook = openpyxl.Workbook()
+    workbook.remove(workbook.active)
+    for name, rows in sheets.items():
+        sheet = workbook.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    return workbook
+
+
+def saved(workbook: Any) -> bytes:
+    buffer = io.BytesIO()
+    workbook.save(buffer)
+    return buffer.getvalue()
+
+
+def read(workbook: Any) -> ParsedDocument:
+    return parse_document(saved(workbook), filename="tarifs.xlsx")
+
+
+def refusal(data: bytes, filename: str = "tarifs.xlsx") -> str:
+    with pytest.raises(UnreadableDocumentError) as caught:
+        parse_document(data, filename=filename)
+    return str(caught.value.public_message)
+
+
+def rewritten(data: bytes, name: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
+        for entry in old.namelist():
+            if entry != name:
+                new.writestr(entry, old.read(entry))
+        new.writestr(name, content)
+    return buffer.getvalue()
+
+
+def sheet_xml(rows: str) -> bytes:
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    return f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>'.encode()
+
+
+SMALL: dict[str, list[list[Any]]] = {"Tarifs": [["Carte", "Prix"], ["Adulte", 12]]}
+
+
+def test_sheet_with_question_and_answer_columns_gives_pairs() -> None:
+    parsed = read(
+        make_workbook(
+            Paie=[
+                ["N°", "Réponse", "QUESTION", "Catégorie"],
+                [1, "Un mois.", "Quel délai ?", "Délais"],
+                [2, None, "Et après ?", None],
+                [3, "<p>Le <b>bureau</b>.</p>", "Qui signe ?", None],
+            ]
+        )
+    )
+    assert parsed.source_type == SourceType.XLSX
+    assert [(b.kind, b.question, b.text, b.category, b.headings) for b in parsed.blocks] == [
+        ("qa", "Quel délai ?", "Un mois.", "Délais", ("Paie",)),
+        ("qa", "Qui signe ?", "Le **bureau**.", "", ("Paie",)),
+    ]
+    assert parsed.notices == ("Paie, ligne 3 : pas de réponse, ignorée",)
+
+
+def test_other_sheet_is_a_table_under_its_name() -> None:
+    parsed = read(make_workbook(**SMALL))
+    assert [(b.kind, b.text, b.headings) for b in parsed.blocks] == [
+        ("table", "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 |", ("Tarifs",))
+    ]
+    assert parsed.title == "tarifs"
+
+
+def test_name_that_a_program_gave_is_no_heading() -> None:
+    parsed = read(make_workbook(Tarifs=[["a", "b"]], Feuil2=[["c", "d"]]))
+    assert [block.headings for block in parsed.blocks] == [("Tarifs",), ()]
+
+
+def test_lines_above_a_table_announce_it_and_an_empty_row_parts_two() -> None:
+    rows: list[list[Any]] = [["Tarifs au 1er mai"], ["Carte", "Prix"], ["Adulte", 12], [], ["Lieu"], ["Évry"]]
+    parsed = read(make_workbook(Tarifs=rows))
+    assert [(block.kind, block.text) for block in parsed.blocks] == [
+        ("prose", "Tarifs au 1er mai"),
+        ("table", "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 |"),
+        ("prose", "Lieu\n\nÉvry"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "shown"),
+    [
+        (12.0, "General", "12"),
+        (0.1 + 0.2, "General", "0.3"),
+        (0.155, "0.0%", "15.5 %"),
+        (0.2, "0%", "20 %"),
+        (12.5, '#,##0.00 "€"', "12.50 €"),
+        (date(2026, 3, 1), "dd/mm/yyyy", "2026-03-01"),
+        (datetime.fromisoformat("2026-03-01 09:30"), "dd/mm/yyyy hh:mm", "2026-03-01 09:30"),
+        (True, "General", "TRUE"),
+        ("#N/A", "General", ""),
+    ],
+)
+def test_cell_reads_as_it_is_shown(value: Any, shape: str, shown: str) -> None:
+    workbook = make_workbook(Tarifs=[["Quoi", "Valeur"], ["x", value]])
+    workbook["Tarifs"]["B2"].number_format = shape
+    assert read(workbook).blocks[0].text.splitlines()[2] == f"| x | {shown} |"
+
+
+def test_hidden_sheet_is_left_out_and_noticed() -> None:
+    workbook = make_workbook(**SMALL, Interne=[["secret", "x"]])
+    workbook["Interne"].sheet_state = "hidden"
+    parsed = read(workbook)
+    assert "secret" not in parsed.blocks[-1].text
+    assert "Interne" in parsed.notices[0]
+
+
+def test_workbook_without_a_filled_cell_is_refused() -> None:
+    assert "aucun texte" in refusal(saved(make_workbook(Tarifs=[])))
+
+
+def test_spreadsheet_named_otherwise_is_read_as_one() -> None:
+    parsed = parse_document(saved(make_workbook(**SMALL)), filename="tarifs.docx")
+    assert parsed.source_type == SourceType.XLSX
+
+
+def test_text_named_xlsx_is_refused() -> None:
+    assert ".xlsx" in refusal(b"Carte;Prix")
+
+
+def test_encrypted_or_old_workbook_is_refused() -> None:
+    assert ".xlsx" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated_workbook_is_refused(share: float) -> None:
+    data = saved(make_workbook(**SMALL))
+    assert "tronqué" in refusal(data[: int(len(data) * share)])
+
+
+def test_malformed_sheet_is_refused() -> None:
+    data = saved(make_workbook(**SMALL))
+    assert "abîmé" in refusal(rewritten(data, "xl/worksheets/sheet1.xml", b"<worksheet>"))
+
+
+def test_bomb_is_refused_before_it_is_opened() -> None:
+    data = saved(make_workbook(**SMALL))
+    assert "bombe" in refusal(rewritten(data, "xl/worksheets/sheet1.xml", b" " * 60_000_000))
+
+
+def test_entities_are_refused() -> None:
+    bad = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bb">]><a>&b;</a>'
+    data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", bad)
+    assert "entités" in refusal(data)
+
+
+def test_cells_are_bounded(settings: Settings) -> None:
+    settings.MAX_WORKBOOK_CELLS = 3
+    assert "cellules" in refusal(saved(make_workbook(**SMALL)))
+
+
+def test_text_repeated_by_reference_is_bounded(settings: Settings) -> None:
+    settings.MAX_DOCUMENT_CHARACTERS = 5_000
+    data = saved(make_workbook(Tarifs=[["x" * 1_000, "y"]] * 50))
+    assert "trop long" in refusal(data)
+
+
+def test_cells_far_apart_do_not_make_a_huge_table(settings: Settings) -> None:
+    settings.MAX_WORKBOOK_CELLS = 100_000
+    rows = "".join(
+        f'<row r="{n}"><c r="A{n}"><v>1</v></c><c r="{openpyxl.utils.get_column_letter(n + 1)}{n}"><v>2</v></c></row>'
+        for n in range(1, 2_000)
+    )
+    data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet_xml(rows))
+    assert "cellules" in refusal(data)
+
+
+def test_row_and_column_at_the_far_end_cost_what_they_hold() -> None:
+    rows = (
+        '<row r="1"><c r="A1"><v>1</v></c><c r="XFD1"><v>2</v></c></row>'
+        '<row r="999999999999"><c r="A999999999999"><v>3</v></c></row>'
+    )
+    data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet_xml(rows))
+    with little_work(2):
+        parsed = parse_document(data, filename="a.xlsx")
+    assert [block.text for block in parsed.blocks] == ["| 1 | 2 |\n| --- | --- |", "3"]
+
+
+def test_cell_merged_downwards_is_said_in_each_row_it_covers() -> None:
+    workbook = make_workbook(
+        Tarifs=[["Zone", "Carte", "Prix"], ["Paris", "Adulte", 12], [None, "Enfant", 6], ["Lyon", "Adulte", 9]]
+    )  # fmt: skip
+    workbook["Tarifs"].merge_cells("A2:A3")
+    workbook["Tarifs"].row_dimensions[3].hidden = True
+    assert read(workbook).blocks[0].text.splitlines()[2:] == [
+        "| Paris | Adulte | 12 |",
+        "| Paris | Enfant | 6 |",
+        "| Lyon | Adulte | 9 |",
+    ]
+
+
+def test_column_of_words_beside_questions_and_answers_is_noticed() -> None:
+    rows: list[list[Any]] = [
+        ["N°", "Question", "Réponse", "Textes"],
+        [1, "Quel délai ?", "Un mois.", "Décret 12"],
+        [2, "Qui signe ?", "Le bureau.", None],
+    ]
+    assert read(make_workbook(Paie=rows)).notices == ("feuille « Paie » : colonnes ignorées : Textes",)
+
+
+def test_many_merged_areas_cost_the_rows_they_cover(settings: Settings) -> None:
+    settings.MAX_WORKBOOK_CELLS = 5_000
+    rows = "".join(f'<row r="{n}"><c r="A{n}" t="str"><v>x</v></c></row>' for n in range(1, 2_000))
+    areas = "".join('<mergeCell ref="A1:A1999"/>' for _ in range(2_000))
+    sheet = sheet_xml(rows).replace(b"</sheetData>", f"</sheetData><mergeCells>{areas}</mergeCells>".encode())
+    data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet)
+    assert "trop de cellules" in refusal(data)

@@ -1,0 +1,181 @@
+"""Every visible word of a document is in its passages, once and in order, whatever it stands in."""
+
+import html
+import io
+import re
+from itertools import count
+
+import docx
+import openpyxl
+import pptx
+from fpdf import FPDF
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from knowledge.chunking import chunk_document
+from knowledge.readers.registry import parse_document
+
+#: What is written around a number that makes every word another.
+_SHAPES = st.sampled_from(["mot{}", "\\df{}", "C:\\Users\\bob{}", "__init{}__", "a{}*b", "été{}", "x{}|y", "<t{}>"])
+_KINDS = st.sampled_from(["heading", "paragraph", "list", "table", "code", "terms", "nested"])
+_parts = st.lists(st.tuples(_KINDS, st.lists(_SHAPES, min_size=1, max_size=30)), min_size=1, max_size=12)
+
+
+def numbered(parts: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+    numbers = count(100)
+    return [(kind, [shape.format(next(numbers)) for shape in shapes]) for kind, shapes in parts]
+
+
+def as_html(kind: str, words: list[str]) -> str:
+    said = [html.escape(word) for word in words]
+    match kind:
+        case "heading":
+            return f"<h2>{' '.join(said)}</h2>"
+        case "list":
+            return "<ul>" + "".join(f"<li>{word}</li>" for word in said) + "</ul>"
+        case "nested":
+            inner = "".join(f"<li><p>{word}</p></li>" for word in said[1:])
+            return f"<ul><li>{said[0]}<ol>{inner}</ol></li></ul>"
+        case "table":
+            rows = "".join(f"<tr><td>{word}</td><td>r</td></tr>" for word in said)
+            return f"<table><tr><th>c</th><th>d</th></tr>{rows}</table>"
+        case "code":
+            return "<pre>" + "\n".join(said) + "</pre>"
+        case "terms":
+            return "<dl>" + "".join(f"<dt>{w}</dt><dd>{w}d</dd>" for w in said) + "</dl>"
+        case _:
+            return f"<div>{' '.join(said)}</div>"
+
+
+def numbers(text: str) -> list[int]:
+    return [int(found) for found in re.findall(r"1\d\d|[2-9]\d\d", text)]
+
+
+def check(data: bytes, filename: str, words: list[str]) -> None:
+    """In order, each word's first mention follows the one before; its exact letters are somewhere."""
+    parsed = parse_document(data, filename=filename)
+    chunks = chunk_document(parsed)
+    said = [parsed.title] + [text for chunk in chunks for text in (chunk.parent_context, chunk.content)]
+    everything = "\n".join(said).replace("\\|", "|")
+    if filename.endswith(".md"):
+        everything = re.sub(r"\\([\\_*<>])", r"\1", everything)
+    assert [word for word in words if word not in everything] == []
+    assert list(dict.fromkeys(numbers(everything))) == [n for w in words for n in numbers(w)]
+    bodies = [n for chunk in chunks for n in set(numbers(chunk.content))]
+    assert len(bodies) == len(set(bodies))
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_every_word_of_a_page_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
+    parts = numbered(parts)
+    body = "".join(as_html(kind, words) for kind, words in parts)
+    page = f"<html><head><title>T</title></head><body><h1>T</h1>{body}</body></html>"
+    check(page.encode(), "a.html", [word for _kind, words in parts for word in words])
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_every_word_of_a_word_file_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
+    parts = numbered(parts)
+    document = docx.Document()
+    document.add_heading("T", 0)
+    for kind, words in parts:
+        if kind == "heading":
+            document.add_heading(" ".join(words), 2)
+        elif kind in ("list", "nested"):
+            for word in words:
+                document.add_paragraph(word, style="List Bullet")
+        elif kind == "table":
+            table = document.add_table(len(words) + 1, 2)
+            for row, word in enumerate(words, start=1):
+                table.cell(row, 0).text, table.cell(row, 1).text = word, "r"
+        else:
+            document.add_paragraph(" ".join(words))
+    buffer = io.BytesIO()
+    document.save(buffer)
+    check(buffer.getvalue(), "a.docx", [word for _kind, words in parts for word in words])
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=10, deadline=None)
+def test_every_word_of_a_presentation_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
+    parts = numbered(parts)
+    presentation = pptx.Presentation()
+    for _kind, words in parts:
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = words[0]
+        slide.placeholders[1].text_frame.text = "\n".join(words[1:] or ["fin"])
+    buffer = io.BytesIO()
+    presentation.save(buffer)
+    check(buffer.getvalue(), "a.pptx", [word for _kind, words in parts for word in words])
+
+
+def as_markdown(kind: str, words: list[str]) -> str:
+    # Text as somebody types it who wants it shown as it is: in code, or with its marks escaped.
+    said = [re.sub(r"([\\\\_*<>])", r"\\\1", word) for word in words]
+    match kind:
+        case "heading":
+            return f"## {' '.join(said)}"
+        case "list":
+            return "\n".join(f"- {word}" for word in said)
+        case "nested":
+            return f"- {said[0]}\n" + "\n".join(f"  1. {word}" for word in said[1:])
+        case "table":
+            cells = (word.replace("|", "\\|") for word in said)
+            return "| c | d |\n| --- | --- |\n" + "\n".join(f"| {cell} | r |" for cell in cells)
+        case "code":
+            return "```text\n" + "\n".join(words) + "\n```"
+        case _:
+            return " ".join(said)
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_every_word_of_a_markdown_file_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
+    parts = numbered(parts)
+    text = "# T\n\n" + "\n\n".join(as_markdown(kind, words) for kind, words in parts)
+    check(text.encode(), "a.md", [word for _kind, words in parts for word in words])
+
+
+@given(parts=_parts)
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_every_word_of_a_workbook_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
+    parts = numbered(parts)
+    workbook = openpyxl.Workbook()
+    workbook.remove(workbook.active)
+    for number, (kind, words) in enumerate(parts):
+        sheet = workbook.create_sheet(f"Tarifs {chr(65 + number)}")
+        for word in words:
+            sheet.append([word] if kind == "paragraph" else [word, "r"])
+    buffer = io.BytesIO()
+    workbook.save(buffer)
+    check(buffer.getvalue(), "a.xlsx", [word for _kind, words in parts for word in words])
+
+
+#: What the fonts that every PDF reader has can draw.
+_WORDS = st.lists(
+    st.sampled_from(["mot{}", "C:\\Users\\bob{}", "__init{}__", "été{}", "d'{}"]), min_size=1, max_size=30
+)
+_printed = st.lists(st.tuples(st.sampled_from(["heading", "paragraph", "table"]), _WORDS), min_size=1, max_size=12)
+
+
+@given(parts=_printed)
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_every_word_of_a_pdf_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
+    parts = numbered(parts)
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("helvetica", size=24)
+    pdf.multi_cell(0, 12, "Guide", new_x="LMARGIN", new_y="NEXT")
+    for kind, words in parts:
+        pdf.set_font("helvetica", size=16 if kind == "heading" else 11)
+        if kind == "table":
+            with pdf.table(first_row_as_headings=False) as table:
+                for word in words:
+                    table.row([word, "r"])
+        else:
+            pdf.multi_cell(0, 6, " ".join(words), align="L", new_x="LMARGIN", new_y="NEXT")
+            pdf.ln(4)
+    check(bytes(pdf.output()), "a.pdf", [word for _kind, words in parts for word in words])
