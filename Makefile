@@ -26,11 +26,11 @@ setup: .venv/dev
 	@touch $@
 
 .venv/runtime: .venv/uv constraints.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml -c constraints.txt
 	@touch $@
 
-.venv/dev: .venv/uv constraints-dev.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints-dev.txt
+.venv/dev: .venv/uv constraints.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra dev -c constraints.txt
 	@touch $@ .venv/runtime
 
 demo: .venv/runtime
@@ -121,12 +121,10 @@ BENCHMARKS := $(patsubst benchmarks/%/run.py,%,$(sort $(wildcard benchmarks/*/ru
 bench: .venv/dev
 	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name.run || exit 1; done
 
-# Pins: resolved for every supported Python and platform, with hashes and without addresses.
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-header --no-annotate pyproject.toml
+# Pins: resolved for every supported Python and platform, with hashes (which every installation checks) and without addresses.
 constraints: .venv/uv
-	$(COMPILE) -o constraints.txt
-	$(COMPILE) --extra dev -o constraints-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate pyproject.toml --extra dev -o constraints.txt
 
 # Needs GNU gettext. The compiled catalogue is committed: a fresh machine has no msgfmt.
 messages: .venv/dev

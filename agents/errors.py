@@ -90,6 +90,8 @@ class LLMResponseError(LLMError):
     """The server answered something that is not a usable reply (4xx, cut stream, malformed body)."""
 
     code = "llm_response"
+    #: What a server said that refused the request: for finding the refused argument, never for a log.
+    refusal: str = ""
     default_message = _("La réponse du modèle de langage est inexploitable ou incomplète.")
 
 

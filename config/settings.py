@@ -505,6 +505,6 @@ LOGGING = {
     "loggers": {
         # These log whole requests, headers included, at INFO and DEBUG.
         name: {"level": "WARNING"}
-        for name in ("httpx", "httpx2", "httpcore", "httpcore2", "fontTools")
+        for name in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "fontTools")
     },
 }

@@ -18,7 +18,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-PINS = Path(__file__).parents[1] / "constraints-dev.txt"
+PINS = Path(__file__).parents[1] / "constraints.txt"
 DATABASE = "https://api.osv.dev"
 #: One query is answered in a second or two; a machine without a way out should say so soon.
 TIMEOUT_SECONDS = 15.0

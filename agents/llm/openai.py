@@ -1,27 +1,59 @@
-"""Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…).
+"""Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…), through the `openai` package.
 
-A request is written here and decoded in `agents.llm.decoding`; `complete` sends it through `agents.llm.client`,
-`stream` through `agents.llm.transport`. Tokens that arrive in one network chunk leave as one `StreamChunk`. An optional
-argument that a server refuses by name is left out from then on.
+The package connects, tries again before the first byte, and bounds every wait. The bodies are decoded here from their
+bytes: servers are odder than the package's types allow, and a typed object for each token costs several times the rest
+of its path (`benchmarks/streaming`). Tokens that are read together leave as one `StreamChunk`. An optional argument
+that a server refuses by name is left out from then on.
 """
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
-from typing import Any, ClassVar
+import threading
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.core import checks
 
-from agents.errors import LLMError, LLMResponseError, LLMToolsRefusedError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, StreamChunk, seen_text
-from agents.llm.client import ReplyClient
-from agents.llm.decoding import StreamDecoder, reply_from_completion
-from agents.llm.server import ServerOptions, StatusError
-from agents.llm.transport import ResponseBody, StreamTransport
+from agents.errors import (
+    LLMCutError,
+    LLMError,
+    LLMKeyRefusedError,
+    LLMQuotaError,
+    LLMRateLimitedError,
+    LLMResponseError,
+    LLMTimeoutError,
+    LLMToolsRefusedError,
+    LLMUnavailableError,
+)
+from agents.llm.base import (
+    GenerationOptions,
+    LanguageModel,
+    PromptMessage,
+    Reply,
+    RequestedCall,
+    StreamChunk,
+    Usage,
+    seen_text,
+)
+from agents.processes.requests import outgoing_headers
+from agents.texts import storable
 
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI, OpenAI
+
+_OPENAI = "https://api.openai.com/v1"
+#: Servers without authentication still need a key that is not blank.
+_NO_KEY = "none"
+#: An idle connection is kept as long as a reader thinks.
+_KEEP_ALIVE_SECONDS = 30.0
+#: A compressed stream would be held back until a block is full.
+_UNCOMPRESSED = {"Accept-Encoding": "identity"}
 #: How long the end of the body may come after the end of the reply, for the connection to be used again.
 _DRAIN_SECONDS = 0.25
 #: Optional arguments that some servers or models refuse, and what to send instead (`None`: nothing).
@@ -32,6 +64,195 @@ _ADAPTATIONS: Mapping[str, str | None] = {
     "tools": None,
 }
 _TOOL_PLACE = re.compile(r"\btools[.\[](\d{1,3})\b")
+#: OpenAI, DeepSeek, Mistral, xAI… by the code or the type of their refusals; a rate limit has others.
+_USED_UP = re.compile(r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I)
+_RATE_LIMIT = re.compile(r"rate.?limit", re.I)
+_TRANSIENT = re.compile(r"server.?error|overload|unavailable|timeout|capacity", re.I)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+#: One event holds one token; larger events, more calls or longer arguments are a runaway model.
+_MAX_EVENT_BYTES = 1024 * 1024
+_MAX_TOOL_CALLS = 128
+_MAX_ARGUMENT_CHARACTERS = 1024 * 1024
+
+
+# Clients
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """`read_timeout` bounds the wait for the first byte and between two reads, in seconds; `read_pause` is how long the
+    tokens of a reply gather after its first ones."""
+
+    api_key: str = ""
+    base_url: str = ""
+    connect_timeout: float = 5.0
+    read_timeout: float = 60.0
+    max_retries: int = 2
+    max_connections: int = 600
+    read_pause: float = 0.0
+
+
+class Clients:
+    """The package's clients of one server, made at first use: one for all threads, one for each event loop."""
+
+    def __init__(self, server: ServerOptions) -> None:
+        self._server = server
+        self._lock = threading.Lock()
+        self._blocking: OpenAI | None = None
+        self._streaming: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
+
+    def blocking(self) -> "OpenAI":
+        with self._lock:
+            if self._blocking is None:
+                from openai import DefaultHttpxClient, OpenAI
+
+                http = DefaultHttpxClient(**self._http_options(), event_hooks={"response": [_refuse_useless_tries]})
+                self._blocking = OpenAI(**self._options(), http_client=http)
+            return self._blocking
+
+    async def streaming(self) -> "AsyncOpenAI":
+        """The client of the running event loop. Importing the package and loading certificates take half a second."""
+        loop = asyncio.get_running_loop()
+        client = self._streaming.get(loop)
+        if client is None:
+            client = self._streaming.setdefault(loop, await asyncio.to_thread(self._new_streaming))
+        return client
+
+    def _new_streaming(self) -> "AsyncOpenAI":
+        from openai import AsyncOpenAI, DefaultAioHttpClient
+
+        async def refuse_useless_tries(response: "httpx2.Response") -> None:
+            if response.status_code == 429:
+                await response.aread()
+                _refuse_useless_tries(response)
+
+        http = DefaultAioHttpClient(**self._http_options(), event_hooks={"response": [refuse_useless_tries]})
+        client = AsyncOpenAI(**self._options(), http_client=http)
+        _ = client.chat.completions.with_streaming_response  # imports the rest of the package
+        return client
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        if (client := self._streaming.pop(asyncio.get_running_loop(), None)) is not None:
+            await client.close()
+
+    def _http_options(self) -> dict[str, Any]:
+        import httpx2
+
+        server = self._server
+        return {
+            "timeout": httpx2.Timeout(server.read_timeout, connect=server.connect_timeout),
+            "limits": httpx2.Limits(max_connections=server.max_connections, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+        }
+
+    def _options(self) -> dict[str, Any]:
+        server = self._server
+        return {
+            "api_key": server.api_key or _NO_KEY,
+            "base_url": server.base_url or _OPENAI,
+            "max_retries": max(0, server.max_retries),
+        }
+
+
+def _refuse_useless_tries(response: "httpx2.Response") -> None:
+    """Tell the package, which tries every 429 again, that a used-up credit does not come back in a second."""
+    if response.status_code == 429 and _USED_UP.search(_codes(_json_of(response.read()))):
+        response.headers["x-should-retry"] = "false"
+
+
+# Errors
+
+
+@contextmanager
+def translated_errors(*, during_body: bool = False) -> Iterator[None]:
+    """Raise this project's errors instead of the package's.
+
+    What a server says may hold the prompt or the key: it is in no error's text and its error is not chained.
+    """
+    import aiohttp
+    import httpx2
+    import openai
+
+    try:
+        yield
+    except openai.APIStatusError as error:
+        raise _refusal(error) from None
+    except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
+        if _has_timed_out(error):
+            raise LLMTimeoutError("The server did not answer in time.") from error
+        if during_body:
+            raise LLMCutError(f"The response was cut ({type(error).__name__}).") from error
+        raise LLMUnavailableError("The server cannot be reached.") from error
+
+
+def _has_timed_out(error: BaseException | None) -> bool:
+    """Whether a timeout is at the root; the package calls a connection that was refused or reset a timeout as well."""
+    while error is not None:
+        if isinstance(error, TimeoutError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _refusal(error: Any) -> LLMError:
+    """The error of a status that is not a success, with its codes only; `refusal` is for finding what was refused."""
+    headers = error.response.headers
+    said = _json_of(error.response.content)
+    request_id = headers.get("x-request-id", "")
+    request = f", request {_short_code(request_id)}" if request_id else ""
+    detail = f"The server answered HTTP {error.status_code} (code {_short_code(said.get('code'))}{request})."
+    translated = _error(detail, _codes(said), error.status_code)
+    if isinstance(translated, LLMResponseError):
+        translated.refusal = error.response.text
+    translated.retry_after = _seconds(headers.get("retry-after"))
+    return translated
+
+
+def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
+    """`codes`: what the server calls the error; a used-up credit often has the status of being asked too much.
+
+    Without a status, inside a response of status 200, the codes are all that is known.
+    """
+    if status == 402 or (status in {None, 400, 403, 429} and _USED_UP.search(codes)):
+        return LLMQuotaError(detail)
+    if status in {401, 403}:
+        return LLMKeyRefusedError(detail)
+    if status in {408, 504}:
+        return LLMTimeoutError(detail)
+    if status == 429 or (status is None and _RATE_LIMIT.search(codes)):
+        return LLMRateLimitedError(detail)
+    if status in {409, 425} or (status or 0) >= 500 or (status is None and _TRANSIENT.search(codes)):
+        return LLMUnavailableError(detail)
+    return LLMResponseError(detail)
+
+
+def _json_of(body: bytes) -> Mapping[str, Any]:
+    """The `error` of a refusal; empty where there is none."""
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return {}
+    return error if isinstance(error, dict) else {}
+
+
+def _codes(error: Mapping[str, Any]) -> str:
+    return f"{error.get('code')} {error.get('type')}"
+
+
+def _short_code(value: object) -> str:
+    """A machine-readable code as it is; anything that could be a sentence is left out."""
+    return code if re.fullmatch(r"[\w.\-]{1,60}", code := str(value)) else "unreadable"
+
+
+def _seconds(said: str | None) -> float | None:
+    """A `Retry-After`; a date (no server of this protocol sends one) counts as nothing."""
+    try:
+        return max(0.0, float(said or ""))
+    except ValueError:
+        return None
+
+
+# The language model
 
 
 class OpenAILanguageModel(LanguageModel):
@@ -45,8 +266,7 @@ class OpenAILanguageModel(LanguageModel):
         self._vision_models = frozenset(vision_models)
         self.most_tools = most_tools
         self._server = ServerOptions(**server)
-        self._client = ReplyClient(self._server)
-        self._transport = StreamTransport(self._server)
+        self._clients = Clients(self._server)
         #: By model: the arguments it refused, learnt once, then never sent again.
         self._refused: dict[str, frozenset[str]] = {}
 
@@ -63,12 +283,14 @@ class OpenAILanguageModel(LanguageModel):
         while True:
             request = self._request(messages, options, refused=refused)
             try:
-                body = self._client.post("chat/completions", request)
+                with translated_errors():
+                    raw = self._clients.blocking().chat.completions.with_raw_response
+                    response = raw.create(**request, extra_headers=outgoing_headers())
                 break
             except LLMResponseError as error:
-                refused = refused | _newly_refused(error, request=request)
+                refused |= _newly_refused(error, request=request)
         self._refused[model] = refused
-        return reply_from_completion(body, model=model)
+        return reply_from_completion(response.content, model=model)
 
     async def stream(
         self, messages: Sequence[PromptMessage], options: GenerationOptions
@@ -76,37 +298,43 @@ class OpenAILanguageModel(LanguageModel):
         decoder = StreamDecoder(model=options.model or self._model)
         async with AsyncExitStack() as opened:
             body = await self._open_stream(opened, messages, options)
-            has_begun = False
             try:
-                while not decoder.is_done and (data := await body.read(gather=has_begun)):
-                    if text := decoder.feed(data):
-                        has_begun = True
-                        yield StreamChunk(text=text)
+                with translated_errors(during_body=True):
+                    async for data in body:
+                        if text := decoder.feed(data):
+                            yield StreamChunk(text=text)
+                            # What a token costs is mostly waking up for it: the next ones are read together.
+                            await asyncio.sleep(self._server.read_pause)
+                        if decoder.is_done:
+                            await _drain(body)
+                            break
             except LLMResponseError:
                 # The reply was whole when the connection broke: only its usage may be missing.
                 if not decoder.is_finished:
                     raise
-            if decoder.is_done:
-                await _drain(body)
             if text := decoder.close():
                 yield StreamChunk(text=text)
             yield StreamChunk(final=decoder.reply())
 
     async def _open_stream(
         self, opened: AsyncExitStack, messages: Sequence[PromptMessage], options: GenerationOptions
-    ) -> ResponseBody:
-        """The body of a reply; `opened` closes it. An argument that the server refuses is left out from then on."""
+    ) -> AsyncIterator[bytes]:
+        """The body of a reply; `opened` closes it, so that the server stops."""
         model = options.model or self._model
         refused = self._refused.get(model, frozenset())
+        client = await self._clients.streaming()
+        headers = _UNCOMPRESSED | outgoing_headers()
         while True:
             request = self._request(messages, options, refused=refused, stream=True)
             try:
-                body = await opened.enter_async_context(self._transport.post("chat/completions", request))
+                with translated_errors():
+                    asked = client.chat.completions.with_streaming_response.create(**request, extra_headers=headers)
+                    response = await opened.enter_async_context(asked)
             except LLMResponseError as error:
-                refused = refused | _newly_refused(error, request=request)
+                refused |= _newly_refused(error, request=request)
             else:
                 self._refused[model] = refused
-                return body
+                return await opened.enter_async_context(aclosing(response.iter_bytes()))
 
     def _request(
         self,
@@ -134,35 +362,24 @@ class OpenAILanguageModel(LanguageModel):
                 request[replacement] = value
         return request
 
-    # Clients
-
     def warm_up(self) -> None:
-        """Make the clients: of the process, and of the running event loop if there is one."""
-        self._client.connect()
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        self._transport.open_session()
+        self._clients.blocking()
+        self._clients._new_streaming()
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
-
-    # Configuration
+        await self._clients.aclose()
 
     def check(self) -> list[checks.CheckMessage]:
+        server = self._server
         found: list[checks.CheckMessage] = []
-        if not self._server.api_key and not self._server.base_url:
+        if not server.api_key and not server.base_url:
+            hint = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server without a key."
             found.append(
-                checks.Error(
-                    "The language model has neither a key nor an address.",
-                    hint="Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server without a key.",
-                    id="agents.E002",
-                )
+                checks.Error("The language model has neither a key nor an address.", hint=hint, id="agents.E002")
             )
         if not self._model:
             found.append(checks.Error("LLM_MODEL is blank.", id="agents.E003"))
-        return found + self._address_messages() + self._bound_messages()
+        return found + self._address_messages()
 
     def _address_messages(self) -> list[checks.CheckMessage]:
         if not self._server.base_url:
@@ -173,41 +390,13 @@ class OpenAILanguageModel(LanguageModel):
         except ValueError:
             host = None
         if not host or address.scheme not in {"http", "https"}:
-            return [
-                checks.Error(
-                    "OPENAI_BASE_URL is not an address.",
-                    hint="It looks like http://localhost:11434/v1.",
-                    id="agents.E004",
-                )
-            ]
+            hint = "It looks like http://localhost:11434/v1."
+            return [checks.Error("OPENAI_BASE_URL is not an address.", hint=hint, id="agents.E004")]
         loopback = host in {"localhost", "::1"} or host.startswith("127.")
         if address.scheme == "http" and self._server.api_key and not loopback:
-            return [
-                checks.Warning(
-                    "The language model's key travels unencrypted: OPENAI_BASE_URL is http.", id="agents.W001"
-                )
-            ]
+            said = "The language model's key travels unencrypted: OPENAI_BASE_URL is http."
+            return [checks.Warning(said, id="agents.W001")]
         return []
-
-    def _bound_messages(self) -> list[checks.CheckMessage]:
-        found: list[checks.CheckMessage] = []
-        server = self._server
-        if min(server.connect_timeout, server.read_timeout, server.max_connections) <= 0:
-            found.append(
-                checks.Error(
-                    "LLM_CONNECT_TIMEOUT_SECONDS, LLM_READ_TIMEOUT_SECONDS and LLM_MAX_CONNECTIONS must be positive.",
-                    id="agents.E005",
-                )
-            )
-        if server.max_retries < 0:
-            found.append(checks.Error("LLM_MAX_RETRIES is negative.", id="agents.E006"))
-        if server.read_timeout > settings.TURN_TIMEOUT_SECONDS:
-            found.append(
-                checks.Warning(
-                    "LLM_READ_TIMEOUT_SECONDS is longer than TURN_TIMEOUT_SECONDS and never reached.", id="agents.W002"
-                )
-            )
-        return found
 
 
 def _wire_message(message: PromptMessage) -> dict[str, Any]:
@@ -224,24 +413,21 @@ def _wire_message(message: PromptMessage) -> dict[str, Any]:
     return wire
 
 
-async def _drain(body: ResponseBody) -> None:
+async def _drain(body: AsyncIterator[bytes]) -> None:
     """Read the end of the body, so that its connection is used again; give up soon, the reply is whole."""
-    if body.is_at_end:
-        return
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
-            while await body.read():
+            async for _data in body:
                 pass
-    except (TimeoutError, LLMError):
+    except TimeoutError:
         return
 
 
 def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> frozenset[str]:
-    """The optional arguments that a 400 refuses by name; raises `error` again when there is none."""
-    cause = error.__cause__
-    if not isinstance(cause, StatusError) or cause.status not in {400, 413, 422}:
+    """The optional arguments that a refusal names; raises `error` again where there is none."""
+    said = error.refusal
+    if not said:
         raise error
-    said = cause.said
     unsupported = "unsupported" in said.lower() or "not support" in said.lower()
     refused = {
         name
@@ -268,3 +454,195 @@ def _tools_named(said: str, names: Sequence[str]) -> Iterator[str]:
     for place, name in enumerate(names):
         if place in places or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said):
             yield name
+
+
+# Decoding
+
+
+class StreamDecoder:
+    """Server-sent events to text: bytes in, joined text out; `reply()` once the body has ended.
+
+    Accepts LF and CRLF, comments, events of several lines, and any cut of the bytes.
+    """
+
+    def __init__(self, *, model: str) -> None:
+        self._buffer = b""
+        self._data: list[bytes] = []
+        self._texts: list[str] = []
+        self._held = ""
+        self._model = model
+        self._usage = Usage()
+        self._finish_reason = ""
+        self._calls = _CallAssembler()
+        self.is_done = False
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all the text of the reply has come."""
+        return self.is_done or bool(self._finish_reason)
+
+    def feed(self, data: bytes) -> str:
+        """Decode what `data` completes; the text of all its tokens, joined."""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        if len(self._buffer) > _MAX_EVENT_BYTES:
+            raise LLMResponseError("The server sent an oversized event.")
+        text = "".join(map(self._line, lines))
+        return self._joined(text) if text else ""
+
+    def close(self) -> str:
+        """Decode a last event that the body ended without terminating, and what was held back."""
+        text = self._line(self._buffer) + self._line(b"")
+        self._buffer = b""
+        return self._joined(text, hold=False)
+
+    def reply(self) -> Reply:
+        if not self.is_finished:
+            raise LLMCutError("The stream was cut before the end of the reply.")
+        return Reply(
+            text="".join(self._texts),
+            model=self._model,
+            usage=self._usage,
+            finish_reason=self._finish_reason or "stop",
+            tool_calls=self._calls.calls(),
+        )
+
+    def _line(self, line: bytes) -> str:
+        if line.startswith(b"data:"):
+            self._data.append(line)
+        elif self._data and not line.strip(b"\r"):
+            payload = b"\n".join(part[5:].strip() for part in self._data)
+            self._data.clear()
+            return self._event(payload)
+        return ""
+
+    def _event(self, payload: bytes) -> str:
+        if payload == b"[DONE]":
+            self.is_done = True
+        if self.is_done or not payload:
+            return ""
+        event = _decoded(payload)
+        self._model = event.get("model") or self._model
+        if usage := event.get("usage"):
+            self._usage = _usage(usage)
+        choices = event.get("choices")
+        if not choices:
+            return ""
+        try:
+            choice = choices[0]
+            delta = choice.get("delta") or {}
+            text = delta.get("content") or delta.get("refusal") or ""
+            if pieces := delta.get("tool_calls"):
+                self._calls.feed(pieces)
+            self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        except (AttributeError, LookupError, TypeError) as error:
+            raise LLMResponseError("The server sent a malformed event.") from error
+        if not isinstance(text, str):
+            raise LLMResponseError("The server sent a content that is not text.")
+        return text
+
+    def _joined(self, text: str, *, hold: bool = True) -> str:
+        """Add to the text so far; a character whose halves come in two tokens is held back until it is whole."""
+        text, self._held = self._held + text, ""
+        if _SURROGATE.search(text) and hold and "\ud800" <= text[-1] <= "\udbff":
+            text, self._held = text[:-1], text[-1]
+        text = storable(text)
+        self._texts.append(text)
+        return text
+
+
+class _CallAssembler:
+    """Tool calls from the pieces of a stream, in the order in which they began.
+
+    Servers differ: a piece continues the call of its `index`; one that brings another id begins a call, also where the
+    server numbers every call 0 or does not number them.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[dict[str, str]] = []
+        self._by_index: dict[int, dict[str, str]] = {}
+
+    def feed(self, pieces: Any) -> None:
+        """Add the `tool_calls` of one delta; anything but a list of objects is a `TypeError` or `AttributeError`."""
+        if not isinstance(pieces, list):
+            raise TypeError("tool_calls is not a list")
+        for piece in pieces:
+            function = piece.get("function") or {}
+            name = str(function.get("name") or "")
+            call = self._call(piece.get("index"), str(piece.get("id") or ""), name)
+            call["name"] = call["name"] or name
+            call["arguments"] += _argument_text(function.get("arguments"))
+            if len(call["arguments"]) > _MAX_ARGUMENT_CHARACTERS:
+                raise LLMResponseError("The server sent oversized tool arguments.")
+
+    def calls(self) -> tuple[RequestedCall, ...]:
+        return tuple(RequestedCall(**{name: storable(value) for name, value in call.items()}) for call in self._calls)
+
+    def _call(self, index: Any, identifier: str, name: str) -> dict[str, str]:
+        number = index if isinstance(index, int) else 0
+        known = self._by_index.get(number)
+        begins = not isinstance(index, int) and not identifier and bool(name)
+        same = not identifier or identifier == (known or {}).get("id", identifier)
+        if known is not None and same and not begins:
+            known["id"] = known["id"] or identifier
+            return known
+        if len(self._calls) >= _MAX_TOOL_CALLS:
+            raise LLMResponseError("The server asked for too many tool calls.")
+        call = self._by_index[number] = {"id": identifier, "name": "", "arguments": ""}
+        self._calls.append(call)
+        return call
+
+
+def reply_from_completion(body: bytes, *, model: str) -> Reply:
+    completion = _decoded(body)
+    try:
+        choice = completion["choices"][0]
+        message = choice["message"]
+        text = message.get("content") or message.get("refusal") or ""
+        calls = _CallAssembler()
+        for number, piece in enumerate(message.get("tool_calls") or []):
+            calls.feed([{**piece, "index": number}])
+        finish_reason = choice.get("finish_reason") or "stop"
+    except (AttributeError, LookupError, TypeError) as error:
+        raise LLMResponseError("The server's reply has no message.") from error
+    if not isinstance(text, str):
+        raise LLMResponseError("The server's reply is not text.")
+    return Reply(
+        text=storable(text),
+        model=completion.get("model") or model,
+        usage=_usage(completion.get("usage")),
+        finish_reason=finish_reason,
+        tool_calls=calls.calls(),
+    )
+
+
+def _decoded(payload: bytes) -> Mapping[str, Any]:
+    """The JSON object of a body or event; raises when it is none, or is the server's error."""
+    try:
+        event = json.loads(payload.decode())
+    except (ValueError, RecursionError) as error:
+        # The decoder's own error shows the payload, hence no chaining.
+        raise LLMResponseError(f"The server sent malformed JSON ({type(error).__name__}).") from None
+    if not isinstance(event, dict):
+        raise LLMResponseError("The server sent JSON that is not an object.")
+    if event.get("error") or event.get("object") == "error":
+        announced = event.get("error")
+        told = announced if isinstance(announced, dict) else event
+        code, kind = str(told.get("code")), told.get("type")
+        detail = f"The server announced an error (type {_short_code(kind)}, code {_short_code(code)})."
+        raise _error(detail, _codes(told), int(code) if code.isdecimal() else None)
+    return event
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage()
+    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
+    return Usage(prompt_tokens=prompt, completion_tokens=completion)
+
+
+def _argument_text(arguments: Any) -> str:
+    """The arguments as text; some servers send the object itself."""
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

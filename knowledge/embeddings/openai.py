@@ -6,14 +6,14 @@ retries; callers must not. A failure leaves with its kind only, for a server's m
 
 import json
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from django.core import checks
 
 from agents.errors import LLMError
-from agents.llm.client import ReplyClient
-from agents.llm.server import ServerOptions, StatusError
+from agents.llm.openai import Clients, ServerOptions, translated_errors
+from agents.processes.requests import outgoing_headers
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.exceptions import EmbeddingUnavailableError
 
@@ -38,7 +38,7 @@ class OpenAIEmbedder(Embedder):
         max_retries: int = 2,
     ) -> None:
         self._is_addressed = bool(api_key or base_url)
-        self._client = ReplyClient(
+        self._clients = Clients(
             ServerOptions(
                 api_key=api_key,
                 base_url=base_url,
@@ -59,72 +59,46 @@ class OpenAIEmbedder(Embedder):
         model, dimensions = self._recipe.model, self._recipe.dimensions
         native = _NATIVE_DIMENSIONS.get(model)
         if dimensions <= 0:
-            messages.append(
-                checks.Error(
-                    f"The size of the vectors of {model!r} is unknown.",
-                    hint="Set EMBEDDING_DIMENSIONS to the number that the model's documentation gives.",
-                    id="knowledge.E111",
-                )
-            )
-        elif native and (dimensions > native or (dimensions < native and not self._shortens)):
-            messages.append(
-                checks.Error(
-                    f"EMBEDDING_DIMENSIONS={dimensions}, but {model!r} gives {native}.",
-                    hint="Leave EMBEDDING_DIMENSIONS empty.",
-                    id="knowledge.E112",
-                )
-            )
+            said = f"The size of the vectors of {model!r} is unknown."
+            hint = "Set EMBEDDING_DIMENSIONS to the number that the model's documentation gives."
+            messages.append(checks.Error(said, hint=hint, id="knowledge.E111"))
+        elif native and (dimensions > native or (dimensions < native and model not in _SHORTENABLE)):
+            said = f"EMBEDDING_DIMENSIONS={dimensions}, but {model!r} gives {native}."
+            messages.append(checks.Error(said, hint="Leave EMBEDDING_DIMENSIONS empty.", id="knowledge.E112"))
         if not self._is_addressed:
-            messages.append(
-                checks.Error(
-                    "EMBEDDER=openai has neither a key nor an address.",
-                    hint="Set OPENAI_API_KEY (or EMBEDDING_API_KEY), or EMBEDDING_BASE_URL.",
-                    id="knowledge.E113",
-                )
-            )
+            hint = "Set OPENAI_API_KEY (or EMBEDDING_API_KEY), or EMBEDDING_BASE_URL."
+            said = "EMBEDDER=openai has neither a key nor an address."
+            messages.append(checks.Error(said, hint=hint, id="knowledge.E113"))
         return messages
 
-    @property
-    def _shortens(self) -> bool:
-        return self._recipe.model in _SHORTENABLE
-
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
-        if self._recipe.dimensions <= 0:
-            raise EmbeddingUnavailableError(
-                f"The size of the vectors of {self._recipe.model!r} is unknown: set EMBEDDING_DIMENSIONS."
-            )
-        return self._parsed(self._request([_cut(text) for text in texts]), len(texts))
-
-    def _request(self, texts: list[str]) -> object:
-        wanted = self._recipe.dimensions
-        # Some servers refuse base64, which is smaller.
-        request: dict[str, object] = {"model": self._recipe.model, "input": texts, "encoding_format": "float"}
-        if self._shortens and wanted != _NATIVE_DIMENSIONS[self._recipe.model]:
-            request["dimensions"] = wanted
-        try:
-            return json.loads(self._client.post("embeddings", request))
-        except LLMError as error:
-            cause = error.__cause__
-            status = f" (HTTP {cause.status})" if isinstance(cause, StatusError) else ""
-            detail = f"{type(error).__name__}{status}"
-            raise EmbeddingUnavailableError(f"{self._recipe.model}: {detail}") from error
-        except ValueError as error:
-            raise EmbeddingUnavailableError(f"{self._recipe.model}: the reply is not JSON") from error
-
-    def _parsed(self, body: object, count: int) -> Vectors:
         """The rows in the order of the texts, whatever the order of the reply."""
-        size = self._recipe.dimensions
+        model, size = self._recipe.model, self._recipe.dimensions
+        if size <= 0:
+            raise EmbeddingUnavailableError(
+                f"The size of the vectors of {model!r} is unknown: set EMBEDDING_DIMENSIONS."
+            )
+        body = self._reply([text.encode()[:_MAX_BYTES].decode(errors="ignore") for text in texts])
         try:
             vectors = {
                 item["index"]: np.asarray(item["embedding"], dtype=np.float32).reshape(size)
-                for item in body["data"]  # type: ignore[index]
+                for item in json.loads(body)["data"]
             }
-            return np.stack([vectors[index] for index in range(count)])
+            return np.stack([vectors[index] for index in range(len(texts))])
         except (KeyError, TypeError, ValueError) as error:
             raise EmbeddingUnavailableError(
-                f"{self._recipe.model}: the reply does not hold {count} vectors of {size} dimensions"
+                f"{model}: the reply does not hold {len(texts)} vectors of {size} dimensions"
             ) from error
 
-
-def _cut(text: str) -> str:
-    return text.encode()[:_MAX_BYTES].decode(errors="ignore")
+    def _reply(self, texts: list[str]) -> bytes:
+        model, size = self._recipe.model, self._recipe.dimensions
+        # Some servers refuse base64, which is smaller, and is the package's default.
+        request: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
+        if model in _SHORTENABLE and size != _NATIVE_DIMENSIONS[model]:
+            request["dimensions"] = size
+        try:
+            with translated_errors():
+                raw = self._clients.blocking().embeddings.with_raw_response
+                return raw.create(**request, extra_headers=outgoing_headers()).content
+        except LLMError as error:
+            raise EmbeddingUnavailableError(f"{model}: {type(error).__name__}: {error}") from error

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.errors import LLMError, LLMResponseError, LLMUnavailableError
 from agents.llm.base import RequestedCall
-from agents.llm.decoding import StreamDecoder
+from agents.llm.openai import StreamDecoder
 
 pytestmark = pytest.mark.unit
 
