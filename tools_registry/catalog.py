@@ -22,10 +22,9 @@ from django.db.models import Q, QuerySet
 
 from agents.processes.remembered import Remembered
 from tools_registry.models import CatalogueState, ToolExample, ToolOverride
-from tools_registry.ranking import Positions, Ranking, Scorer, WordIndex
+from tools_registry.ranking import Positions, Ranking, WordIndex
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
-from tools_registry.twins import near_twins
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +37,10 @@ _KEPT_LISTS = 256
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the tools of a list stand in a ranking: `scorer` scores them alone and in order where `positions` is none,
-    else everything that is ranked, of which they are at `positions`."""
+    """Where the tools of a list stand in a ranking of everything that is indexed."""
 
     ranking: Ranking
-    scorer: Scorer
-    positions: Positions | None
+    positions: Positions
     specs: Sequence[ToolSpec]
 
 
@@ -51,7 +48,7 @@ class ToolList(tuple[ToolSpec, ...]):
     """Permitted tools by name; immutable and shared between turns.
 
     `tokens` are those of the catalogue and of the index that it was made at. What selection derives from the list is
-    kept with it (`placed`, `words`, `twins`), so that a question pays for none of it.
+    kept with it (`placed`, `words`), so that a question pays for none of it.
     """
 
     tokens: tuple[str, str]
@@ -59,22 +56,14 @@ class ToolList(tuple[ToolSpec, ...]):
     positions: Mapping[str, int]
     placed: Placed | None
     words: WordIndex | None
-    _twins: Mapping[str, tuple[ToolSpec, ...]] | None
 
     def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
         made = super().__new__(cls, specs)
         made.tokens = tokens
         made.resident = tuple(spec for spec in made if spec.is_always_on)
         made.positions = {spec.name: position for position, spec in enumerate(made)}
-        made.placed = made.words = made._twins = None
+        made.placed = made.words = None
         return made
-
-    @property
-    def twins(self) -> Mapping[str, tuple[ToolSpec, ...]]:
-        """By name, the tools that hardly differ from it."""
-        if self._twins is None:
-            self._twins = near_twins(self)
-        return self._twins
 
     def named(self, name: str) -> ToolSpec | None:
         position = self.positions.get(name)

@@ -92,9 +92,6 @@ class ToolOverride(models.Model):
     )
     is_active = models.BooleanField(_("actif"), default=True)
     updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
-    #: Set while the model is to write phrasings for it (`phrasings`), and why it wrote none.
-    phrasings_asked_at = models.DateTimeField(null=True, blank=True, editable=False)
-    phrasings_problem = models.CharField(max_length=300, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("outil")
@@ -123,26 +120,6 @@ class ToolExample(models.Model):
         return self.text
 
 
-class SuggestedPhrasing(models.Model):
-    """A phrasing that a model wrote: an example of its tool once staff accept it; refused, it is not proposed again."""
-
-    override = models.ForeignKey(
-        ToolOverride, on_delete=models.CASCADE, related_name="suggestions", verbose_name=_("outil")
-    )
-    text = models.CharField(_("formulation"), max_length=500)
-    language = models.CharField(_("langue"), max_length=2, choices=[("fr", _("français")), ("en", _("anglais"))])
-    is_rejected = models.BooleanField(_("refusée"), default=False)
-
-    class Meta:
-        verbose_name = _("formulation proposée")
-        verbose_name_plural = _("formulations proposées")
-        ordering: ClassVar = ["override__tool_name", "id"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["override", "text"], name="suggested_phrasing_once")]
-
-    def __str__(self) -> str:
-        return self.text
-
-
 class ToolUsage(models.Model):
     """How often a tool was offered, called, and failed."""
 
@@ -163,21 +140,6 @@ class ToolUsage(models.Model):
 
     def __str__(self) -> str:
         return self.tool_name
-
-
-class LabelledQuestion(models.Model):
-    """A question and the tools that it needs: what selection is measured on."""
-
-    text = models.CharField(_("question"), max_length=500, unique=True)
-    expected = models.ManyToManyField(ToolOverride, related_name="+", verbose_name=_("outils attendus"))
-
-    class Meta:
-        verbose_name = _("question étiquetée")
-        verbose_name_plural = _("questions étiquetées")
-        ordering: ClassVar = ["id"]
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class IndexedTool(models.Model):

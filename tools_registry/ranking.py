@@ -6,7 +6,6 @@ beginnings, divided by the weight of the question's words; it decides between to
 measured on public data (`benchmarks/tools/README.md`); none of them is staff's to change.
 """
 
-import copy
 import math
 import re
 from collections import Counter, defaultdict
@@ -48,10 +47,6 @@ _SATURATION, _LENGTH = 1.2, 0.75
 _STEM = 5
 #: Up to so many cells (16 MB), words by tools stand in a matrix: a row is added in a third of the time of a list.
 _DENSE_CELLS = 4_000_000
-#: What the copies for users who may not use every tool may take of a process's memory.
-_COPIED_BYTES = 64_000_000
-#: From this share of the tools on, all are multiplied and those permitted picked out.
-_WORTH_A_COPY = 0.75
 #: Up to so many best scores are found one after the other, which is faster than a partition.
 _FEW = 16
 #: Before the name of a meaning, which no word begins with.
@@ -163,16 +158,6 @@ class WordIndex:
         found = (self._words.get(_MEANING + meaning) for meaning in meanings_of(word))
         return [entry for entry in found if entry is not None]
 
-    def restricted(self, positions: Positions) -> "WordIndex":
-        """The same words with the same weights, of the tools at `positions` only, in that order."""
-        other = copy.copy(self)
-        new = np.full(self.size, -1, dtype=np.intp)
-        new[positions] = np.arange(len(positions))
-        other.size = len(positions)
-        other._postings = [(new[old][kept := new[old] >= 0], values[kept]) for old, values in self._postings]
-        other._dense = other._as_matrix()
-        return other
-
     def _as_matrix(self) -> Scores | None:
         if len(self._words) * self.size > _DENSE_CELLS:
             return None
@@ -185,40 +170,20 @@ class WordIndex:
         return math.log(1 + (self.size - documents + 0.5) / (documents + 0.5))
 
 
-class Scorer:
-    """Vectors and words of tools in some order, ready to be scored."""
+class Ranking:
+    """Tools with their vectors and words, ready to be scored."""
 
-    def __init__(self, matrix: Vectors, words: WordIndex) -> None:
+    def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
         self.matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-        self.words = words
+        self.words = WordIndex(specs)
+        self.names = tuple(spec.name for spec in specs)
+        self.position = {name: position for position, name in enumerate(self.names)}
 
     def scores(self, question_vector: Vectors, question: str) -> Scores:
-        """The score of every tool, in order."""
+        """Return the score of every tool, in order."""
         scores: Scores = self.matrix @ question_vector
         self.words.add_to(scores, question)
         return scores
-
-
-class Ranking(Scorer):
-    """Tools with their vectors and words; what a user may not use can be left out before anything is computed."""
-
-    def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
-        super().__init__(matrix, WordIndex(specs))
-        self.names = tuple(spec.name for spec in specs)
-        self.position = {name: position for position, name in enumerate(self.names)}
-        self._bytes_for_copies = _COPIED_BYTES
-
-    def restricted(self, positions: Positions) -> Scorer | None:
-        """A scorer of the tools at `positions` alone; `None` where it saves little, or enough is kept in copies
-        already.
-
-        Whoever asks keeps it: copies are counted and never given back before the ranking is made anew.
-        """
-        size = len(positions) * self.matrix.itemsize * self.matrix.shape[1]
-        if len(positions) > _WORTH_A_COPY * len(self.names) or size > self._bytes_for_copies:
-            return None
-        self._bytes_for_copies -= size
-        return Scorer(self.matrix[positions], self.words.restricted(positions))
 
     def vector(self, name: str) -> Vectors:
         row: Vectors = self.matrix[self.position[name]]

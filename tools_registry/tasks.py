@@ -12,7 +12,6 @@ from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailab
 from tools_registry.exceptions import ToolError
 from tools_registry.index import sync_index
 from tools_registry.models import ToolSource
-from tools_registry.phrasings import write_phrasings
 from tools_registry.sources.refresh import refresh_source
 
 logger = logging.getLogger(__name__)
@@ -42,18 +41,6 @@ def read_tool_source(source_id: int) -> None:
         refresh_source(source)
     except ToolError as error:
         logger.info("The source of tools %d was not read (%s).", source_id, error.code)
-
-
-@shared_task(soft_time_limit=600, time_limit=660)
-def suggest_phrasings() -> None:
-    """Ask the model for phrasings of the tools that staff marked, and go on later where many are."""
-    if write_phrasings():
-        ask_to_suggest()
-
-
-def ask_to_suggest() -> bool:
-    """Have a worker ask the model; false where no broker takes the job."""
-    return ask_worker(suggest_phrasings)
 
 
 def ask_to_read(source_id: int) -> bool:

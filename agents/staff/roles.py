@@ -54,7 +54,7 @@ _REVIEW = (
     # A set goes with its runs.
     | _rights("view add delete", "chat.goldenrun")
 )
-_TOOLS = "tools_registry.tooloverride tools_registry.labelledquestion tools_registry.remotetool"
+_TOOLS = "tools_registry.tooloverride tools_registry.remotetool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ ROLES = {
         | _WRITE
         | _REVIEW
         | _rights("add change", "agents.agent agents.deployment knowledge.indexbuild")
-        | _rights("add change delete", "agents.specialist tools_registry.labelledquestion")
+        | _rights("add change delete", "agents.specialist")
         | _rights("view change", f"{_TOOLS} tools_registry.toolsource")
         | _rights("view", "tools_registry.suggestedphrasing")
         | _rights("view", "agents.runtimesettings knowledge.questionspending auditlog.logentry")

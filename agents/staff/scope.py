@@ -54,7 +54,6 @@ SHARED = frozenset(
         "tools_registry.toolexample",
         "tools_registry.suggestedphrasing",
         "tools_registry.remotetool",
-        "tools_registry.labelledquestion",
     }
 )
 _KNOWN = "_agent_limit"

@@ -103,7 +103,7 @@ def measure(folder: Path, files: Sequence[Path]) -> None:
 
     from knowledge.embeddings.base import embedder
     from tools_registry import ranking
-    from tools_registry.evaluation.measures import described_tool, ranking_of
+    from tools_registry.evaluation import described_tool, ranking_of
 
     model = embedder()
     questions = {file.name: _lines(file) for file in files}

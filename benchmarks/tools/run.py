@@ -177,7 +177,7 @@ def measure_quality() -> None:
         print(f"quality: the data is not at {DATA} (set REPONDANT_DATA)")
         return
     from knowledge.embeddings.base import embedder
-    from tools_registry.evaluation.measures import LabelledQuery, described_tool, evaluate_ranking, ranking_of
+    from tools_registry.evaluation import LabelledQuery, described_tool, evaluate_ranking, ranking_of
 
     model = embedder()
     tools, rows = _lines(tools_file), _lines(queries_file)
@@ -221,7 +221,7 @@ def _thresholds(ranking: Any, queries: list[Any], model: Any) -> None:
 
 def _pairs(rows: list[dict[str, Any]], count: int = 400) -> list[Any]:
     """Questions for two tools, made by joining two for one each."""
-    from tools_registry.evaluation.measures import LabelledQuery
+    from tools_registry.evaluation import LabelledQuery
 
     chance = random.Random(1)  # noqa: S311
     pairs: list[Any] = []

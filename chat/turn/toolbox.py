@@ -104,7 +104,6 @@ def load_tool_ground(
     if kept is not None or not candidates or not selector.ranks:
         return ToolGround(candidates, user_id, kept=kept)
     selector.prepare(candidates)
-    _ = candidates.twins  # found here, where nobody else waits
     # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
     recent = [] if is_first else recent_tools(conversation_id, limit=config.tool_recent_calls)
     return ToolGround(candidates, user_id, recent=recent)

@@ -158,7 +158,6 @@ ADVANCED: tuple[Section, ...] = (
             Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
             Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
             Entry(_("Formulations proposées"), "rate_review", "tools_registry.suggestedphrasing"),
-            Entry(_("Questions étiquetées"), "rule", "tools_registry.labelledquestion"),
         ),
     ),
     (

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db import transaction
-from django.db.models import Count, Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -22,17 +21,15 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ConditionFilter, StaffAdmin, StaffInline, Tone, admin_url, badge, link, long_text, stacked
+from agents.admin_base import ConditionFilter, StaffAdmin, StaffInline, Tone, badge, long_text, stacked
 from agents.errors import ApplicationError
 from agents.staff.inheritance import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
-from tools_registry.admin.phrasings import REFRESH_SECONDS, suggest_and_report
-from tools_registry.admin.selection_quality import nearest_tool, recall
 from tools_registry.catalog import apply_override, declared_tools
-from tools_registry.evaluation.quality import QualityReport, assess_tool
 from tools_registry.index import ensure_overrides, sync_index
-from tools_registry.models import SuggestedPhrasing, ToolExample, ToolOverride, ToolUsage
+from tools_registry.models import ToolExample, ToolOverride, ToolUsage
+from tools_registry.quality import QualityReport, assess_tool, nearest_tool
 from tools_registry.selection.base import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
 
@@ -112,7 +109,7 @@ class ToolOverrideAdmin(StaffAdmin):
     search_fields = ("tool_name", "description", "examples__text")
     ordering = ("tool_name",)
     inlines = (ToolExampleInline,)
-    actions = ("activate", "deactivate", "suggest")
+    actions = ("activate", "deactivate")
     autocomplete_fields = ("agents",)
     readonly_fields = ("tool_name", "origin", "rights", "code_text", "quality_explained", "usage_figures", "schema")
 
@@ -121,8 +118,7 @@ class ToolOverrideAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolOverride]:
         tools: QuerySet[ToolOverride] = super().get_queryset(request)
-        waiting = Count("suggestions", filter=Q(suggestions__is_rejected=False))
-        return tools.prefetch_related("examples").annotate(to_review=waiting)
+        return tools.prefetch_related("examples")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         tool = super().get_object(request, object_id, from_field)
@@ -152,17 +148,11 @@ class ToolOverrideAdmin(StaffAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def get_urls(self) -> list[URLPattern]:
-        wrap = self.admin_site.admin_view
-        return [path("recall/", wrap(recall), name="tools_registry_recall"), *super().get_urls()]
-
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Tools that the code gained since the last index have their row, too."""
         if self.has_view_permission(request):
             ensure_overrides()
-        is_asking = ToolOverride.objects.exclude(phrasings_asked_at=None).exists()
-        shown = {"refresh_seconds": REFRESH_SECONDS if is_asking else 0}
-        page: HttpResponse = super().changelist_view(request, {**shown, **(extra_context or {})})
+        page: HttpResponse = super().changelist_view(request, extra_context)
         return page
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -197,20 +187,9 @@ class ToolOverrideAdmin(StaffAdmin):
         text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(changed))
         self.message_user(request, text % {"count": len(changed)})
 
-    @admin.action(description=_("Proposer des formulations"), permissions=["change"])
-    def suggest(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
-        suggest_and_report(request, queryset)
-
     @admin.display(description=_("formulations"))
-    def phrasings(self, tool: Any) -> SafeString | str:
-        count = str(len(tool.examples.all()))
-        if tool.phrasings_asked_at is not None:
-            return stacked(count, badge(gettext("demandées au modèle"), "busy"))
-        if tool.to_review:
-            text = ngettext("%(count)d à relire", "%(count)d à relire", tool.to_review)
-            address = admin_url(SuggestedPhrasing, "changelist", q=tool.tool_name)
-            return stacked(count, link(address, text % {"count": tool.to_review}))
-        return stacked(count, tool.phrasings_problem) if tool.phrasings_problem else count
+    def phrasings(self, tool: Any) -> int:
+        return len(tool.examples.all())
 
     @admin.display(description=_("origine"))
     def origin(self, tool: Any) -> SafeString:

@@ -31,13 +31,14 @@ from agents.admin_base import (
 from agents.database import short_write
 from agents.errors import ApplicationError
 from tools_registry.admin.forms import ToolSourceForm
-from tools_registry.admin.phrasings import REFRESH_SECONDS, suggest_and_report
 from tools_registry.catalog import all_tools, forget_recent
 from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
 from tools_registry.selection.base import tool_limit
 from tools_registry.sources.refresh import refresh_source
 from tools_registry.tasks import ask_to_read, enqueue_index_after_commit
 
+#: How often, in seconds, the list asks again while a source is being read.
+REFRESH_SECONDS = 3
 #: A reading that has not ended by then has lost its worker.
 _LONGEST_READING = timedelta(minutes=12)
 #: A document that is shorter, in characters, is read while the page waits.
@@ -56,7 +57,7 @@ class ToolSourceAdmin(StaffAdmin):
     list_select_related = False
     search_fields = ("name", "slug", "url")
     ordering = ("name",)
-    actions = ("refresh", "suggest")
+    actions = ("refresh",)
     readonly_fields = ("tools", "refreshed_at", "last_error", "unusable", "failing")
     fieldsets = (
         (None, {"fields": ("name", "slug", "kind", "is_active")}),
@@ -85,17 +86,6 @@ class ToolSourceAdmin(StaffAdmin):
                 self._read_in_background(request, source)
             else:
                 refresh_and_report(request, source)
-
-    has_phrase_permission = open_to("tools_registry.change_tooloverride")
-
-    @admin.action(description=_("Proposer des formulations pour les outils permis"), permissions=["phrase"])
-    def suggest(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
-        """For those that have none yet, accepted or to be reviewed."""
-        permitted = RemoteTool.objects.filter(source__in=queryset.values("pk"), is_present=True, is_allowed=True)
-        tools = ToolOverride.objects.filter(
-            tool_name__in=permitted.values("tool_name"), examples=None, suggestions=None
-        )
-        suggest_and_report(request, tools)
 
     def _read_in_background(self, request: HttpRequest, source: ToolSource) -> None:
         ToolSource.objects.filter(pk=source.pk).update(reading_since=timezone.now(), progress="")

@@ -1,5 +1,4 @@
-"""`select_tools`: resident tools, then those that a mode finds for the question, those used a moment ago, and
-near-twins.
+"""`select_tools`: resident tools, then those that a mode finds for the question, and those used a moment ago.
 
 The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
 Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the
@@ -31,7 +30,6 @@ class SelectionReason(StrEnum):
     RESIDENT = "resident"
     SIMILAR = "similar"
     RECENT = "recent"
-    TWIN = "twin"
     ALL = "all"
 
 
@@ -141,8 +139,7 @@ def select_tools(
     recent: Sequence[str] = (),
     config: SelectionConfig,
 ) -> list[SelectedTool]:
-    """The tools to offer for this question, resident ones first, then by score, then those in `recent` (names), then
-    what hardly differs from one that was found: beside the others, as far as the model takes more."""
+    """Return the tools to offer for this question: resident ones, then by score, then those in `recent` (names)."""
     if not config.tools_enabled or not candidates:
         return []
     selector = tool_selector(mode_in_use(config, candidates))
@@ -169,8 +166,4 @@ def select_tools(
         spec = candidates.named(name)
         if spec is not None and name not in chosen:
             chosen[name] = SelectedTool(spec, None, SelectionReason.RECENT)
-    for tool in list(chosen.values()):
-        if tool.reason is SelectionReason.SIMILAR:
-            for twin in candidates.twins.get(tool.spec.name, ()):
-                chosen.setdefault(twin.name, SelectedTool(twin, None, SelectionReason.TWIN))
     return list(chosen.values())[: tool_limit()]

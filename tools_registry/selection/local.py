@@ -65,25 +65,14 @@ class LocalToolSelector(ToolSelector):
 def rank_candidates(
     ranking: Ranking, candidates: ToolList, *, question_vector: Vectors, question: str, limit: int
 ) -> list[RankedTool]:
-    """The best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
+    """Return the best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
     placed = candidates.placed
     if placed is None or placed.ranking is not ranking:
-        placed = candidates.placed = _place(ranking, candidates)
-    scores = placed.scorer.scores(question_vector, question)
-    if placed.positions is not None:
-        scores = scores[placed.positions]
+        specs = [spec for spec in candidates if spec.name in ranking.position]
+        positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
+        placed = candidates.placed = Placed(ranking, positions, specs)
+    scores = ranking.scores(question_vector, question)[placed.positions]
     return [RankedTool(placed.specs[i], scores.item(i)) for i in best_positions(scores, limit)]
-
-
-def _place(ranking: Ranking, candidates: ToolList) -> Placed:
-    specs = [spec for spec in candidates if spec.name in ranking.position]
-    if tuple(spec.name for spec in specs) == ranking.names:
-        return Placed(ranking, ranking, None, specs)
-    positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
-    alone = ranking.restricted(positions)
-    if alone is not None:
-        return Placed(ranking, alone, None, specs)
-    return Placed(ranking, ranking, positions, specs)
 
 
 def _load(tools: ToolList, recipe: Recipe) -> _State:

@@ -23,7 +23,6 @@ from tools_registry.sources.documents import parsed
 from tools_registry.sources.fitting import fitted, target_of
 from tools_registry.sources.network import reach_of
 from tools_registry.sources.requests import BODY, FORM, MULTIPART, client_of
-from tools_registry.sources.swagger import as_openapi
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 _READING = ("get", "head", "options")
@@ -90,11 +89,9 @@ def _document(text: str) -> dict[str, Any]:
     document = parsed(text)
     if not isinstance(document, dict):
         raise ToolSourceError("The document is not an OpenAPI document.")
-    if str(document.get("swagger", "")).startswith("2."):
-        return as_openapi(document)
     if not str(document.get("openapi", "")).startswith("3."):
         raise ToolSourceError(
-            "The document is neither OpenAPI 3 nor Swagger 2.0: it needs 'openapi' or 'swagger' at its top."
+            "The document is not OpenAPI 3: it needs 'openapi: 3.…' at its top. Convert one of Swagger 2.0."
         )
     return document
 

@@ -56,7 +56,6 @@ REASONS = {
     SelectionReason.RESIDENT.value: _("résident"),
     SelectionReason.SIMILAR.value: _("proche de la question"),
     SelectionReason.RECENT.value: _("utilisé récemment"),
-    SelectionReason.TWIN.value: _("presque le même qu’un outil choisi"),
     SelectionReason.ALL.value: _("tous les outils permis"),
     "": _("non proposé"),
 }

@@ -130,7 +130,6 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "chat.servicetoken": ("is_revoked", True),
     "tools_registry.tooloverride": ("description", "Autre description"),
     "tools_registry.toolexample": ("text", "Autrement"),
-    "tools_registry.labelledquestion": ("text", "Autre question"),
     "tools_registry.toolsource": ("name", "Autre nom"),
     "tools_registry.remotetool": ("is_allowed", None),
 }

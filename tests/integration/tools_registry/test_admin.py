@@ -1,27 +1,17 @@
-"""The tools' admin: overrides with the code's text beside, quality, usage, recall (seed 003)."""
+"""The tools' admin: overrides with the code's text beside, quality, usage (seed 003)."""
 
 from typing import Any
 
 from django.contrib.auth.models import Group
 from django.test import Client, TestCase
-from django.urls import reverse
 
 from agents.admin_base import admin_url
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import declared_tools, make_tool
 from tools_registry.catalog import all_tools
 from tools_registry.index import sync_index
-from tools_registry.models import (
-    IndexedTool,
-    LabelledQuestion,
-    RemoteTool,
-    SourceKind,
-    ToolOverride,
-    ToolSource,
-    ToolUsage,
-)
+from tools_registry.models import IndexedTool, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
 
-RECALL = "admin:tools_registry_recall"
 WEATHER = make_tool(
     "weather_forecast",
     "Gives the weather forecast of a city.",
@@ -49,20 +39,11 @@ class PagesTests(ToolCase):
     def test_every_page_opens_for_a_superuser(self) -> None:
         source = make_source()
         remote = RemoteTool.objects.create(source=source, tool_name="lib_a", remote_name="a")
-        question = LabelledQuestion.objects.create(text="Will it rain?")
-        question.expected.add(self.weather)
-        for model, row in (
-            (ToolOverride, self.weather),
-            (ToolSource, source),
-            (RemoteTool, remote),
-            (LabelledQuestion, question),
-        ):
+        for model, row in ((ToolOverride, self.weather), (ToolSource, source), (RemoteTool, remote)):
             for page, args in (("changelist", ()), ("change", (row.pk,)), ("history", (row.pk,))):
                 response = self.client.get(admin_url(model, page, *args))
                 assert response.status_code == 200, f"{model.__name__} {page}"
-        for model in (ToolSource, LabelledQuestion):
-            assert self.client.get(admin_url(model, "add")).status_code == 200
-        assert self.client.get(reverse(RECALL)).status_code == 200
+        assert self.client.get(admin_url(ToolSource, "add")).status_code == 200
 
     def test_staff_without_the_right_are_refused(self) -> None:
         client = client_of(make_staff())
@@ -71,8 +52,6 @@ class PagesTests(ToolCase):
             admin_url(ToolOverride, "change", self.weather.pk),
             admin_url(ToolSource, "changelist"),
             admin_url(RemoteTool, "changelist"),
-            admin_url(LabelledQuestion, "changelist"),
-            reverse(RECALL),
         ):
             assert client.get(address).status_code == 403, address
 
@@ -95,10 +74,6 @@ class PagesTests(ToolCase):
                 lambda: RemoteTool.objects.create(
                     source=source, tool_name=f"r{next(count)}", remote_name=f"r{next(count)}"
                 ),
-            ),
-            (
-                LabelledQuestion,
-                lambda: LabelledQuestion.objects.create(text=f"q{next(count)}").expected.add(self.weather),
             ),
         ):
             one, ten = queries_with_one_and_ten_rows(self.client, admin_url(model, "changelist"), make_row)
@@ -194,19 +169,6 @@ class UsageTests(ToolCase):
         page = self.client.get(admin_url(ToolOverride, "changelist"))
 
         self.assertContains(page, "2 (dont 1 en échec)")
-
-
-class RecallTests(ToolCase):
-    def test_recall_and_confused_tools_are_shown(self) -> None:
-        for text, tool in (("weather forecast", "weather_forecast"), ("forecast", "find_route")):
-            question = LabelledQuestion.objects.create(text=text)
-            question.expected.add(ToolOverride.objects.get(tool_name=tool))
-
-        page = self.client.get(reverse(RECALL))
-
-        assert page.context["report"].queries == 2
-        assert page.context["report"].recall[1] == 0.5
-        self.assertContains(page, "find_route attendu, weather_forecast en tête : 1")
 
 
 class SourceAdminTests(ToolCase):

@@ -4,13 +4,11 @@ from io import StringIO
 from json import dumps, loads
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.effective import effective_config
-from agents.llm.base import LanguageModel
 from knowledge.embeddings.base import Purpose, embedder
 from tests.factories import declared_tools, make_deployment, make_tool, make_user
 from tools_registry.catalog import available_tools
@@ -93,20 +91,6 @@ class LocalModeTests(SelectionCase):
 
     def test_recently_used_tool_that_is_forbidden_now_does_not_come_back(self) -> None:
         assert self.names("And again?", recent=("delete_user", "gone"), tool_threshold=0.99) == []
-
-    def test_near_twin_of_a_chosen_tool_is_offered_beside_the_others(self) -> None:
-        merge = make_tool("merge", "Merges a pull request.")
-        later = make_tool("merge-async", "Merges a pull request asynchronously.")
-        other = make_tool("merge_cells", "Makes one cell of several in a table.")
-        with declared_tools(merge, later, other):
-            sync_index(external=self.mode == "external")
-            found = self.select("merge this pull request", tool_top_k=1)
-            assert [(tool.spec.name, tool.reason) for tool in found] == [("merge", "similar"), ("merge-async", "twin")]
-            several = self.names("merge this pull request", tool_top_k=3, tool_threshold=-1.0)
-            assert len(several) == 3, "found by itself, it takes no room of its own"
-            with mock.patch.object(LanguageModel, "most_tools", 2):
-                few = self.select("merge this pull request", recent=("find_route",), tool_top_k=1)
-            assert [tool.spec.name for tool in few] == ["merge", "find_route"]
 
     def test_tools_switched_off_are_not_offered(self) -> None:
         assert self.names("weather forecast", tools_enabled=False) == []

@@ -1,7 +1,7 @@
 """The explained quality score of a description (seed 003, "Audit Sémantique")."""
 
 from tests.factories import make_tool
-from tools_registry.evaluation.quality import assess_tool
+from tools_registry.quality import assess_tool
 
 GOOD = make_tool(
     "weather_forecast",

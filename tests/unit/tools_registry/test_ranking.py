@@ -1,26 +1,14 @@
 """The pure half of selection: vectors, words, and the rules around them."""
 
-from unittest import mock
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.hashing import HashingEmbedder
 from tests.factories import make_tool
-from tools_registry.evaluation.measures import LabelledQuery, evaluate_ranking, ranking_of
-from tools_registry.ranking import (
-    Ranking,
-    TextKind,
-    WordIndex,
-    best_positions,
-    spoken_name,
-    texts_of,
-    tool_vector,
-    words_of,
-)
+from tools_registry.evaluation import LabelledQuery, evaluate_ranking, ranking_of
+from tools_registry.ranking import TextKind, WordIndex, best_positions, spoken_name, texts_of, tool_vector, words_of
 
 MODEL = HashingEmbedder()
 
@@ -79,38 +67,6 @@ def test_shared_rare_word_counts_more_than_a_common_one() -> None:
 
     assert scores[0] > scores[1] > 0
     assert words.scores("zebra").tolist() == [0, 0, 0]
-
-
-SPECS = [
-    make_tool(f"tool_{number}", f"converts {'currency' if number % 3 else 'text'} number {number}")
-    for number in range(12)
-]
-
-
-@pytest.mark.parametrize("cells", [0, 4_000_000], ids=["lists", "matrix"])
-@given(st.permutations(range(12)), st.integers(0, 8))
-def test_tools_scored_alone_score_as_among_all(cells: int, order: list[int], size: int) -> None:
-    with mock.patch("tools_registry.ranking._DENSE_CELLS", cells):
-        ranking = Ranking(SPECS, MODEL.embed([s.description for s in SPECS], purpose=Purpose.QUERY))
-        positions = np.array(order[:size], dtype=np.intp)
-        question = "convert currency number 3"
-        vector = MODEL.embed_one(question, purpose=Purpose.QUERY)
-        alone = ranking.restricted(positions)
-
-        assert alone is not None
-        expected = ranking.scores(vector, question)[positions]
-        np.testing.assert_allclose(alone.scores(vector, question), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_copies_for_other_rights_are_bounded() -> None:
-    ranking = Ranking(SPECS, np.zeros((12, 4), dtype=np.float32))
-    few, most = np.arange(3), np.arange(11)
-
-    assert ranking.restricted(most) is None
-    with mock.patch("tools_registry.ranking._COPIED_BYTES", 3 * 4 * 4):
-        small = Ranking(SPECS, np.zeros((12, 4), dtype=np.float32))
-    assert small.restricted(few) is not None
-    assert small.restricted(few) is None
 
 
 @given(st.lists(st.floats(-1, 1, width=32), max_size=40), st.integers(min_value=-1, max_value=45))

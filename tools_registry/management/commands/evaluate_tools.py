@@ -13,8 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
-from tools_registry.evaluation.files import Skipped, read_queries, read_tools
-from tools_registry.evaluation.measures import evaluate_ranking, ranking_of
+from tools_registry.evaluation import Skipped, evaluate_ranking, ranking_of, read_queries, read_tools
 
 
 class Command(BaseCommand):

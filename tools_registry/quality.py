@@ -6,11 +6,15 @@ judge what a model and the selection read; nothing depends on them.
 
 from dataclasses import dataclass
 
+import numpy as np
 from django.utils.translation import gettext as _
 
+from knowledge.embeddings.base import embedder
 from knowledge.language.classes import word_class
 from knowledge.language.folding import fold
-from tools_registry.ranking import spoken_name, words_of
+from tools_registry.catalog import all_tools
+from tools_registry.index import indexed_vectors
+from tools_registry.ranking import Ranking, spoken_name, words_of
 from tools_registry.tool import ToolSpec
 
 #: From this cosine on, two tools are described alike (`benchmarks/tools/README.md`).
@@ -88,3 +92,25 @@ def _of_examples(spec: ToolSpec) -> list[Finding]:
     if len(spec.examples) < _ENOUGH_EXAMPLES:
         return [Finding(_("Peu de formulations d’exemple ; cinq suffisent."), 5)]
     return []
+
+
+def nearest_tool(name: str) -> tuple[str, float] | None:
+    """The tool described most like this one, with the cosine; None where the index has not both."""
+    ranking = _indexed_ranking()
+    if name not in ranking.position or len(ranking.names) < 2:
+        return None
+    scores = ranking.matrix @ ranking.vector(name)
+    scores[ranking.position[name]] = -1.0
+    best = int(np.argmax(scores))
+    return ranking.names[best], float(scores[best])
+
+
+def _indexed_ranking() -> Ranking:
+    """Every indexed tool."""
+    tools, recipe = all_tools(), embedder().recipe
+    vectors, _outdated = indexed_vectors(tools, recipe)
+    indexed = [spec for spec in tools if spec.name in vectors]
+    matrix = np.zeros((len(indexed), recipe.dimensions), dtype=np.float32)
+    for position, spec in enumerate(indexed):
+        matrix[position] = vectors[spec.name]
+    return Ranking(indexed, matrix)
