@@ -52,7 +52,6 @@ SHARED = frozenset(
         "knowledge.thresholdcalibration",
         "tools_registry.tooloverride",
         "tools_registry.toolexample",
-        "tools_registry.suggestedphrasing",
         "tools_registry.remotetool",
     }
 )

@@ -65,7 +65,7 @@ from tests.factories import (
     make_turn,
     make_user,
 )
-from tools_registry.models import LabelledQuestion, RemoteTool, SuggestedPhrasing, ToolOverride, ToolSource
+from tools_registry.models import RemoteTool, ToolOverride, ToolSource
 
 MARK = "zygopetale"
 SITE = "https://www.example.org"
@@ -173,10 +173,6 @@ def _tool_rows() -> Iterator[Model]:
     source = ToolSource.objects.create(slug=MARK, name=MARK, kind="openapi", document="{}")
     yield from (tool, source)
     yield RemoteTool.objects.create(source=source, tool_name=f"{MARK}_a", remote_name=MARK)
-    yield SuggestedPhrasing.objects.create(override=tool, text=MARK, language="fr")
-    question = LabelledQuestion.objects.create(text=MARK)
-    question.expected.add(tool)
-    yield question
 
 
 def _key_rows(deployment: Deployment) -> Iterator[Model]:
