@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -44,6 +43,13 @@ if TYPE_CHECKING:
 else:
     from unfold.admin import ModelAdmin as ThemedAdmin
     from unfold.admin import TabularInline as ThemedInline
+
+#: Rows that one action of the admin deletes for good; a form names at most a thousand.
+ADMIN_MAX_DELETED = 500
+#: Of a search in the admin, so many words and characters count: each word is a condition on every searched column, and
+#: SQLite takes 1,000 of them; more words than these narrow nothing down.
+ADMIN_SEARCH_MAX_WORDS = 20
+ADMIN_SEARCH_MAX_CHARACTERS = 500
 
 Tone = Literal["neutral", "good", "warning", "bad", "busy"]
 
@@ -171,7 +177,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         kept = _bounded_search(search_term)
         if kept != search_term and not request.path.endswith(_AUTOCOMPLETE):
             text = gettext("Recherche trop longue : seuls ses %(words)d premiers mots comptent.")
-            self.message_user(request, text % {"words": settings.ADMIN_SEARCH_MAX_WORDS}, messages.WARNING)
+            self.message_user(request, text % {"words": ADMIN_SEARCH_MAX_WORDS}, messages.WARNING)
         return super().get_search_results(request, queryset, kept)
 
     def _compares(self, lookup: str) -> bool:
@@ -232,8 +238,8 @@ def _is_beyond(value: str) -> bool:
 
 def _bounded_search(term: str) -> str:
     """The first words and characters of a search; a NUL, which some databases refuse, is none of them."""
-    words = term.replace("\0", "")[: settings.ADMIN_SEARCH_MAX_CHARACTERS].split()
-    short = " ".join(words[: settings.ADMIN_SEARCH_MAX_WORDS])
+    words = term.replace("\0", "")[:ADMIN_SEARCH_MAX_CHARACTERS].split()
+    short = " ".join(words[:ADMIN_SEARCH_MAX_WORDS])
     return term if len(short) == len(" ".join(term.split())) else short
 
 
@@ -292,9 +298,9 @@ class ReadOnlyAdmin(StaffAdmin):
 
 def _delete_some(model_admin: ReadOnlyAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> TemplateResponse | None:
     """Django's own action, within what one request may name and one transaction should do."""
-    if queryset.count() > settings.ADMIN_MAX_DELETED:
+    if queryset.count() > ADMIN_MAX_DELETED:
         text = gettext("Supprimez %(limit)d éléments au plus à la fois.")
-        model_admin.message_user(request, text % {"limit": settings.ADMIN_MAX_DELETED}, messages.ERROR)
+        model_admin.message_user(request, text % {"limit": ADMIN_MAX_DELETED}, messages.ERROR)
         return None
     return delete_selected(model_admin, request, queryset)
 

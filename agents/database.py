@@ -34,6 +34,9 @@ from django.utils import translation
 
 from agents.errors import StorageUnavailableError
 
+#: For so long a process tries no other write once the database refused one, so that waits do not add up.
+DATABASE_PAUSE_SECONDS = 1.0
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -191,7 +194,7 @@ class _Queue:
             with named_trouble():
                 yield
         except StorageUnavailableError:
-            self._closed_until = time.monotonic() + settings.DATABASE_PAUSE_SECONDS
+            self._closed_until = time.monotonic() + DATABASE_PAUSE_SECONDS
             raise
 
     def _require_open(self) -> None:

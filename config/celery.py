@@ -17,6 +17,11 @@ from celery.worker import state
 
 from config import constants, file_broker
 
+#: How often documents whose rows were changed without a signal are looked for; 0: never.
+RECONCILE_SECONDS = 300.0
+#: How often a worker looks whether the nightly deletion is due.
+RETAIN_CHECK_SECONDS = 300.0
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 file_broker.install()
@@ -50,8 +55,8 @@ class Reaper(bootsteps.StartStopStep):
         self._heartbeat.start()
         looks: list[tuple[float, Callable[[], None]]] = [
             (settings.JOB_REAP_SECONDS, lambda: _reap(parent.hostname)),
-            (settings.RECONCILE_SECONDS, _reconcile),
-            (settings.RETAIN_CHECK_SECONDS, _ask_for_retention),
+            (RECONCILE_SECONDS, _reconcile),
+            (RETAIN_CHECK_SECONDS, _ask_for_retention),
         ]
         for seconds, look in looks:
             if seconds > 0:

@@ -15,12 +15,6 @@ RATE_LIMITS_CACHE_SECONDS = 10.0
 CALIBRATION_CACHE_SECONDS = 60.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
-#: How long a web process waits for a locked database or a free connection before it says so: workers and commands have
-#: the 20 s of the settings, and here a person waits. Sixteen writing processes kept each other waiting for 0.2 s at
-#: most.
-WEB_DATABASE_WAIT_SECONDS = 5.0
-#: For so long a process tries no other write once the database refused one, so that waits do not add up.
-DATABASE_PAUSE_SECONDS = 1.0
 
 #: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of
 #: processor time, so that four at once make one wait an eighth of a second (`benchmarks/load`); more wait in line.
@@ -213,27 +207,11 @@ MAX_PAIRS = 100_000
 
 #: Tools of one round that run at the same time.
 TOOL_PARALLEL_CALLS = 4
-#: Longer arguments are refused; a longer result is cut before the model sees it.
-TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
-TOOL_MAX_RESULT_CHARACTERS = 20_000
 #: A model that sees is shown so many images of a turn's results, the newest, and none that is larger.
 TOOL_MAX_IMAGES = 4
-TOOL_MAX_IMAGE_BYTES = 1_000_000
-#: So many failures in a row suspend a tool for so long, in each process.
-TOOL_BREAKER_FAILURES = 5
-TOOL_BREAKER_SECONDS = 30.0
 #: The longest answer of a remote tool, and the longest document of tools, that is read.
 TOOL_MAX_RESPONSE_BYTES = 2_000_000
 TOOL_MAX_DOCUMENT_BYTES = 30_000_000
-#: Phrasings that a model is asked for, by language and tool; tools for which it is asked at once; the characters of a
-#: tool's description, and of what its parameters are, that it reads; and how long a worker goes on before its next
-#: turn.
-TOOL_PHRASINGS = 3
-TOOL_PHRASING_MOST = 200
-TOOL_PHRASING_CHARACTERS = 1_500
-TOOL_PHRASING_SECONDS = 300.0
-#: How often one conversation may be handed over to a person in a day.
-HANDOVERS_PER_DAY = 3
 
 # --- Conversations ---------------------------------------------------------------------------------------------------
 
@@ -335,10 +313,6 @@ JOB_MAX_ATTEMPTS = 5
 #: The pause before a job that failed for a reason that may pass is tried again, doubled each time up to the ceiling.
 JOB_RETRY_SECONDS = 15.0
 JOB_RETRY_CEILING_SECONDS = 900.0
-#: How often documents whose rows were changed without a signal are looked for; 0: never.
-RECONCILE_SECONDS = 300.0
-#: A worker gives a sign of life this often, ...
-WORKER_BEAT_SECONDS = 10.0
 #: ... and is missing after this time: six beats, more than the embedded one takes to be started anew after a job.
 WORKER_SILENT_SECONDS = 60.0
 #: A job is asked to stop, then killed: longer than indexing the largest document with the slowest model.
@@ -357,8 +331,6 @@ MIGRATION_PAUSE_SECONDS = 1.0
 
 #: Rows that the nightly deletion takes in one transaction: others write between two.
 RETAIN_BATCH = 200
-#: How often a worker looks whether the nightly deletion is due.
-RETAIN_CHECK_SECONDS = 300.0
 #: The deletion is asked to stop, then killed; what is left goes the next night.
 RETAIN_SOFT_LIMIT_SECONDS = 3 * 3600
 RETAIN_HARD_LIMIT_SECONDS = 3 * 3600 + 300
@@ -382,16 +354,6 @@ FIGURES_LISTED = 10
 
 # --- Health ----------------------------------------------------------------------------------------------------------
 
-#: `/readyz` looks anew after this time, however often it is asked, ...
-READY_CACHE_SECONDS = 2.0
-#: ... and a part that has not answered within this time counts as down.
-PROBE_TIMEOUT_SECONDS = 3.0
-#: What the probe writes into the database: more than a page, so that a full disk or file is noticed.
-PROBE_BYTES = 16 * 1024
-#: Free space below which a disk is called low, and full.
-DISK_LOW_BYTES = 1024**3
-DISK_FULL_BYTES = 64 * 1024**2
-
 # --- Web processes and admin -----------------------------------------------------------------------------------------
 
 #: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from
@@ -405,18 +367,9 @@ GRACEFUL_SHUTDOWN_SECONDS = 5
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 #: A mail server that is slower than this counts as down.
 EMAIL_TIMEOUT = 10
-#: Rows that one action of the admin deletes for good; a form names at most a thousand.
-ADMIN_MAX_DELETED = 500
-#: The front page counts what waits up to here, and says "1,000+" beyond; it names so many rows of each kind itself.
-FRONT_PAGE_COUNTED = 1_000
-FRONT_PAGE_NAMED = 3
 #: Answers to be read again that one page lists; what lies beyond so many pages comes nearer as they are decided on.
 REVIEW_PAGE_ANSWERS = 25
 REVIEW_MAX_PAGES = 40
-#: Of a search in the admin, so many words and characters count: each word is a condition on every searched column, and
-#: SQLite takes 1,000 of them; more words than these narrow nothing down.
-ADMIN_SEARCH_MAX_WORDS = 20
-ADMIN_SEARCH_MAX_CHARACTERS = 500
 
 # --- Questions of reference ------------------------------------------------------------------------------------------
 

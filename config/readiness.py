@@ -30,6 +30,16 @@ from chat.metrics import MODEL_SEEN
 from knowledge.indexing.jobs.queue import waiting_seconds
 from knowledge.vectors.base import vector_store
 
+#: `/readyz` looks anew after this time, however often it is asked, ...
+READY_CACHE_SECONDS = 2.0
+#: ... and a part that has not answered within this time counts as down.
+PROBE_TIMEOUT_SECONDS = 3.0
+#: What the probe writes into the database: more than a page, so that a full disk or file is noticed.
+PROBE_BYTES = 16 * 1024
+#: Free space below which a disk is called low, and full.
+DISK_LOW_BYTES = 1024**3
+DISK_FULL_BYTES = 64 * 1024**2
+
 logger = logging.getLogger(__name__)
 
 #: What a look finds: `status`, and what else there is to say.
@@ -107,9 +117,9 @@ class Readiness:
 
     def told(self) -> dict[str, Any]:
         """`status` is `ok`, `degraded` (a part that is not required is not well) or `unavailable`; `parts` by name."""
-        if self._looking.acquire(timeout=settings.PROBE_TIMEOUT_SECONDS):
+        if self._looking.acquire(timeout=PROBE_TIMEOUT_SECONDS):
             try:
-                if time.monotonic() - self._looked_at >= settings.READY_CACHE_SECONDS:
+                if time.monotonic() - self._looked_at >= READY_CACHE_SECONDS:
                     self._look()
             finally:
                 self._looking.release()
@@ -121,7 +131,7 @@ class Readiness:
         }
 
     def _look(self) -> None:
-        deadline = time.monotonic() + settings.PROBE_TIMEOUT_SECONDS
+        deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
         for look in self._looks:
             look.begin()
         for look in self._looks:
@@ -154,7 +164,7 @@ def readiness() -> Readiness:
 def _database() -> Detail:
     """A row is written and the one before it removed, as an answer is: a full or read-only database answers queries."""
     with transaction.atomic():
-        row = StorageProbe.objects.create(filling="x" * settings.PROBE_BYTES)
+        row = StorageProbe.objects.create(filling="x" * PROBE_BYTES)
         StorageProbe.objects.exclude(pk=row.pk).delete()
     return OK
 
@@ -166,7 +176,7 @@ def _vector_store() -> Detail:
 
 def _broker() -> Detail:
     with current_app.connection_for_read() as broker:
-        broker.ensure_connection(max_retries=1, timeout=math.ceil(settings.PROBE_TIMEOUT_SECONDS))
+        broker.ensure_connection(max_retries=1, timeout=math.ceil(PROBE_TIMEOUT_SECONDS))
     return OK
 
 
@@ -188,9 +198,9 @@ def worker_detail() -> Detail:
 def _disk() -> Detail:
     """The disk of `DATA_DIR`, where documents, and with SQLite the database, are kept."""
     free = shutil.disk_usage(settings.DATA_DIR).free
-    if free < settings.DISK_FULL_BYTES:
+    if free < DISK_FULL_BYTES:
         return {"status": "full"}
-    return {"status": "low"} if free < settings.DISK_LOW_BYTES else OK
+    return {"status": "low"} if free < DISK_LOW_BYTES else OK
 
 
 def _model() -> Detail:

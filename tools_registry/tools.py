@@ -25,6 +25,9 @@ from knowledge.vectors.base import Query, collection_alias, vector_store
 from tools_registry.exceptions import ToolReportedError
 from tools_registry.tool import NextStep, ToolContext, tool
 
+#: How often one conversation may be handed over to a person in a day.
+HANDOVERS_PER_DAY = 3
+
 #: Characters of a passage that a search gives to the model.
 _PASSAGE_CHARACTERS = 2_000
 _DAY_SECONDS = 24 * 3600
@@ -164,7 +167,7 @@ def _require_room(context: ToolContext) -> None:
     """A conversation is handed over a few times a day at most: the tool is open to visitors."""
     key = f"handover:{context.conversation_id}"
     cache.add(key, 0, timeout=_DAY_SECONDS)
-    if cache.incr(key) > settings.HANDOVERS_PER_DAY:
+    if cache.incr(key) > HANDOVERS_PER_DAY:
         raise ToolReportedError("This conversation was already handed over.")
 
 

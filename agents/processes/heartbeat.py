@@ -23,6 +23,9 @@ from django.utils import timezone
 from agents.database import close_connections, first_line
 from agents.models import Worker
 
+#: A worker gives a sign of life this often, ...
+WORKER_BEAT_SECONDS = 10.0
+
 logger = logging.getLogger(__name__)
 
 #: How long a fork waits for another thread's use of the database; after that it goes on, whatever becomes of that use.
@@ -108,7 +111,7 @@ class Heartbeat:
     def _run(self) -> None:
         while True:
             self.beat()
-            if self._stopped.wait(settings.WORKER_BEAT_SECONDS):
+            if self._stopped.wait(WORKER_BEAT_SECONDS):
                 return
 
 

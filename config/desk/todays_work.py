@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
@@ -35,6 +34,10 @@ from faqs.models import (
 )
 from faqs.review import answers_to_review, entries_to_review
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
+
+#: The front page counts what waits up to here, and says "1,000+" beyond; it names so many rows of each kind itself.
+FRONT_PAGE_COUNTED = 1_000
+FRONT_PAGE_NAMED = 3
 
 #: How far back failures that nothing repairs are counted: answers, and jobs.
 RECENT = timedelta(days=7)
@@ -97,7 +100,7 @@ class Waiting:
         for rows, since, right in self.rows():
             if request.user.has_perm(right):
                 oldest_first = visible(request, rows).order_by(since).values_list(since, flat=True)
-                moments += oldest_first[: settings.FRONT_PAGE_COUNTED + 1]
+                moments += oldest_first[: FRONT_PAGE_COUNTED + 1]
         if not moments:
             return None
         known = [moment for moment in moments if moment is not None and self.tells_since]
@@ -114,7 +117,7 @@ class Waiting:
 
 
 def _capped(count: int) -> str:
-    most = settings.FRONT_PAGE_COUNTED
+    most = FRONT_PAGE_COUNTED
     return f"{most:,}+".replace(",", "\u202f") if count > most else str(count)
 
 
@@ -185,7 +188,7 @@ def _reports(request: HttpRequest) -> list[Named]:
     asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER, operation_id=None)
     oldest = visible(request, Feedback.objects.to_correct()).order_by("updated_at")
     rows = oldest.annotate(asked=Subquery(asked.values("content")[:1]))
-    found = rows.values_list("turn_id", "asked")[: settings.FRONT_PAGE_NAMED]
+    found = rows.values_list("turn_id", "asked")[:FRONT_PAGE_NAMED]
     return [Named(text or "–", admin_url(Turn, "correct", turn)) for turn, text in found]
 
 
@@ -205,7 +208,7 @@ def _most_asked(request: HttpRequest) -> list[Named]:
     most = counted.annotate(times=Count("pk"), last=Max("asked_at")).order_by("-times", "-last")
     return [
         Named(row["group__question"], admin_url(QuestionGroup, "change", row["group"]), row["times"])
-        for row in most[: settings.FRONT_PAGE_NAMED]
+        for row in most[:FRONT_PAGE_NAMED]
     ]
 
 
@@ -369,7 +372,7 @@ def passages_without_questions(request: HttpRequest) -> tuple[str, str] | None:
     if language_model() is None or not request.user.has_perm("knowledge.view_chunk"):
         return None
     waiting = visible(request, Chunk.objects.waiting()).order_by().values_list("pk")
-    count = len(waiting[: settings.FRONT_PAGE_COUNTED + 1])
+    count = len(waiting[: FRONT_PAGE_COUNTED + 1])
     if not count:
         return None
     return _capped(count), admin_url(Chunk, "changelist", units_origin__exact="waiting")

@@ -7,7 +7,9 @@ import threading
 import time
 from collections import defaultdict
 
-from django.conf import settings
+#: So many failures in a row suspend a tool for so long, in each process.
+TOOL_BREAKER_FAILURES = 5
+TOOL_BREAKER_SECONDS = 30.0
 
 
 class Breaker:
@@ -20,7 +22,7 @@ class Breaker:
     def allows(self) -> bool:
         """Whether a call may go; a `True` after the pause is the one trial, which must report its outcome."""
         with self._lock:
-            if self._failures < settings.TOOL_BREAKER_FAILURES:
+            if self._failures < TOOL_BREAKER_FAILURES:
                 return True
             if self._trying or time.monotonic() < self._open_until:
                 return False
@@ -35,7 +37,7 @@ class Breaker:
         with self._lock:
             self._failures += 1
             self._trying = False
-            self._open_until = time.monotonic() + settings.TOOL_BREAKER_SECONDS
+            self._open_until = time.monotonic() + TOOL_BREAKER_SECONDS
 
     def abandoned(self) -> None:
         """The call was cancelled: neither a success nor a failure."""

@@ -37,6 +37,11 @@ from tools_registry.execution.usage import Outcome, record_calls
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 
+#: Longer arguments are refused; a longer result is cut before the model sees it.
+TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
+TOOL_MAX_RESULT_CHARACTERS = 20_000
+TOOL_MAX_IMAGE_BYTES = 1_000_000
+
 logger = logging.getLogger(__name__)
 
 #: What models that see take.
@@ -135,8 +140,8 @@ async def _execute(
 
 def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
     """The arguments as an object that fits the tool's schema; raises `InvalidToolArgumentsError` saying why not."""
-    if len(text) > settings.TOOL_MAX_ARGUMENT_CHARACTERS:
-        raise InvalidToolArgumentsError(f"The arguments are longer than {settings.TOOL_MAX_ARGUMENT_CHARACTERS}.")
+    if len(text) > TOOL_MAX_ARGUMENT_CHARACTERS:
+        raise InvalidToolArgumentsError(f"The arguments are longer than {TOOL_MAX_ARGUMENT_CHARACTERS}.")
     try:
         # An empty text is what some models send for a tool without parameters.
         arguments = read_json(text) if text.strip() else {}
@@ -158,7 +163,7 @@ def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
     def named(unknown: object) -> str:
         if not isinstance(unknown, ToolImage):
             raise ValueError(f"{type(unknown).__name__} is no JSON.")
-        if unknown.kind in _SEEN and unknown.size <= settings.TOOL_MAX_IMAGE_BYTES:
+        if unknown.kind in _SEEN and unknown.size <= TOOL_MAX_IMAGE_BYTES:
             images.append(unknown)
         return str(unknown)
 
@@ -166,7 +171,7 @@ def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
         text = json.dumps(to_jsonable_python(value, fallback=named), ensure_ascii=False, allow_nan=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ToolFailedError(f"The tool's result has no JSON form: {error}") from error
-    limit = settings.TOOL_MAX_RESULT_CHARACTERS
+    limit = TOOL_MAX_RESULT_CHARACTERS
     if len(text) > limit:
         text = json.dumps({"truncated": True, "content": text[:limit]}, ensure_ascii=False)
     return text, tuple(images[: settings.TOOL_MAX_IMAGES])

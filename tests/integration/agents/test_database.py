@@ -19,6 +19,7 @@ from django.utils import translation
 from agents.database import in_database, in_thread, short_write, storage_error
 from agents.errors import StorageUnavailableError
 from agents.models import StorageProbe
+from tests.constants import override
 
 #: More than four pages.
 GROWN = "INSERT INTO words VALUES (hex(zeroblob(20000)))"
@@ -158,7 +159,7 @@ class QueueTests(TransactionTestCase):
         assert len(refused) == 12
         assert max(refused) < 4 * self.WAIT
 
-    @override_settings(DATABASE_PAUSE_SECONDS=0.3)
+    @override(DATABASE_PAUSE_SECONDS=0.3)
     def test_writes_pause_after_one_was_refused_and_go_on(self) -> None:
         def refuse() -> None:
             with short_write():

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client, SimpleTestCase, TestCase, override_settings
+from django.test import Client, SimpleTestCase, TestCase
 from django.utils import timezone
 
 from agents.models import Worker
@@ -15,6 +15,7 @@ from agents.processes.heartbeat import announce
 from chat.metrics import ModelSeen
 from config.readiness import OK, Detail, Part, Readiness, worker_detail
 from knowledge.models import BuildStatus, IndexBuild
+from tests.constants import override
 from tests.factories import make_agent
 
 
@@ -46,12 +47,12 @@ class ReadinessTests(SimpleTestCase):
 
     def test_trouble_is_one_line_without_a_traceback(self) -> None:
         readiness = Readiness([Part("broker", down)])
-        with override_settings(READY_CACHE_SECONDS=0.0), self.assertLogs("config.readiness") as log:
+        with override(READY_CACHE_SECONDS=0.0), self.assertLogs("config.readiness") as log:
             for _ in range(3):
                 readiness.told()
         assert log.output == ["WARNING:config.readiness:broker is unavailable some library's own error"]
 
-    @override_settings(PROBE_TIMEOUT_SECONDS=0.2, READY_CACHE_SECONDS=0.0)
+    @override(PROBE_TIMEOUT_SECONDS=0.2, READY_CACHE_SECONDS=0.0)
     def test_part_that_hangs_is_asked_once_and_awaited_no_longer_than_told(self) -> None:
         answered, begun = threading.Event(), []
 

@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from django.test import TestCase, override_settings
+from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -27,6 +27,7 @@ from faqs.models import (
 )
 from knowledge.models import BuildKind, BuildStatus, Chunk, Document, IndexBuild, WebPage, WebSource
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
+from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_entry, make_exchange, make_learned
 
 VECTOR = np.zeros(4, dtype="<f4").tobytes()
@@ -249,7 +250,7 @@ class TodaysWorkTest(TestCase):
         assert queries_of(client, "/admin/") == before
         assert before <= 40
 
-    @override_settings(FRONT_PAGE_COUNTED=3)
+    @override(FRONT_PAGE_COUNTED=3)
     def test_a_count_stops_where_it_says_so(self) -> None:
         for number in range(5):
             self.add_report(f"Question {number} ?")

@@ -13,6 +13,7 @@ from django.test import TestCase, override_settings
 from agents.database import in_database, in_thread
 from faqs.models import LearnedKind
 from knowledge.search import search
+from tests.constants import override
 from tests.factories import make_conversation, make_learned, make_library, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
@@ -129,7 +130,7 @@ class BuiltinToolTests(BuiltinToolCase):
 SUMMARY = "The user lost the reader's card and wants a new one."
 
 
-@override_settings(HANDOVER_EMAILS=["desk@example.org"], HANDOVERS_PER_DAY=1)
+@override(HANDOVER_EMAILS=["desk@example.org"], HANDOVERS_PER_DAY=1)
 class HandoverTests(BuiltinToolCase):
     async def test_person_receives_summary_and_address(self) -> None:
         context = ToolContext(conversation_id=uuid.uuid4())

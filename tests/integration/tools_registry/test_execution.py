@@ -8,14 +8,14 @@ from typing import Any
 from unittest import mock
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.test import TestCase, override_settings
 
+from tests.constants import override
 from tests.factories import declared_tools, make_tool, make_user
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.exceptions import ToolFailedError
-from tools_registry.execution.breaker import breakers
+from tools_registry.execution.breaker import TOOL_BREAKER_SECONDS, breakers
 from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride, ToolUsage
 from tools_registry.tool import NextStep, ToolSpec
@@ -115,7 +115,7 @@ class OutcomeTests(ExecutionCase):
     async def test_empty_arguments_suit_a_tool_without_parameters(self) -> None:
         assert (await self.run_one(make_tool("now"), "")).success
 
-    @override_settings(TOOL_MAX_ARGUMENT_CHARACTERS=10)
+    @override(TOOL_MAX_ARGUMENT_CHARACTERS=10)
     async def test_arguments_are_bounded(self) -> None:
         result = await self.run_one(make_tool("t"), '{"a": "' + "x" * 20 + '"}')
 
@@ -175,7 +175,7 @@ class OutcomeTests(ExecutionCase):
 
         assert result.error == "tool_failed"
 
-    @override_settings(TOOL_MAX_RESULT_CHARACTERS=50)
+    @override(TOOL_MAX_RESULT_CHARACTERS=50)
     async def test_long_result_is_cut_and_stays_json(self) -> None:
         result = await self.run_one(make_tool("long", invoke=lambda _a, _c: ["é" * 500]))
 
@@ -249,7 +249,7 @@ class ParallelTests(ExecutionCase):
         assert [result.success for result in results] == [False, True]
 
 
-@override_settings(TOOL_BREAKER_FAILURES=2)
+@override(TOOL_BREAKER_FAILURES=2)
 class BreakerTests(ExecutionCase):
     async def test_tool_that_keeps_failing_is_suspended_then_tried_again(self) -> None:
         works = False
@@ -265,7 +265,7 @@ class BreakerTests(ExecutionCase):
             clock.monotonic.return_value = 1_000.0
             errors = [(await self.run_one(spec)).error for _ in range(3)]
             works = True
-            clock.monotonic.return_value += settings.TOOL_BREAKER_SECONDS
+            clock.monotonic.return_value += TOOL_BREAKER_SECONDS
             after = await self.run_one(spec)
 
         assert errors == ["tool_failed", "tool_failed", "tool_suspended"]

@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 
 from django.contrib.admin.models import DELETION, LogEntry
-from django.test import TestCase, override_settings
+from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -13,6 +13,7 @@ from chat.thread.batches import Batch, append_batch
 from chat.thread.turns import claim_turn
 from knowledge.models import Chunk, Document
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
+from tests.constants import override
 from tests.factories import (
     make_agent,
     make_batch,
@@ -119,7 +120,7 @@ class PagesTest(TestCase):
         assert client.get(deletion).status_code == 403
         assert client.post(deletion, {"post": "yes"}).status_code == 403
 
-    @override_settings(ADMIN_MAX_DELETED=1)
+    @override(ADMIN_MAX_DELETED=1)
     def test_more_than_one_action_deletes_is_refused_in_words(self) -> None:
         chosen = [make_answered().conversation_id for _ in range(2)]
         answer = superuser_client().post(

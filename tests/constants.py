@@ -1,0 +1,57 @@
+"""`override`: another value of a setting, or of a constant in every module that has it by that name."""
+
+import sys
+from typing import Any
+
+from django.test import override_settings
+
+APPS = ("agents", "chat", "config", "faqs", "knowledge", "tools_registry")
+
+
+def _holders(name: str) -> list[dict[str, Any]]:
+    modules = [
+        module
+        for key, module in sys.modules.items()
+        if key.split(".")[0] in APPS and not key.startswith(("config.settings", "config.constants"))
+    ]
+    return [vars(module) for module in modules if name in vars(module)]
+
+
+class override(override_settings):
+    """As `override_settings`: decorator of tests and of their classes, or context manager."""
+
+    def __init__(self, **values: Any) -> None:
+        self._all = values
+        self._before: list[tuple[dict[str, Any], str, Any]] = []
+        super().__init__()
+
+    def enable(self) -> None:
+        found = {name: _holders(name) for name in self._all}
+        for name, holders in found.items():
+            for holder in holders:
+                self._before.append((holder, name, holder[name]))
+                holder[name] = self._all[name]
+        self.options = {name: value for name, value in self._all.items() if not found[name]}
+        super().enable()
+
+    def disable(self) -> None:
+        super().disable()
+        while self._before:
+            holder, name, value = self._before.pop()
+            holder[name] = value
+
+    def decorate_class(self, cls: Any) -> Any:
+        """Constants hold while a test of the class runs, settings for the whole class."""
+        enable, disable = cls.setUpClass.__func__, cls.tearDownClass.__func__
+        mine = self
+
+        def set_up_class(inner: Any) -> None:
+            mine.enable()
+            enable(inner)
+
+        def tear_down_class(inner: Any) -> None:
+            disable(inner)
+            mine.disable()
+
+        cls.setUpClass, cls.tearDownClass = classmethod(set_up_class), classmethod(tear_down_class)
+        return cls
