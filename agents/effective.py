@@ -4,15 +4,14 @@
 it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django.db.models import Exists, Model, OuterRef
+from django.db.models import Exists, OuterRef
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from agents.hooks import Hooks
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 from agents.processes.remembered import Remembered
 
@@ -156,19 +155,6 @@ def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveC
     if settings.keys() & {"presentation", "contact"} and "guard_rail_message" not in settings:
         return replace(changed, guard_rail_message=_refusal(replace(changed, guard_rail_message="")))
     return changed
-
-
-#: Why settings may not be saved on this row (a deployment, an agent, the site's settings); empty: they may. Empty
-#: values inherit.
-SettingsGate = Callable[[Model, Mapping[str, Any]], str]
-_gates: Hooks[SettingsGate] = Hooks()
-#: Looks at changed settings before they are saved.
-register_settings_gate = _gates.register
-
-
-def settings_refusals(target: Model, changes: Mapping[str, Any]) -> list[str]:
-    """In words for staff. A gate may begin to look, and say that it does."""
-    return [reason for gate in _gates if changes and (reason := gate(target, changes))]
 
 
 def current_config(deployment_id: int) -> EffectiveConfig:

@@ -14,20 +14,15 @@ class ChatConfig(AppConfig):
     verbose_name = _("Conversations")
 
     def ready(self) -> None:
-        from agents.effective import register_settings_gate
         from chat import signals  # noqa: F401
         from chat.archive import search  # noqa: F401
-        from chat.staff.golden import tasks  # noqa: F401
-        from chat.staff.golden.gate import BUILD_GATE, look_at_settings
-        from chat.staff.quality.recent import recent_questions, recently_used_chunks
+        from chat.staff.golden import recent_questions
+        from chat.staff.quality.recent import recently_used_chunks
         from chat.thread.verdicts import count_settled
         from faqs.loops import register_verdict_counter
-        from knowledge.indexing.jobs.queue import register_build_gate
         from knowledge.indexing.preview import register_question_source
         from knowledge.indexing.questions.waiting import register_usage_source
 
         register_question_source(recent_questions)
         register_usage_source(recently_used_chunks)
         register_verdict_counter(count_settled)
-        register_build_gate(BUILD_GATE)
-        register_settings_gate(look_at_settings)

@@ -804,18 +804,7 @@ class GoldenSet(models.Model):
     language = models.CharField(
         _("langue"), max_length=2, choices=[("fr", _("Français")), ("en", _("Anglais"))], default="fr"
     )
-    is_gate = models.BooleanField(
-        _("contrôle avant mise en service"),
-        default=False,
-        help_text=_(
-            "Un nouvel index préparé ou un réglage changé n’est pas mis en service si une question réussie aujourd’hui "
-            "échouerait avec lui."
-        ),
-    )
-    is_nightly = models.BooleanField(_("chaque nuit"), default=False)
     created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
-    #: Of its questions: what was asked before says nothing of the set any more.
-    changed_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         verbose_name = _("jeu de questions de référence")
@@ -827,7 +816,7 @@ class GoldenSet(models.Model):
 
 
 class GoldenQuestion(models.Model):
-    """A question of a set; `expected` has the keys of a line of `evaluate`'s file (`chat.staff.golden.expectations`)."""
+    """A question of a set; `expected` has the keys of a line of `evaluate`'s file (`chat.staff.expectations`)."""
 
     golden_set = models.ForeignKey(GoldenSet, on_delete=models.CASCADE, related_name="questions", verbose_name=_("jeu"))
     question = models.TextField(_("question"), max_length=2_000)
@@ -852,18 +841,6 @@ class GoldenQuestion(models.Model):
         return self.question[:80]
 
 
-class RunKind(models.TextChoices):
-    SET = "set", _("À la demande")
-    NIGHTLY = "nightly", _("De nuit")
-    BUILD = "build", _("Avant un nouvel index")
-    SETTINGS = "settings", _("Avant un réglage changé")
-    WHAT_IF = "what_if", _("Et si, sur des questions réelles")
-
-
-#: Runs that ask each question twice: as things are, and as they would be.
-TWO_WAYS = (RunKind.BUILD, RunKind.SETTINGS, RunKind.WHAT_IF)
-
-
 class RunStatus(models.TextChoices):
     QUEUED = "queued", _("En attente")
     RUNNING = "running", _("En cours")
@@ -884,11 +861,12 @@ class GoldenRunQuerySet(models.QuerySet["GoldenRun"]):
 
 
 class GoldenRun(models.Model):
-    """Questions asked by a worker without writing. Its results are made with it, empty: what is empty is still to be
-    asked.
+    """Questions asked by a worker without writing: those of a set, or the last real ones of a deployment.
+
+    With `changes` each is asked twice, as things are and with these settings. Its results are made with it, empty: what
+    is empty is still to be asked.
     """
 
-    kind = models.CharField(_("travail"), max_length=20, choices=RunKind.choices)
     golden_set = models.ForeignKey(
         GoldenSet, null=True, on_delete=models.CASCADE, related_name="runs", verbose_name=_("jeu")
     )
@@ -896,13 +874,6 @@ class GoldenRun(models.Model):
         Deployment, on_delete=models.CASCADE, related_name="+", verbose_name=_("déploiement")
     )
     language = models.CharField(max_length=2, default="fr")
-    #: The `IndexBuild` whose generation is tried.
-    build = models.ForeignKey(
-        "knowledge.IndexBuild", null=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("indexation")
-    )
-    #: Where settings would change ("deployment", "agent", "site"), of which row, and to what; empty values inherit.
-    level = models.CharField(max_length=20, blank=True, default="")
-    target_id = models.BigIntegerField(null=True)
     changes = models.JSONField(default=dict)
     status = models.CharField(_("état"), max_length=20, choices=RunStatus.choices, default=RunStatus.QUEUED)
     error = models.TextField(_("erreur"), blank=True, default="")
@@ -914,10 +885,6 @@ class GoldenRun(models.Model):
     )
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
     finished_at = models.DateTimeField(_("fini le"), null=True)
-    applied_at = models.DateTimeField(_("appliqué le"), null=True)
-    #: Who let it pass all the same, and why.
-    overridden_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    override_reason = models.CharField(_("motif"), max_length=500, blank=True, default="")
 
     objects = GoldenRunQuerySet.as_manager()
 
@@ -925,7 +892,6 @@ class GoldenRun(models.Model):
         verbose_name = _("passage de questions de référence")
         verbose_name_plural = _("passages de questions de référence")
         ordering: ClassVar = ["-pk"]
-        permissions: ClassVar = [("override_gate", _("Laisser passer ce qu’un contrôle arrête"))]
 
     def __str__(self) -> str:
         return f"{self.golden_set or self.deployment} · n°\u00a0{self.pk}"
@@ -936,9 +902,7 @@ class GoldenRun(models.Model):
 
 
 class GoldenResult(models.Model):
-    """A question of a run, and what came of it: `after` of what is tried, `before` of what serves, in a run of two
-    ways.
-    """
+    """A question of a run, and what came of it: `after` of what is tried; `before` of what serves, where settings change."""
 
     run = models.ForeignKey(GoldenRun, on_delete=models.CASCADE, related_name="results")
     position = models.PositiveIntegerField()

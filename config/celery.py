@@ -96,7 +96,7 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from chat.archive.retention import forget_expired
     from chat.runs.afterwards import settle_left_behind
     from chat.runs.stale import interrupt_stale_turns
-    from chat.staff.golden.runs import enqueue_nightly, reap_runs
+    from chat.staff.golden import reap_runs
     from faqs.answers.indexing import reap_learned
     from faqs.choices import purge_choices
     from faqs.files.applying import reap_imports
@@ -113,7 +113,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
         "lessons": settle_left_behind,
         "answers": reap_learned,
         "golden": reap_runs,
-        "golden_nightly": enqueue_nightly,
         "unanswered": tidy_unanswered,
         "choices": purge_choices,
         "imports": reap_imports,

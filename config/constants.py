@@ -380,7 +380,5 @@ GOLDEN_USUAL_QUESTIONS = 50
 GOLDEN_MAX_FILE_BYTES = 1_000_000
 #: Runs that are kept of each set, and of « what if » for each deployment.
 GOLDEN_RUNS_KEPT = 30
-#: For so long a run says what a changed setting does.
-GOLDEN_GATE_HOURS = 24.0
 #: A worker asks for so many seconds at a time, then takes its turn again after other tasks.
 GOLDEN_TURN_SECONDS = 300.0

@@ -10,7 +10,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
-from agents.effective import InheritedSetting, inherited_settings, settings_refusals
+from agents.effective import InheritedSetting, inherited_settings
 from agents.face import logo_png
 from agents.models import Deployment, IndexingMethod, Logo, RuntimeSettings, overlay_errors
 from agents.staff.inheritance import ModelProfile, current_profile, inherited_method_text, inherited_text, value_text
@@ -30,20 +30,6 @@ class SettingsForm(forms.ModelForm[Any]):
         for field in self.fields.values():
             if isinstance(field.widget, forms.Textarea):
                 field.widget.attrs["rows"] = TEXT_ROWS
-
-    def _post_clean(self) -> None:
-        """A valid form last asks the gates about the settings that it changes."""
-        super()._post_clean()  # type: ignore[misc]  # not in the stubs
-        knobs = RuntimeSettings.knobs()
-        changes = {
-            name: self.cleaned_data.get(field)
-            for field in self.changed_data
-            if (name := field.removeprefix(OVERLAY_PREFIX)) in knobs
-        }
-        if self.errors or self.instance.pk is None:
-            return
-        for reason in settings_refusals(self.instance, changes):
-            self.add_error(None, reason)
 
 
 class AgentForm(SettingsForm):

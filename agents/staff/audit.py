@@ -31,9 +31,6 @@ from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import gettext_lazy
 
-from agents.effective import settings_refusals
-from agents.models import Agent, RuntimeSettings
-
 MASK = "•••"
 _BATCH = 500
 
@@ -89,7 +86,6 @@ LOGGED = {
     "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False),
     "chat.goldenset": Logged(),
     "chat.goldenquestion": Logged("expected note", births=False, is_named=False, is_restorable=False),
-    "chat.goldenrun": Logged("override_reason", births=False, is_restorable=False),
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
     "chat.servicetoken": Logged(related="deployments"),
     "tools_registry.tooloverride": Logged(births=False, related="agents"),
@@ -357,18 +353,13 @@ def restorable(line: LogEntry) -> dict[str, Any]:
 
 
 def take_back(line: LogEntry, *, by: Any) -> None:
-    """Put back what a line says was there before. Raises `ValidationError` where it is no longer allowed, or a gate
-    stops it.
-    """
+    """Put back what a line says was there before. Raises `ValidationError` where it is no longer allowed."""
     model = line.content_type.model_class()
     values = restorable(line)
     if model is None or not values:
         raise ValidationError("nothing to restore")
     row = model._base_manager.get(pk=line.object_pk)
     values = {name: _read(_field(model, name), value) for name, value in values.items()}
-    # Before the transaction: a gate that begins to look says so and stays.
-    if reasons := settings_refusals(row, _settings_in(row, values)):
-        raise ValidationError(reasons)
     restore: Restorer = _restorers.get(model._meta.label_lower) or _save
     with transaction.atomic(), acting(by, origin="restore"):
         restore(row, values, by)
@@ -380,15 +371,6 @@ def _read(field: "models.Field[Any, Any]", value: Any) -> Any:
     if isinstance(found, datetime) and timezone.is_naive(found):
         return timezone.make_aware(found, UTC)
     return found
-
-
-def _settings_in(row: models.Model, values: dict[str, Any]) -> dict[str, Any]:
-    """The settings that these values would change, as the gates are asked about them; an empty one inherits."""
-    if "config_overlay" in values:
-        now, then = row.config_overlay, values["config_overlay"]  # type: ignore[attr-defined]  # of a deployment
-        return {key: then.get(key) for key in {*now, *then} if now.get(key) != then.get(key)}
-    knobs = RuntimeSettings.knobs() if isinstance(row, Agent | RuntimeSettings) else {}
-    return {name: value for name, value in values.items() if name in knobs}
 
 
 def _save(row: models.Model, values: dict[str, Any], _by: Any) -> None:

@@ -93,8 +93,7 @@ ROLES = {
         | _rights("add change", "agents.agent agents.deployment knowledge.indexbuild")
         | _rights("add change delete", "agents.specialist")
         | _rights("view change", f"{_TOOLS} tools_registry.toolsource")
-        | _rights("view", "agents.runtimesettings knowledge.questionspending auditlog.logentry")
-        | {"chat.override_gate"},
+        | _rights("view", "agents.runtimesettings knowledge.questionspending auditlog.logentry"),
     ),
     "operator": ReadyRole(
         "Exploitation",

@@ -29,7 +29,6 @@ from chat.models import (
     Message,
     QuestionOrigin,
     Role,
-    RunKind,
     RunStatus,
     ServiceToken,
     SharedThread,
@@ -39,7 +38,7 @@ from chat.models import (
     TurnStatus,
 )
 from chat.runs.runner import runner
-from chat.staff.golden.sets import add_questions
+from chat.staff.golden import add_questions
 from faqs.models import OptionChoice, QuestionGroup
 from knowledge.models import (
     BuildKind,
@@ -163,9 +162,7 @@ def _golden_rows(deployment: Deployment) -> Iterator[Model]:
     add_questions(golden_set, [{"question": MARK}], QuestionOrigin.HAND)
     yield golden_set
     yield golden_set.questions.get()
-    yield GoldenRun.objects.create(
-        kind=RunKind.SET, golden_set=golden_set, deployment=deployment, status=RunStatus.DONE
-    )
+    yield GoldenRun.objects.create(golden_set=golden_set, deployment=deployment, status=RunStatus.DONE)
 
 
 def _tool_rows() -> Iterator[Model]:

@@ -64,9 +64,8 @@ import json
 from auditlog.models import LogEntry
 from django.contrib.auth.models import Group, User
 from agents.models import Deployment
-from chat.models import Feedback, GoldenRun, GoldenSet, QuestionOrigin, RunKind, Turn
-from chat.staff.golden.runs import carry_out, enqueue_run, enqueue_what_if
-from chat.staff.golden.sets import add_questions, row_of_turn
+from chat.models import Feedback, GoldenSet, QuestionOrigin, Turn
+from chat.staff.golden import add_questions, ask_golden_questions, enqueue_run, enqueue_what_if, row_of_turn
 
 deployment = Deployment.objects.get(slug="guide")
 turn = Turn.objects.filter(conversation__deployment=deployment, status="done").first()
@@ -75,9 +74,9 @@ golden = GoldenSet.objects.create(name="Questions de l’accueil", deployment=de
 rows = [row_of_turn(turn), {"question": "Quel est le numéro de la piscine ?", "contains": "01 23"}]
 add_questions(golden, rows, QuestionOrigin.TURN)
 run = enqueue_run(golden)
-paper = enqueue_what_if(deployment, {"direct_answers": False}, level="agent", count=5, by=None)
+paper = enqueue_what_if(deployment, {"direct_answers": False}, count=5)
 for each in (run, paper):
-    carry_out(each.pk)
+    ask_golden_questions(each.pk)
 deployment.name = "Guide du personnel."
 deployment.save()
 user = User.objects.create(username="paul.lambert", is_staff=True)

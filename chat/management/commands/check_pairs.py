@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from agents.effective import agent_setting
 from agents.models import Agent, IndexingMethod
-from chat.staff.quality.pairs import check_pairs, read_pairs, summarise
+from chat.staff.calibration import check_pairs, read_pairs, summarise
 from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.calibration.stored import load_calibrations
 from knowledge.embeddings.base import embedder

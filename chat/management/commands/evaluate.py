@@ -2,14 +2,13 @@
 
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from chat.models import GoldenSet
-from chat.staff.quality.evaluation import Row, evaluate, questions_of, read_questions, summarise
+from chat.staff.expectations import Row
+from chat.staff.golden import evaluate, questions_named, summarise
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 
@@ -23,12 +22,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = deployment_named(options["deployment"])
-        path = Path(options["questions"])
-        found = GoldenSet.objects.filter(name=options["questions"]).first()
-        if found is None and not path.is_file():
-            raise CommandError(f"There is no set and no file {path}.")
         with errors_to_terminal():
-            questions = questions_of(found) if found else read_questions(path)
+            questions = questions_named(options["questions"])
+            if questions is None:
+                raise CommandError(f"There is no set and no file {options['questions']}.")
             asked = evaluate(deployment, questions)
             rows = list(tqdm(asked, total=len(questions), unit="question", dynamic_ncols=True))
         summary = summarise(rows)

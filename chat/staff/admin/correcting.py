@@ -27,7 +27,7 @@ from chat.staff.admin.forms import CorrectionForm
 from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.staff.explanation import closeness, deciding_step
-from chat.staff.golden.sets import add_questions, row_of_answer, set_for
+from chat.staff.golden import add_questions, row_of_answer, set_for
 from chat.thread.reading import exchange_of
 from faqs.answers.duplicates import find_similar, near_memory_texts, similar_text
 from faqs.answers.neighbours import find_answers

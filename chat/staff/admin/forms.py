@@ -31,7 +31,7 @@ class CorrectionForm(forms.Form):
         label=_("Garder comme question de référence"),
         required=False,
         initial=True,
-        help_text=_("Elle sera posée de nouveau avant chaque changement contrôlé."),
+        help_text=_("Elle pourra être posée de nouveau avant et après un changement."),
         widget=UnfoldBooleanWidget,
     )
     #: What the page showed that this answer withdraws: what is not among it is shown before it is saved.

@@ -1,16 +1,17 @@
-"""Questions of reference: sets of them, the questions with what is expected, and the ways in which a set is filled.
+"""Golden questions: sets and how they are filled, runs with their results side by side, and « what if ».
 
-What is taken from conversations is taken by whoever may read them (`chat.view_turn`); in a set it is the staff's own.
+What is taken from conversations is taken by whoever may read them (`chat.view_turn`), and so is a run of real questions
+seen; in a set questions are the staff's own.
 """
 
 import json
 import uuid
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
@@ -20,15 +21,42 @@ from django.views.decorators.http import require_http_methods, require_POST
 from unfold.widgets import (
     UnfoldAdminFileFieldWidget,
     UnfoldAdminSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
 )
 
-from agents.admin_base import StaffAdmin, admin_page, admin_url, clipped, count_link, link, require, signed_in
+from agents.admin_base import (
+    ReadOnlyAdmin,
+    StaffAdmin,
+    Tone,
+    admin_page,
+    admin_url,
+    badge,
+    clipped,
+    count_link,
+    database_keys,
+    link,
+    linked,
+    progress_bar,
+    require,
+    signed_in,
+)
+from agents.staff.inheritance import value_text
 from agents.staff.scope import visible
-from chat.models import AnswerSource, GoldenQuestion, GoldenRun, GoldenSet, QuestionOrigin, Turn
-from chat.staff.admin.golden_runs import SEEING
-from chat.staff.golden.expectations import (
+from agents.staff.setting_fields import setting_fields
+from chat.models import (
+    AnswerSource,
+    GoldenQuestion,
+    GoldenResult,
+    GoldenRun,
+    GoldenSet,
+    QuestionOrigin,
+    RunStatus,
+    Turn,
+)
+from chat.staff.admin.trying import NOT_ON_THE_PATH, PREFIX, SettingsOnPaper
+from chat.staff.expectations import (
     EXPECTATIONS,
     LISTS,
     expected_in_words,
@@ -36,18 +64,33 @@ from chat.staff.golden.expectations import (
     fault_of,
     question_key,
     read_file,
+    unmet_in_words,
 )
-from chat.staff.golden.runs import enqueue_run
-from chat.staff.golden.sets import (
+from chat.staff.golden import (
     add_questions,
+    cancel_run,
+    enqueue_run,
+    enqueue_what_if,
     row_of_turn,
     rows_of_useful_answers,
     rows_of_validated_answers,
+    run_cost,
     set_for,
-    touch,
 )
+from faqs.answers.texts import without_citations
 
 RIGHT = "chat.add_goldenquestion"
+#: Either opens the runs of sets.
+SEEING = ("chat.view_goldenrun", "chat.view_turn")
+_REFRESH_SECONDS = 3
+_TONES: dict[str, Tone] = {
+    RunStatus.QUEUED: "neutral",
+    RunStatus.RUNNING: "busy",
+    RunStatus.DONE: "good",
+    RunStatus.FAILED: "bad",
+    RunStatus.CANCELLED: "neutral",
+}
+_CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
 
 
 class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
@@ -149,33 +192,19 @@ class GoldenQuestionAdmin(StaffAdmin):
     def expectations(self, row: GoldenQuestion) -> str:
         return clipped(" · ".join(expected_in_words(row.expected)) or "–")
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        # One that was moved has changed two sets.
-        touch(GoldenSet.objects.filter(pk__in=[obj.golden_set_id, form.initial.get("golden_set")]))
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        super().delete_model(request, obj)
-        touch(GoldenSet.objects.filter(pk=obj.golden_set_id))
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[GoldenQuestion]) -> None:
-        sets = set(queryset.values_list("golden_set", flat=True))
-        super().delete_queryset(request, queryset)
-        touch(GoldenSet.objects.filter(pk__in=sets))
-
 
 @admin.register(GoldenSet)
 class GoldenSetAdmin(StaffAdmin):
     purpose = _(
-        "Des questions dont la bonne réponse est connue : on les pose avant de changer quelque chose, et chaque nuit."
+        "Des questions dont la bonne réponse est connue : on les pose avant et après avoir changé quelque chose."
     )
     change_form_template = "admin/chat/goldenset/change_form.html"
-    list_display = ("name", "deployment", "asked", "is_gate", "is_nightly", "last_run")
-    list_filter = ("is_gate", "is_nightly", "deployment")
+    list_display = ("name", "deployment", "asked", "last_run")
+    list_filter = ("deployment",)
     list_select_related = ("deployment",)
     search_fields = ("name",)
     ordering = ("name",)
-    fields = ("name", "deployment", "language", "is_gate", "is_nightly")
+    fields = ("name", "deployment", "language")
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -205,11 +234,6 @@ class GoldenSetAdmin(StaffAdmin):
             context["may_keep_turns"] = request.user.has_perm("chat.view_turn")
             context["may_run"] = request.user.has_perm("chat.add_goldenrun")
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if {"deployment", "language"} & set(form.changed_data):
-            touch(GoldenSet.objects.filter(pk=obj.pk))
 
     @admin.display(description=_("questions"), ordering="question_count")
     def asked(self, row: Any) -> str:
@@ -307,3 +331,218 @@ def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
         packed=packed,
         media=form.media,
     )
+
+
+class WhatIfForm(SettingsOnPaper):
+    """Other settings, and the questions that they are tried on: those of a set, or the last real ones."""
+
+    golden_set = forms.ModelChoiceField(
+        label=_("Questions"),
+        queryset=GoldenSet.objects.order_by("name"),
+        required=False,
+        empty_label=_("Les dernières questions réelles"),
+        widget=UnfoldAdminSelectWidget,
+    )
+    count = forms.IntegerField(
+        label=_("Dernières questions différentes"), min_value=1, widget=UnfoldAdminTextInputWidget
+    )
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("deployment", "golden_set"):
+            field = cast("forms.ModelChoiceField[Any]", self.fields[name])
+            field.queryset = visible(request, cast("QuerySet[Any]", field.queryset))
+        self.fields["count"].initial = settings.GOLDEN_USUAL_QUESTIONS
+        self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
+
+    def clean_count(self) -> int:
+        most: int = settings.GOLDEN_MAX_QUESTIONS
+        if (count := int(self.cleaned_data["count"])) > most:
+            raise forms.ValidationError(gettext("Au plus %(most)d questions.") % {"most": most})
+        return count
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if self.errors:
+            return data
+        if not self.settings:
+            raise forms.ValidationError(gettext("Changez au moins un réglage."))
+        if data["golden_set"] and data["golden_set"].deployment_id != data["deployment"].pk:
+            self.add_error("golden_set", gettext("Ce jeu est celui d’un autre déploiement."))
+        return data
+
+
+@admin.register(GoldenRun)
+class GoldenRunAdmin(ReadOnlyAdmin):
+    """Questions of a set are the staff's own words; real ones are people's (`chat.view_turn`)."""
+
+    purpose = _("Les questions posées par un jeu ou un « et si », et ce qu’elles ont donné.")
+    change_form_template = "admin/chat/goldenrun/change_form.html"
+    list_display = ("__str__", "changed", "state", "figures", "created_at")
+    list_filter = ("status", "golden_set", "deployment")
+    list_select_related = ("golden_set", "deployment")
+    ordering = ("-pk",)
+    fields = ("state", "progress", "where", "changed", "error", "by", "created_at")
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("what-if/", wrap(what_if), name="chat_goldenrun_whatif"),
+            path("<int:run_id>/cancel/", wrap(cancel), name="chat_goldenrun_cancel"),
+            *super().get_urls(),
+        ]
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        if isinstance(obj, GoldenRun) and obj.golden_set_id is None:
+            return request.user.has_perm("chat.view_turn")
+        return any(request.user.has_perm(right) for right in SEEING)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenRun]:
+        found: QuerySet[GoldenRun] = _shown_to(request, super().get_queryset(request))
+        return found.annotate(total=Count("results"), asked=Count("results", filter=Q(results__after__isnull=False)))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        run = kwargs.get("obj")
+        if isinstance(run, GoldenRun):
+            context.update(_shown(request, run))
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def get_fields(self, request: HttpRequest, obj: GoldenRun | None = None) -> Any:
+        """Leave out those that have nothing to say of this run."""
+        optional = {"changed": "changes", "error": "error", "by": "by"}
+        return [name for name in self.fields if obj is None or name not in optional or getattr(obj, optional[name])]
+
+    @admin.display(description=_("état"), ordering="status")
+    def state(self, run: GoldenRun) -> str:
+        return badge(run.get_status_display(), _TONES.get(run.status, "neutral"))
+
+    @admin.display(description=_("avancement"))
+    def progress(self, run: Any) -> str:
+        return progress_bar(100 * run.asked // run.total if run.total else 100, self.figures(run))
+
+    @admin.display(description=_("posées"))
+    def figures(self, run: Any) -> str:
+        return f"{run.asked} / {run.total}"
+
+    where = linked("deployment", _("déploiement"))
+
+    @admin.display(description=_("ce qui change"))
+    def changed(self, run: GoldenRun) -> str:
+        labels = {name: str(field.label) for name, field in setting_fields().items()}
+        pairs = ((labels.get(name, name), value_text(name, value)) for name, value in run.changes.items())
+        return " ; ".join(f"{label} : {text}" for label, text in pairs) or "–"
+
+
+def _shown(request: HttpRequest, run: GoldenRun) -> dict[str, Any]:
+    """A run's results, the worse first; without other settings beside those of an earlier run."""
+    results = list(run.results.all())
+    both, other = bool(run.changes), None
+    if not both and run.golden_set is not None:
+        other = _compared(request, run)
+        earlier = {each.question: each.after for each in other.results.all()} if other else {}
+        for each in results:
+            each.before = earlier.get(each.question)
+    rows = [(each, _verdict(each)) for each in results if each.after]
+    rank = {"worse": 0, "better": 1, "changed": 2, "failed": 3}
+    rows.sort(key=lambda pair: (rank.get(pair[1], 4), pair[0].position))
+    earlier_label = gettext("Aujourd’hui") if both else gettext("Avant") if other else ""
+    return {
+        "title": str(run),
+        "rows": [_row(each, verdict) for each, verdict in rows],
+        "is_real": run.golden_set_id is None,
+        "way_labels": (earlier_label, gettext("Avec le changement") if both else gettext("Ce passage")),
+        "side_by_side": both or other is not None,
+        "other": other,
+        "counts": {name: sum(verdict == name for _each, verdict in rows) for name in ("worse", "better", "changed")},
+        "passed": sum(each.has_passed for each in results),
+        "total": len(results),
+        "before": run_cost(results, "before") if both else None,
+        "after": run_cost(results, "after"),
+        "refresh_seconds": 0 if run.is_over else _REFRESH_SECONDS,
+        "may_cancel": not run.is_over and request.user.has_perm("chat.add_goldenrun"),
+    }
+
+
+def _shown_to(request: HttpRequest, runs: QuerySet[GoldenRun]) -> QuerySet[GoldenRun]:
+    return runs if request.user.has_perm("chat.view_turn") else runs.exclude(golden_set=None)
+
+
+def _compared(request: HttpRequest, run: GoldenRun) -> GoldenRun | None:
+    """The run named in the address, else the one before."""
+    others = GoldenRun.objects.filter(golden_set=run.golden_set_id, status=RunStatus.DONE, changes={})
+    for key in database_keys([request.GET.get("with", "")]):
+        return others.exclude(pk=run.pk).filter(pk=key).first()
+    return others.filter(pk__lt=run.pk).first()
+
+
+def _verdict(result: GoldenResult) -> str:
+    if result.is_worse:
+        return "worse"
+    if result.is_better:
+        return "better"
+    if result.changes:
+        return "changed"
+    return "same" if result.has_passed else "failed"
+
+
+def _row(result: GoldenResult, verdict: str) -> dict[str, Any]:
+    return {
+        "question": result.question,
+        "before": _way(result.before),
+        "after": _way(result.after),
+        "verdict": verdict,
+        "changes": ", ".join(str(_CHANGES[name]) for name in result.changes),
+    }
+
+
+def _way(found: dict[str, Any] | None) -> dict[str, Any]:
+    """An answer with its sources, each once: a stored question by its words, a passage by its document and page."""
+    if found is None:
+        return {}
+    source, page = found["answer_source"], gettext("p. %(page)s")
+    named = [
+        each.get("question") or (f"{each['title']}, {page % each}" if each.get("page") else each["title"])
+        for each in found["sources"]
+    ]
+    return {
+        "way": AnswerSource(source).label if source in AnswerSource.values else found["error"],
+        "unmet": [unmet_in_words(each) for each in found["unmet"]],
+        "answer": without_citations(found["answer"]),
+        "sources": list(dict.fromkeys(filter(None, named))),
+    }
+
+
+@require_http_methods(["GET", "POST"])
+def what_if(request: HttpRequest) -> HttpResponse:
+    """Choose other settings; a worker asks the questions both ways, and nothing is written."""
+    require(request, "chat.view_turn", "chat.add_goldenrun")
+    form = WhatIfForm(request.POST or None, request=request)
+    if request.method == "POST" and form.is_valid():
+        data, by = form.cleaned_data, signed_in(request)
+        if data["golden_set"]:
+            run = enqueue_run(data["golden_set"], form.settings, by=by)
+        else:
+            run = enqueue_what_if(data["deployment"], form.settings, count=data["count"], by=by)
+        return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
+    return admin_page(
+        request,
+        "admin/chat/goldenrun/what_if.html",
+        model=GoldenRun,
+        title=gettext("Et si… ?"),
+        form=form,
+        changed=form.settings if form.is_bound and form.is_valid() else {},
+        prefix=PREFIX,
+    )
+
+
+@require_POST
+def cancel(request: HttpRequest, run_id: int) -> HttpResponse:
+    require(request, "chat.add_goldenrun")
+    runs = _shown_to(request, visible(request, GoldenRun.objects.all()))
+    cancel_run(get_object_or_404(runs, pk=run_id))
+    return HttpResponseRedirect(admin_url(GoldenRun, "change", run_id))

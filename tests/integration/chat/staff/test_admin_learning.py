@@ -8,7 +8,7 @@ from agents.admin_base import admin_url
 from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus, Verdict
-from chat.staff.quality.recent import recent_questions
+from chat.staff.golden import recent_questions
 from chat.thread.verdicts import give_feedback
 from faqs.answers.texts import without_citations
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason

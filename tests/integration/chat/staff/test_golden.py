@@ -1,4 +1,4 @@
-"""Questions of reference: filled, asked, compared, and standing in the way of what would make one of them fail."""
+"""Golden questions: filled, asked, compared, and tried with other settings."""
 
 import io
 import json
@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditlog.models import LogEntry
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 
-from agents.models import Agent, AgentLimit, Deployment, IndexingMethod, Specialist
 from chat.archive.retention import surplus_runs
 from chat.models import (
     Feedback,
@@ -24,22 +22,13 @@ from chat.models import (
     GoldenSet,
     Message,
     QuestionOrigin,
-    RunKind,
     RunStatus,
     Turn,
     Verdict,
 )
-from chat.staff.golden.expectations import read_file, unmet
-from chat.staff.golden.gate import worse_results
-from chat.staff.golden.runs import carry_out, enqueue_nightly, enqueue_run, enqueue_what_if
-from chat.staff.golden.sets import add_questions, row_of_turn
-from knowledge.exceptions import KnowledgeError
-from knowledge.indexing.jobs.decisions import approve_build, discard_build, retry_build
-from knowledge.indexing.jobs.queue import enqueue_rebuild
-from knowledge.indexing.jobs.run import run_build
-from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild
-from knowledge.vectors.base import collection_alias, vector_store
-from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
+from chat.staff.expectations import read_file, unmet
+from chat.staff.golden import add_questions, ask_golden_questions, enqueue_run, enqueue_what_if, row_of_turn
+from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import in_role
 from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange, make_learned
 
@@ -66,269 +55,24 @@ class _Morvane:
         self.agent = make_agent(slug="morvane")
         self.deployment = make_deployment(self.agent)
         self.document = add_document(self.agent, name="morvane.md", text=POOL)
-        self.set = GoldenSet.objects.create(name="Morvane", deployment=self.deployment, is_gate=True)
+        self.set = GoldenSet.objects.create(name="Morvane", deployment=self.deployment)
         add_questions(self.set, ROWS, QuestionOrigin.FILE)
 
 
 class GoldenCase(_Morvane, TestCase):
     def asked(self, run: GoldenRun) -> GoldenRun:
-        carry_out(run.pk)
+        ask_golden_questions(run.pk)
         run.refresh_from_db()
         assert run.status == RunStatus.DONE, run.error
         return run
 
-    def reread(self, old: str, new: str) -> None:
-        """As another reader of the same file would have it: the rows say so, the index not yet."""
-        for chunk in Chunk.objects.filter(document=self.document):
-            units = json.loads(json.dumps(chunk.knowledge_units).replace(old, new))
-            Chunk.objects.filter(pk=chunk.pk).update(content=chunk.content.replace(old, new), knowledge_units=units)
 
-    def staged(self) -> IndexBuild:
-        build = enqueue_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC, needs_approval=True)
-        run_build(build.pk)
-        build.refresh_from_db()
-        assert build.status == BuildStatus.STAGED
-        return build
-
-
-class BuildGateTests(GoldenCase):
-    def test_a_worse_index_is_stopped_and_a_better_one_passes(self) -> None:
-        self.reread("4 euros", "[illisible]")
-        build = self.staged()
-        run = GoldenRun.objects.get(build=build)
-        with pytest.raises(KnowledgeError, match="gate"):
-            approve_build(build)  # still looking
-        self.asked(run)
-        assert [each.question for each in worse_results(run)] == [TARIFF]
-        with pytest.raises(KnowledgeError) as stopped:
-            approve_build(build)
-        assert TARIFF in str(stopped.value.public_message)
-        assert f"/goldenrun/{run.pk}/" in str(stopped.value.public_message)
-        IndexBuild.objects.filter(pk=build.pk).update(status=BuildStatus.CANCELLED)
-
-        self.reread("[illisible]", "4 euros")
-        better = self.staged()
-        self.asked(GoldenRun.objects.get(build=better))
-        approve_build(better)
-        better.refresh_from_db()
-        assert better.status == BuildStatus.QUEUED
-        assert not better.needs_approval
-
-    def test_who_has_the_right_lets_it_pass_with_a_reason(self) -> None:
-        self.reread("4 euros", "[illisible]")
-        build = self.staged()
-        run = self.asked(GoldenRun.objects.get(build=build))
-        address = f"/admin/chat/goldenrun/{run.pk}/override/"
-        reader = client_of(make_staff("chat.view_turn"))
-        assert reader.post(address, {"reason": "Le tarif change."}).status_code == 403
-        chief = client_of(make_staff("chat.view_turn", "chat.override_gate"))
-        chief.post(address, {"reason": "  "})
-        with pytest.raises(KnowledgeError):
-            approve_build(build)
-        chief.post(address, {"reason": "Le tarif change."})
-        approve_build(build)
-        run.refresh_from_db()
-        assert run.override_reason == "Le tarif change."
-        assert run.overridden_by is not None
-
-    def test_a_set_that_has_changed_is_asked_again(self) -> None:
-        build = self.staged()
-        first = self.asked(GoldenRun.objects.get(build=build))
-        add_questions(self.set, [{"question": "Où est la mairie ?"}], QuestionOrigin.HAND)
-        with pytest.raises(KnowledgeError):
-            approve_build(build)
-        assert GoldenRun.objects.filter(build=build).exclude(pk=first.pk).count() == 1
-
-    def test_a_rebuild_that_nobody_staged_waits_before_a_gate(self) -> None:
-        alias = collection_alias("morvane", IndexingMethod.QA_ATOMIC)
-        before = vector_store().resolve_alias(alias)
-        self.reread("4 euros", "[illisible]")
-        build = enqueue_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC)
-        run_build(build.pk)
-        build.refresh_from_db()
-        assert build.status == BuildStatus.STAGED
-        assert vector_store().resolve_alias(alias) == before
-        self.asked(GoldenRun.objects.get(build=build))
-        with pytest.raises(KnowledgeError, match="gate"):
-            approve_build(build)
-
-    def test_the_command_stages_before_a_gate_and_says_so(self) -> None:
-        out = io.StringIO()
-        call_command("rebuild_agent_index", "morvane", stdout=out)
-        assert "--approve" in out.getvalue()
-        build = IndexBuild.objects.get(status=BuildStatus.STAGED)
-        self.asked(GoldenRun.objects.get(build=build))
-        call_command("rebuild_agent_index", "morvane", "--approve", stdout=out)
-        build.refresh_from_db()
-        assert build.status == BuildStatus.DONE
-
-    def test_the_command_says_what_stops_it_without_markup(self) -> None:
-        self.reread("4 euros", "[illisible]")
-        self.asked(GoldenRun.objects.get(build=self.staged()))
-        with pytest.raises(CommandError) as stopped:
-            call_command("rebuild_agent_index", "morvane", "--approve")
-        assert TARIFF in str(stopped.value)
-        assert "<a" not in str(stopped.value)
-
-    def test_a_first_index_and_one_without_a_gate_go_live_at_once(self) -> None:
-        GoldenSet.objects.update(is_gate=False)
-        run_build(enqueue_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC).pk)
-        GoldenSet.objects.update(is_gate=True)
-        vector_store().remove_alias(collection_alias("morvane", IndexingMethod.QA_ATOMIC))
-        run_build(enqueue_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC).pk)
-        done = IndexBuild.objects.filter(kind=BuildKind.REBUILD, status=BuildStatus.DONE)
-        assert done.count() == 2
-
-    def test_no_gate_stops_a_rollback_and_the_journal_says_it(self) -> None:
-        GoldenSet.objects.update(is_gate=False)
-        run_build(enqueue_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC).pk)
-        GoldenSet.objects.update(is_gate=True)
-        client = superuser_client()
-        client.post(f"/admin/knowledge/indexbuild/rollback/?agent={self.agent.pk}")
-        line = LogEntry.objects.filter(changes__has_key="index_in_service").get()
-        left, back = line.changes["index_in_service"]
-        assert left > back
-        page = client.get(f"/admin/auditlog/logentry/{line.pk}/change/").content.decode()
-        assert back in page
-        assert "Index en service" in page
-        assert "Rétablir" not in page
-
-    def test_an_index_that_is_filled_again_is_asked_again(self) -> None:
-        build = self.staged()
-        self.asked(GoldenRun.objects.get(build=build))
-        discard_build(build)
-        self.reread("4 euros", "[illisible]")
-        build.refresh_from_db()
-        retry_build(build)
-        run_build(build.pk)
-        build.refresh_from_db()
-        assert build.status == BuildStatus.STAGED
-        with pytest.raises(KnowledgeError):
-            approve_build(build)  # still looking
-        self.asked(GoldenRun.objects.filter(build=build)[0])
-        with pytest.raises(KnowledgeError) as stopped:
-            approve_build(build)
-        assert TARIFF in str(stopped.value.public_message)
-
-    def test_what_is_staged_while_it_is_approved_waits(self) -> None:
-        build = self.staged()
-        build.status = BuildStatus.RUNNING  # as it was when the page was opened
-        with pytest.raises(KnowledgeError, match="not staged"):
-            approve_build(build)
-        assert IndexBuild.objects.get(pk=build.pk).status == BuildStatus.STAGED
-
-    def test_a_run_that_failed_is_told_and_begun_again(self) -> None:
-        build = self.staged()
-        failed = GoldenRun.objects.get(build=build)
-        GoldenRun.objects.update(status=RunStatus.FAILED, error="Base injoignable.")
-        with pytest.raises(KnowledgeError) as stopped:
-            approve_build(build)
-        assert "Base injoignable." in str(stopped.value.public_message)
-        self.asked(GoldenRun.objects.exclude(pk=failed.pk).get(build=build))
-        approve_build(build)
-        build.refresh_from_db()
-        assert build.status == BuildStatus.QUEUED
-
-    def test_questions_that_were_deleted_or_moved_stop_nothing(self) -> None:
-        self.reread("4 euros", "[illisible]")
-        build = self.staged()
-        self.asked(GoldenRun.objects.get(build=build))
-        row = GoldenQuestion.objects.get(question=TARIFF)
-        form = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
-        superuser_client().post("/admin/chat/goldenquestion/", form)
-        with pytest.raises(KnowledgeError):
-            approve_build(build)  # asked again, without it
-        self.asked(GoldenRun.objects.filter(build=build)[0])
-        approve_build(build)
-
+class SetTests(GoldenCase):
     def test_whoever_looks_after_sets_deletes_one_that_was_asked(self) -> None:
         enqueue_run(self.set)
         address = f"/admin/chat/goldenset/{self.set.pk}/delete/"
         assert client_of(in_role("reviewer")).post(address, {"post": "yes"}).status_code == 302
         assert not GoldenSet.objects.exists()
-
-    def test_a_set_that_is_asked_elsewhere_is_asked_again(self) -> None:
-        before = self.set.changed_at
-        other = make_deployment(self.agent, slug="other")
-        address = f"/admin/chat/goldenset/{self.set.pk}/change/"
-        form = {"name": "Morvane", "deployment": other.pk, "language": "fr", "is_gate": "on"}
-        superuser_client().post(address, form)
-        self.set.refresh_from_db()
-        assert self.set.deployment == other
-        assert self.set.changed_at > before
-
-    def test_where_what_serves_cannot_be_asked_its_last_run_counts(self) -> None:
-        self.asked(enqueue_run(self.set))
-        run = GoldenRun.objects.create(kind=RunKind.BUILD, golden_set=self.set, deployment=self.deployment)
-        lost = {"error": "embedding_mismatch", "unmet": ["error"]}
-        failed = {"error": "", "unmet": ["contains: 4 euros"]}
-        GoldenResult.objects.create(run=run, position=0, question=TARIFF, before=lost, after=failed)
-        assert [each.question for each in worse_results(run)] == [TARIFF]
-
-
-class SettingsGateTests(GoldenCase):
-    def change(self, **settings: Any) -> Any:
-        address = f"/admin/agents/deployment/{self.deployment.pk}/change/"
-        client = superuser_client()
-        form = client.get(address).context["adminform"].form
-        data = {name: value for name in form.fields if (value := form[name].value()) not in (None, "")}
-        data |= {"specialists-TOTAL_FORMS": 0, "specialists-INITIAL_FORMS": 0, **settings}
-        return client.post(address, data)
-
-    def test_a_setting_that_would_refuse_what_passes_is_not_saved(self) -> None:
-        worse = {"overlay_direct_answers": "false", "overlay_guard_rail_threshold": "1"}
-        assert self.change(**worse).status_code == 200
-        run = self.asked(GoldenRun.objects.get(kind=RunKind.SETTINGS))
-        assert run.changes == {"direct_answers": False, "guard_rail_threshold": 1.0}
-        page = self.change(**worse)
-        assert page.status_code == 200
-        assert TARIFF in page.content.decode()
-        self.deployment.refresh_from_db()
-        assert "guard_rail_threshold" not in self.deployment.config_overlay
-
-    def test_a_harmless_setting_is_saved_once_it_was_tried(self) -> None:
-        assert self.change(overlay_match_count="7").status_code == 200
-        self.asked(GoldenRun.objects.get(kind=RunKind.SETTINGS))
-        assert self.change(overlay_match_count="7").status_code == 302
-        self.deployment.refresh_from_db()
-        assert self.deployment.config_overlay["match_count"] == 7
-
-    def test_the_journal_takes_back_no_setting_that_it_stops(self) -> None:
-        Deployment.objects.update(config_overlay={"direct_answers": False, "guard_rail_threshold": 1.0})
-        Deployment.objects.update(config_overlay={})
-        line = LogEntry.objects.filter(content_type__model="deployment").latest("pk")
-        client, address = superuser_client(), f"/admin/auditlog/logentry/{line.pk}/restore/"
-        client.post(address)
-        run = self.asked(GoldenRun.objects.get(kind=RunKind.SETTINGS))
-        assert run.changes == {"direct_answers": False, "guard_rail_threshold": 1.0}
-        assert TARIFF in shown_messages(client.post(address, follow=True))
-        self.deployment.refresh_from_db()
-        assert self.deployment.config_overlay == {}
-
-    def test_a_change_of_another_agent_is_not_theirs_to_apply(self) -> None:
-        other = make_agent()
-        Specialist.objects.create(deployment=self.deployment, agent=other)
-        run = GoldenRun.objects.create(
-            kind=RunKind.SETTINGS,
-            deployment=self.deployment,
-            level="agent",
-            target_id=other.pk,
-            changes={"match_count": 3},
-            status=RunStatus.DONE,
-        )
-        person = make_staff("chat.view_turn", "agents.change_agent")
-        AgentLimit.objects.create(user=person).agents.add(self.agent)
-        client, address = client_of(person), f"/admin/chat/goldenrun/{run.pk}/"
-        assert not client.get(f"{address}change/").context["may_apply"]
-        assert client.post(f"{address}apply/").status_code == 403
-        assert not Agent.objects.filter(match_count=3).exists()
-
-    def test_what_a_nearer_level_says_itself_is_not_asked(self) -> None:
-        from chat.staff.golden.gate import look_at_settings
-
-        Deployment.objects.filter(pk=self.deployment.pk).update(config_overlay={"match_count": 3})
-        assert look_at_settings(self.agent, {"match_count": 9}) == ""
-        assert not GoldenRun.objects.exists()
 
 
 class RunTests(GoldenCase):
@@ -352,7 +96,7 @@ class RunTests(GoldenCase):
         self.asked(run)
         assert (run.results.get(position=0).after or {})["answer"] == "kept"
         assert run.results.get(position=1).has_passed
-        carry_out(run.pk)  # a doubled message
+        ask_golden_questions(run.pk)  # a doubled message
         run.refresh_from_db()
         assert run.attempts == 2
 
@@ -362,13 +106,8 @@ class RunTests(GoldenCase):
         GoldenRun.objects.filter(pk=run.pk).update(
             status=RunStatus.RUNNING, lease_owner="other", lease_expires_at=later
         )
-        carry_out(run.pk)
+        ask_golden_questions(run.pk)
         assert not run.results.filter(after__isnull=False).exists()
-
-    @override_settings(RETAIN_HOUR=3)
-    def test_a_nightly_set_is_asked_once_a_night(self) -> None:
-        GoldenSet.objects.update(is_nightly=True)
-        assert (enqueue_nightly(), enqueue_nightly()) == (1, 0)
 
     @override_settings(GOLDEN_RUNS_KEPT=2)
     def test_only_the_last_runs_are_kept(self) -> None:
@@ -386,13 +125,12 @@ class RunTests(GoldenCase):
 class WhatIfTests(GoldenCase):
     def setUp(self) -> None:
         super().setUp()
-        GoldenSet.objects.update(is_gate=False)
         self.conversation = make_conversation(self.deployment)
         for text in (TARIFF, DUMP, TARIFF):
             make_exchange(self.conversation, text, "Réponse.")
 
     def run_of(self, **changes: Any) -> GoldenRun:
-        return self.asked(enqueue_what_if(self.deployment, changes, level="deployment", count=50, by=None))
+        return self.asked(enqueue_what_if(self.deployment, changes, count=50))
 
     def test_different_real_questions_are_asked_both_ways(self) -> None:
         run = self.run_of(direct_answers=False)
@@ -401,19 +139,6 @@ class WhatIfTests(GoldenCase):
         assert all("answer_source" in each.changes for each in results)
         self.deployment.refresh_from_db()
         assert self.deployment.config_overlay == {}
-
-    def test_applying_writes_the_change_unless_a_gate_stops_it(self) -> None:
-        GoldenSet.objects.update(is_gate=True)
-        run = self.run_of(direct_answers=False, guard_rail_threshold=1.0)
-        address, client = f"/admin/chat/goldenrun/{run.pk}/apply/", superuser_client()
-        client.post(address)
-        self.asked(GoldenRun.objects.get(kind=RunKind.SETTINGS))
-        response = client.post(address, follow=True)
-        assert TARIFF in shown_messages(response)
-        GoldenSet.objects.update(is_gate=False)
-        client.post(address)
-        self.deployment.refresh_from_db()
-        assert self.deployment.config_overlay == run.changes
 
     def test_only_who_may_read_conversations_sees_the_questions(self) -> None:
         run = self.run_of(match_count=3)
@@ -430,13 +155,23 @@ class WhatIfTests(GoldenCase):
 
     def test_the_page_queues_a_run(self) -> None:
         client = superuser_client()
-        data = {"deployment": self.deployment.pk, "level": "agent", "count": 10}
+        data = {"deployment": self.deployment.pk, "count": 10}
         address = "/admin/chat/goldenrun/what-if/"
         assert client.post(address, data).status_code == 200  # nothing is changed
         assert client.post(address, {**data, "setting_match_count": 3, "count": 501}).status_code == 200
         assert client.post(address, {**data, "setting_match_count": 3}).status_code == 302
-        run = GoldenRun.objects.get()
-        assert (run.level, run.target_id, run.changes) == ("agent", self.agent.pk, {"match_count": 3})
+        assert GoldenRun.objects.get().changes == {"match_count": 3}
+
+    def test_a_set_is_asked_with_other_settings_too(self) -> None:
+        data = {"deployment": self.deployment.pk, "golden_set": self.set.pk, "count": 10}
+        changes = {"setting_direct_answers": "false", "setting_guard_rail_threshold": "1"}
+        client, address = superuser_client(), "/admin/chat/goldenrun/what-if/"
+        client.post(address, {**data, **changes})
+        run = self.asked(GoldenRun.objects.get(golden_set=self.set))
+        assert {each.question for each in run.results.all() if each.is_worse} == {TARIFF}
+        assert client.get(f"/admin/chat/goldenrun/{run.pk}/change/").context["counts"]["worse"] == 1
+        elsewhere = {**data, "deployment": make_deployment(self.agent, slug="other").pk}
+        assert client.post(address, {**elsewhere, **changes}).status_code == 200
 
 
 class RightsTests(GoldenCase):
@@ -454,12 +189,10 @@ class RightsTests(GoldenCase):
 
     def test_a_what_if_is_hidden_from_whoever_may_not_read_conversations(self) -> None:
         turn = make_exchange(make_conversation(self.deployment), "Je m'appelle Zoé.", "Oui.")
-        run = enqueue_what_if(self.deployment, {"match_count": 3}, level="agent", count=5, by=None)
+        run = enqueue_what_if(self.deployment, {"match_count": 3}, count=5)
         keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion"))
         assert f"/{run.pk}/change/" not in keeper.get("/admin/chat/goldenrun/").content.decode()
-        for verb in ("cancel", "override", "apply"):
-            answer = keeper.post(f"/admin/chat/goldenrun/{run.pk}/{verb}/", {"reason": "x"})
-            assert answer.status_code in (403, 404), verb
+        assert keeper.post(f"/admin/chat/goldenrun/{run.pk}/cancel/").status_code == 404
         fill = f"/admin/chat/goldenset/{self.set.pk}/fill/"
         assert keeper.post(fill, {"useful": "1"}).status_code == 403
         assert keeper.post(f"/admin/chat/goldenset/keep/{turn.pk}/").status_code == 403

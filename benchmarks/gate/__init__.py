@@ -1,1 +1,0 @@
-"""A gate before an index of real documents."""

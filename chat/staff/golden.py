@@ -1,0 +1,335 @@
+"""Golden questions: sets that are filled, runs that ask them, and « what if » on the last real questions.
+
+A run is a row, asked by a worker, one question after the other, without writing. A result that is empty is still to be
+asked, so a run that was killed goes on where it was; its lease is renewed with each question, and a worker that has
+lost it writes no more. A run with other settings asks each question both ways.
+"""
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from celery import shared_task
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.database import named_trouble
+from agents.errors import ApplicationError
+from agents.models import Agent, Deployment, RuntimeSettings
+from agents.processes.asking import ask_worker
+from agents.processes.heartbeat import lease_owner
+from chat.exceptions import InvalidMessageError
+from chat.models import (
+    AnswerSource,
+    Feedback,
+    GoldenQuestion,
+    GoldenResult,
+    GoldenRun,
+    GoldenSet,
+    Message,
+    QuestionOrigin,
+    Role,
+    RunStatus,
+    Turn,
+    TurnStatus,
+    Verdict,
+)
+from chat.runs.terminal import ask
+from chat.staff.expectations import EXPECTATIONS, Row, expected_of, question_key, read_file, unmet
+from chat.staff.simulator import simulate
+from chat.thread.reading import exchange_of
+from chat.turn.values import TurnRequest
+from faqs.answers.texts import without_citations
+from faqs.models import LearnedResponse
+
+#: So much of a stored answer is expected word for word, and so much of an answer is kept.
+_EXPECTED_CHARACTERS, _KEPT_CHARACTERS = 200, 4_000
+#: Exits that give a stored answer as it is: either may, once a memory has learned it.
+_STORED = [AnswerSource.DIRECT_QA.value, AnswerSource.MEMORY_GUARD.value]
+#: Turns looked at for each question wanted: people repeat themselves.
+_REPEATS = 4
+_OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+# --- Sets ------------------------------------------------------------------------------------------------------------
+
+
+def add_questions(golden_set: GoldenSet, rows: Iterable[Row], origin: QuestionOrigin) -> int:
+    """Add those that the set lacks, up to its bound; returns how many were added."""
+    with transaction.atomic():
+        # The set's row is the lock of its bound.
+        locked = GoldenSet.objects.select_for_update().get(pk=golden_set.pk)
+        room = settings.GOLDEN_MAX_QUESTIONS - locked.questions.count()
+        known = set(locked.questions.values_list("key", flat=True))
+        added: dict[str, GoldenQuestion] = {}
+        for row in rows:
+            text = row["question"].strip()
+            key = question_key(text)
+            if key not in known and key not in added and len(added) < room:
+                added[key] = GoldenQuestion(
+                    golden_set=locked,
+                    question=text,
+                    key=key,
+                    expected=expected_of(row),
+                    note=str(row.get("note") or "")[:500],
+                    origin=origin,
+                )
+        GoldenQuestion.objects.bulk_create(added.values())
+    return len(added)
+
+
+def set_for(deployment: Deployment) -> GoldenSet:
+    """Return the deployment's oldest set, or make its first one."""
+    found = deployment.golden_sets.order_by("pk").first()
+    if found is not None:
+        return found
+    name = _("Questions de référence · %(name)s") % {"name": deployment.name}
+    made, _is_new = GoldenSet.objects.get_or_create(
+        name=name[:100] + f" ({deployment.pk})", defaults={"deployment": deployment}
+    )
+    return made
+
+
+def row_of_turn(turn: Turn) -> Row | None:
+    """What was asked, expected to be answered as it was; `None` where nothing may be kept of it."""
+    asked, answered = exchange_of(turn)
+    is_kept = turn.status == TurnStatus.DONE and not turn.conversation.is_temporary
+    if not is_kept or asked is None or answered is None:
+        return None
+    row: Row = {"question": asked.content}
+    if turn.answer_source == AnswerSource.GUARD_RAIL:
+        return {**row, "refused": True}
+    if turn.answer_source in _STORED:
+        return row_of_answer(asked.content, answered.content)
+    titles = [source.get("title") for source in answered.sources if isinstance(source, dict)]
+    return {**row, "document": titles[0]} if titles and titles[0] else row
+
+
+def row_of_answer(question: str, answer: str) -> Row:
+    """A question that is to be given this stored answer."""
+    contains = without_citations(answer).strip()[:_EXPECTED_CHARACTERS]
+    return {"question": question, "answer_source": _STORED, "contains": contains}
+
+
+def rows_of_useful_answers(deployment: Deployment) -> list[Row]:
+    """What readers said was useful, newest first."""
+    useful = Feedback.objects.filter(
+        verdict=Verdict.UP, withdrawn_at=None, turn__conversation__deployment=deployment
+    ).select_related("turn__conversation")
+    found = (row_of_turn(each.turn) for each in useful.order_by("-pk")[: settings.GOLDEN_MAX_QUESTIONS])
+    return [row for row in found if row is not None]
+
+
+def rows_of_validated_answers(deployment: Deployment) -> list[Row]:
+    standing = LearnedResponse.objects.standing().filter(agent=deployment.agent)
+    pairs = standing.order_by("-pk").values_list("question", "answer")[: settings.GOLDEN_MAX_QUESTIONS]
+    return [row_of_answer(question, answer) for question, answer in pairs]
+
+
+# --- Real questions --------------------------------------------------------------------------------------------------
+
+
+def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
+    """The last different questions that were asked, newest first, each with its turn; none of a temporary chat."""
+    asked = (
+        Message.objects.filter(role=Role.USER, conversation__is_temporary=False, turn__isnull=False, **of)
+        .order_by("-turn__started_at")
+        .values_list("content", "turn_id")[: count * _REPEATS]
+    )
+    found: dict[str, uuid.UUID] = {}
+    for text, turn in asked:
+        if text.strip() and len(found) < count:
+            found.setdefault(text.strip(), turn)
+    return found
+
+
+def recent_questions(agent: Agent, limit: int) -> Sequence[str]:
+    """The last different questions of an agent's deployments: what a rebuilt index is tried with."""
+    return list(last_questions(limit, conversation__deployment__agent=agent))
+
+
+# --- Runs ------------------------------------------------------------------------------------------------------------
+
+
+def enqueue_run(
+    golden_set: GoldenSet, changes: Mapping[str, Any] | None = None, *, by: AbstractBaseUser | None = None
+) -> GoldenRun:
+    """Have a worker ask a set, also with other settings; the same run that waits or runs already is that run."""
+    questions = list(golden_set.questions.order_by("pk")[: settings.GOLDEN_MAX_QUESTIONS])
+    going = golden_set.runs.filter(status__in=_OPEN, changes=dict(changes or {})).first()
+    if going is not None and [each.question for each in going.results.all()] == [each.question for each in questions]:
+        return going
+    run = GoldenRun(golden_set=golden_set, deployment=golden_set.deployment, language=golden_set.language)
+    rows = [GoldenResult(question=each.question, expected=each.expected) for each in questions]
+    return _queue(run, rows, changes, by)
+
+
+def enqueue_what_if(
+    deployment: Deployment, changes: Mapping[str, Any], *, count: int, by: AbstractBaseUser | None = None
+) -> GoldenRun:
+    """Have a worker ask the last real questions of a deployment as things are and with other settings."""
+    asked = last_questions(min(count, settings.GOLDEN_MAX_QUESTIONS), conversation__deployment=deployment)
+    rows = [GoldenResult(question=text, source_turn=turn) for text, turn in asked.items()]
+    return _queue(GoldenRun(deployment=deployment, language=settings.LANGUAGE_CODE[:2]), rows, changes, by)
+
+
+def _queue(
+    run: GoldenRun, rows: Sequence[GoldenResult], changes: Mapping[str, Any] | None, by: AbstractBaseUser | None
+) -> GoldenRun:
+    run.changes, run.by = dict(changes or {}), cast("User | None", by)
+    with transaction.atomic():
+        run.save()
+        for position, row in enumerate(rows):
+            row.run, row.position = run, position
+        GoldenResult.objects.bulk_create(rows)
+    transaction.on_commit(partial(nudge, run.pk))
+    return run
+
+
+def nudge(run_id: int) -> None:
+    """A broker that is away is no error: the reaper tells a worker again."""
+    if not ask_worker(ask_golden_questions, run_id):
+        GoldenRun.objects.filter(pk=run_id, status=RunStatus.QUEUED).update(
+            error=_(
+                "La file des tâches est injoignable : rien n’est perdu, ce travail commencera de lui-même dès son retour."
+            )
+        )
+
+
+@shared_task(soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
+def ask_golden_questions(run_id: int) -> None:
+    """Claim a run and ask what is left of it, for `GOLDEN_TURN_SECONDS` at most; nothing where another worker has it."""
+    owner = lease_owner()
+    if not GoldenRun.objects.claim(run_id, owner, _until()):
+        return
+    run = GoldenRun.objects.select_related("deployment").get(pk=run_id)
+    mine = GoldenRun.objects.filter(pk=run_id, lease_owner=owner, status=RunStatus.RUNNING)
+    began = time.monotonic()
+    try:
+        with named_trouble():
+            for result in run.results.filter(after__isnull=True).iterator(chunk_size=50):
+                if time.monotonic() - began > settings.GOLDEN_TURN_SECONDS:
+                    if mine.update(status=RunStatus.QUEUED, lease_owner="", attempts=0):
+                        nudge(run_id)
+                    return
+                before = _asked(run, result, {}) if run.changes else None
+                after = _asked(run, result, run.changes)
+                with transaction.atomic():
+                    if not mine.update(lease_expires_at=_until()):
+                        return
+                    GoldenResult.objects.filter(pk=result.pk).update(before=before, after=after)
+    except ApplicationError as error:
+        mine.update(status=RunStatus.FAILED, error=str(error.public_message), finished_at=timezone.now())
+        return
+    mine.update(status=RunStatus.DONE, error="", finished_at=timezone.now())
+
+
+def _until() -> datetime:
+    """A question is asked twice at most between two renewals."""
+    seconds = settings.JOB_LEASE_SECONDS + 2 * settings.TURN_TIMEOUT_SECONDS
+    return timezone.now() + timedelta(seconds=seconds)
+
+
+def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of an answer."""
+    request = TurnRequest(run.deployment_id, result.question, run.language, settings=changes)
+    found = simulate(request, closes_model=True)
+    answer = found.answer
+    row: dict[str, Any] = {
+        "answer_source": str(answer.source),
+        "answer": answer.text,
+        "sources": answer.sources,
+        "error": found.error.code if found.error else "",
+    }
+    sources = [
+        {key: each.get(key) for key in ("title", "document_id", "chunk_id", "page", "question")}
+        for each in answer.sources
+    ]
+    return {
+        **row,
+        "answer": answer.text[:_KEPT_CHARACTERS],
+        "sources": sources,
+        "llm_calls": answer.llm_calls,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "unmet": list(unmet(row, result.expected)),
+    }
+
+
+def cancel_run(run: GoldenRun) -> bool:
+    going = GoldenRun.objects.filter(pk=run.pk, status__in=_OPEN)
+    return bool(going.update(status=RunStatus.CANCELLED, finished_at=timezone.now()))
+
+
+def reap_runs() -> int:
+    """Tell a worker of what a dead one left, or nobody took; one that kills its worker each time is given up."""
+    now = timezone.now()
+    expired = GoldenRun.objects.filter(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+    expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
+        status=RunStatus.FAILED, finished_at=now, error=_("Le worker s’est arrêté à chaque essai ; voir son journal.")
+    )
+    forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
+    due = Q(status=RunStatus.QUEUED, created_at__lt=forgotten) | Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
+    for pk in (pks := list(GoldenRun.objects.filter(due).values_list("pk", flat=True)[:20])):
+        nudge(pk)
+    return len(pks)
+
+
+def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, Any]:
+    """Calls, tokens, and money at the site's prices, of one way (`before`, `after`)."""
+    rows = [found for each in results if (found := getattr(each, way))]
+    total = {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
+    site = RuntimeSettings.load()
+    read = total["prompt_tokens"] * site.prompt_price
+    money = (read + total["completion_tokens"] * site.completion_price) / 1_000_000
+    return {**total, "cost": money if site.prompt_price or site.completion_price else None}
+
+
+# --- In the terminal -------------------------------------------------------------------------------------------------
+
+
+def questions_named(name: str) -> list[Row] | None:
+    """The questions of a set or of a file; `None` where there is neither. The first row that is none is an error."""
+    if (golden_set := GoldenSet.objects.filter(name=name).first()) is not None:
+        return [{"question": each.question, **each.expected} for each in golden_set.questions.order_by("pk")]
+    path = Path(name)
+    if not path.is_file():
+        return None
+    found = read_file(path.name, path.read_bytes())
+    if found.faults:
+        line, fault = found.faults[0]
+        raise InvalidMessageError(f"{path.name}, line {line}: {fault}.")
+    return found.rows
+
+
+def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:
+    """Yield a row for each question, in order; a question that fails has `error` instead of an answer."""
+    for expected in questions:
+        try:
+            row = ask(deployment, expected["question"], dry_run=True)
+        except ApplicationError as error:
+            row = {"question": expected["question"], "error": error.code, "detail": str(error)}
+        failures = list(unmet(row, expected))
+        wanted = {key: expected[key] for key in EXPECTATIONS if key in expected}
+        yield {**row, "expected": wanted, "unmet": failures, "passed": not failures}
+
+
+def summarise(rows: Sequence[Row]) -> dict[str, Any]:
+    expecting = [row for row in rows if row["expected"]]
+    return {
+        "questions": len(rows),
+        "errors": sum("error" in row for row in rows),
+        "answer_sources": dict(Counter(row["answer_source"] for row in rows if "error" not in row)),
+        "llm_calls": sum(row.get("llm_calls", 0) for row in rows),
+        "expecting": len(expecting),
+        "passed": sum(row["passed"] for row in expecting),
+    }
