@@ -26,7 +26,7 @@ from django.utils.translation import gettext as _
 from agents.database import short_write
 from agents.effective import effective_config
 from agents.models import Agent
-from faqs.answers.duplicates import find_same
+from faqs.answers.duplicates import find_similar
 from faqs.answers.indexing import sync_learned
 from faqs.answers.precedence import find_older, supersede_with_entry
 from faqs.answers.texts import one_line
@@ -174,7 +174,9 @@ def _require_no_other_answer(choice: OptionChoice) -> None:
     if choice.response is not None:
         offered.append(choice.response.agent_id)
     for agent in Agent.objects.filter(pk__in=offered):
-        similar = find_same(agent=agent, questions=[choice.question], answer=choice.answer, exclude=choice.response_id)
+        similar = find_similar(
+            agent=agent, questions=[choice.question], answer=choice.answer, exclude=choice.response_id
+        )
         if similar:
             raise AnswerRejectedError(
                 _("une autre réponse validée répond déjà à « %(question)s ».") % {"question": similar[0].question}

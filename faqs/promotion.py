@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.effective import effective_config
-from faqs.answers.duplicates import SimilarAnswer, find_same
+from faqs.answers.duplicates import SimilarAnswer, find_similar
 from faqs.answers.indexing import sync_learned
 from faqs.answers.texts import clean_answer, one_line, without_citations
 from faqs.answers.writing import save_learned
@@ -42,7 +42,7 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
     """
     agent = entry.deployment.agent
     question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
-    similar = find_same(agent=agent, questions=[question], answer=answer)
+    similar = find_similar(agent=agent, questions=[question], answer=answer)
     if similar:
         return Promotion(similar=similar[0])
     if reason := _why_not(entry):

@@ -58,7 +58,7 @@ def measure(folder: Path) -> Times:
 
     django.setup()
     rows = (json.loads(line) for path in sorted(PAIRS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines())
-    # Sets of contradictions have other rows. As many as the cache of readings holds.
+    # As many as the cache of readings holds.
     pairs = [(row["a"], row["b"]) for row in rows if "a" in row][:2_000]
     agreement, reading = MODULES[not (folder / "faqs" / "second_key").exists()]
     started = time.process_time()

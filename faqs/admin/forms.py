@@ -7,7 +7,6 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import QuerySet
 from django.template.defaultfilters import filesizeformat
-from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -53,8 +52,6 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         super().__init__(*args, **kwargs)
         #: Why the comparison could not be made; said after the answer is saved.
         self.not_compared = ""
-        #: Near questions whose answers may contradict this one: said after it is saved, and stops nothing.
-        self.advice: list[SafeString] = []
         if self.instance.pk and "phrasing_lines" in self.fields:
             texts = [phrasing.text for phrasing in self.instance.phrasings.all()]
             self.fields["phrasing_lines"].initial = "\n".join(texts)
@@ -111,13 +108,10 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
         except ApplicationError as error:
             self.not_compared = str(error.public_message)
             return
-        same = [similar_text(each) for each in similar if each.asks_the_same]
-        self.advice = [similar_text(each) for each in similar if not each.asks_the_same]
-        if same:
+        if similar:
             raise forms.ValidationError(
                 [
-                    *same,
-                    *self.advice,
+                    *map(similar_text, similar),
                     gettext("Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."),
                 ]
             )

@@ -50,7 +50,6 @@ class ShownAnswer:
     question: str
     status: str
     is_replaced: bool
-    clashes: tuple[str, ...]
     changes: list[Change]
 
 
@@ -257,7 +256,6 @@ def _shown_answer(answer: StoredAnswer, row: FaqRow, is_replaced: bool) -> Shown
         question=answer.question,
         status=status,
         is_replaced=is_replaced,
-        clashes=answer.clashes,
         changes=compare_fields(before, after),
     )
 

@@ -34,7 +34,6 @@ from faqs.admin.forms import APPROVE, LearnedResponseForm
 from faqs.admin.imports import IMPORT_RIGHTS, import_faqs, preview_import
 from faqs.admin.review import review_answers
 from faqs.admin.versions import restore_answer, shown_versions
-from faqs.answers.duplicates import near_memory_texts
 from faqs.answers.indexing import schedule_indexing
 from faqs.answers.writing import save_learned, set_status
 from faqs.files.answers_csv import export_csv
@@ -152,9 +151,6 @@ class LearnedResponseAdmin(StaffAdmin):
         if obj.status == LearnedStatus.VALID:
             obj.status_reason = ""
         save_learned(obj, phrasings=form.cleaned_data["phrasings"], by=signed_in(request))
-        questions = [obj.question, *form.cleaned_data["phrasings"]]
-        for text in (*form.advice, *near_memory_texts(obj.agent, questions, obj.answer)):
-            self.message_user(request, text, messages.WARNING)
         if form.not_compared:
             self.message_user(
                 request,

@@ -2,5 +2,5 @@
 they are given.
 
 `precedence` has the newest human word win; `versions` and `restoring` keep the way back; `duplicates` tells what is
-there already. Imports `faqs.memory`, `faqs.second_key`, `faqs.contradiction`, `knowledge` and `agents`.
+there already. Imports `faqs.memory`, `faqs.second_key`, `knowledge` and `agents`.
 """

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 from django.db.models import Q
 
 from agents.models import Agent
 from faqs.memory.keys import normalised_question
-from faqs.models import LearnedKind, LearnedResponse, Phrasing
+from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms.stored import read_forms
-from knowledge.embeddings.base import Purpose, embedder
+from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.indexing.points import agent_points
 from knowledge.vectors.base import Query, Vector, Wanted, vector_store
 
@@ -23,6 +24,8 @@ from knowledge.vectors.base import Query, Vector, Wanted, vector_store
 LEARNED_COLLECTION = "learned_responses"
 #: Neighbours looked at for each question.
 NEIGHBOURS = 10
+#: Answers without points that a question is compared with, those changed last.
+MAX_WAITING = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,37 @@ class NearPhrasing(NamedTuple):
     score: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """Phrasings of answers that have no points: drafts, answers to review, answers that wait to be indexed."""
+
+    phrasings: Sequence[tuple[int, str]]
+    vectors: Vectors
+
+    def near(self, question: str, vector: Vector) -> list[NearPhrasing]:
+        """Return those nearest to a question, best first."""
+        scores = self.vectors @ vector
+        best = np.argsort(-scores, kind="stable")[:NEIGHBOURS]
+        return [NearPhrasing(*self.phrasings[at], question, float(scores[at])) for at in best]
+
+
+def waiting_phrasings(agent: Agent) -> Waiting:
+    """Embed the phrasings of the agent's answers that have no points. Raises the errors of the embedder."""
+    rows = LearnedResponse.objects.filter(agent=agent, kind=LearnedKind.FAQ).exclude(index_state=IndexState.INDEXED)
+    newest = rows.exclude(status=LearnedStatus.OBSOLETE).order_by("-updated_at").prefetch_related("phrasings")
+    phrasings = [(row.pk, text) for row in newest[:MAX_WAITING] for _point, text in row.points()]
+    if not phrasings:
+        return Waiting((), np.empty((0, embedder().recipe.dimensions), dtype=np.float32))
+    return Waiting(phrasings, np.stack(embedder().embed([text for _pk, text in phrasings], purpose=Purpose.QUERY)))
+
+
 def near_answers(
-    *, agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None
+    *, agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None, waiting: Waiting | None = None
 ) -> list[NearAnswer]:
     """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
 
-    The same text is found also where its points are not written. `vectors` are those of the questions, where they are
-    known. An agent's acronyms and synonyms are one writing, and each form is looked up.
+    The same text is found also where its points are not written; other words only among `waiting`. `vectors` are those
+    of the questions, where they are known. An agent's acronyms and synonyms are one writing, and each form is looked up.
     """
     forms = read_forms([agent.pk])
     others = forms.other_readings(questions)
@@ -59,8 +86,14 @@ def near_answers(
         (learned_id, question): NearAnswer(learned_id, question, None)
         for learned_id, question in rows.values_list("pk", "question")
     }
-    phrasings = near_phrasings(agent, questions, vectors)
-    for near in (*phrasings, *near_phrasings(agent, others)):
+    if vectors is None:
+        vectors = embedder().embed(list(questions), purpose=Purpose.QUERY)
+    phrasings = [*near_phrasings(agent, questions, vectors), *near_phrasings(agent, others)]
+    if waiting is not None and waiting.phrasings:
+        phrasings += [
+            near for text, vector in zip(questions, vectors, strict=True) for near in waiting.near(text, vector)
+        ]
+    for near in phrasings:
         if ask_the_same(near.stored, near.asked, forms):
             answer = NearAnswer(near.learned_id, near.stored, near.score)
             found.setdefault((near.learned_id, near.stored), answer)
@@ -92,13 +125,13 @@ def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:
 
 
 def near_phrasings(
-    agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None, least: float | None = None
+    agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None
 ) -> list[NearPhrasing]:
-    """Indexed phrasings near each of the questions, best first; `vectors` as in `near_answers`, `least` is a cosine."""
+    """Indexed phrasings near each of the questions, best first; `vectors` as in `near_answers`."""
     store, model = vector_store(), embedder()
     if not questions or store.resolve_alias(LEARNED_COLLECTION) is None:
         return []
-    wanted = Wanted(limit=NEIGHBOURS, payload_filter=agent_points(agent.pk), min_score=least)
+    wanted = Wanted(limit=NEIGHBOURS, payload_filter=agent_points(agent.pk))
     if vectors is None:
         vectors = list(model.embed(list(questions), purpose=Purpose.QUERY))
     hits = [

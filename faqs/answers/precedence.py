@@ -12,7 +12,6 @@ search, what is kept a wrong answer.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
 import numpy as np
 from django.conf import settings
@@ -51,8 +50,6 @@ from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.folding import same_writing
 from knowledge.vectors.base import Vector, batches
 
-#: Entries near a new answer that staff are shown.
-_SHOWN_NEAR = 5
 #: Entries that wait for staff are read so many at a time.
 _BATCH = 1_000
 
@@ -401,22 +398,6 @@ def standing_answer(deployment: Deployment, question: str) -> LearnedResponse | 
         pk__in={each.learned_id for each in near}, kind=LearnedKind.FAQ
     )
     return standing.order_by("-validated_at").first()
-
-
-def near_entries(agent: Agent, questions: Sequence[str]) -> list[CachedResponse]:
-    """Valid entries of the agent's deployments near these questions that ask something else by the second key, the
-    nearest few.
-    """
-    model = embedder()
-    vectors = model.embed(list(questions), purpose=Purpose.QUERY)
-    forms = read_forms([agent.pk])
-    found: dict[int, None] = {}
-    for deployment in _deployments_of(agent):
-        for question, vector in zip(questions, vectors, strict=True):
-            near = islice(_near_entries(deployment, vector, model.recipe), _SHOWN_NEAR)
-            found |= {pk: None for pk, stored in near if not ask_the_same(stored, question, forms)}
-    entries = CachedResponse.objects.filter(pk__in=list(found)[:_SHOWN_NEAR])
-    return list(entries.defer("embedding").select_related("deployment"))
 
 
 def agents_of(deployment: Deployment) -> list[int]:

@@ -18,6 +18,7 @@ from agents.errors import ApplicationError
 from agents.models import Agent
 from faqs.answers.duplicates import MAX_QUESTIONS, SimilarAnswer, find_similar
 from faqs.answers.indexing import take_effect
+from faqs.answers.neighbours import waiting_phrasings
 from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasings
 from faqs.answers.writing import save_learned, validate
 from faqs.exceptions import AnswerRejectedError
@@ -57,8 +58,6 @@ class StoredAnswer:
     category: str
     phrasings: tuple[str, ...]
     status: str
-    #: What clashes with the row that it is shown beside, in words.
-    clashes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ def _with_contradictions(
         reason = _("Au plus %(limit)d questions sont comparées ici ; la commande import_faqs les compare toutes.") % {
             "limit": max_compared
         }
-    answers = _standing_answers({each.response.pk for found in similar.values() for each in found})
+    answers = {each.response.pk: _stored(each.response) for found in similar.values() for each in found}
     return replace(
         plan,
         rows=tuple(_beside(planned, similar.get(planned.row.line, ()), answers) for planned in plan.rows),
@@ -213,11 +212,7 @@ def _with_contradictions(
 
 def _beside(planned: PlannedRow, similar: Iterable[SimilarAnswer], answers: Mapping[int, StoredAnswer]) -> PlannedRow:
     own = planned.replaces.id if planned.replaces else None
-    others = [
-        replace(answers[each.response.pk], clashes=tuple(map(str, each.clashes)))
-        for each in similar
-        if each.response.pk in answers and each.response.pk != own
-    ]
+    others = [answers[each.response.pk] for each in similar if each.response.pk in answers and each.response.pk != own]
     if not others:
         return planned
     kind = RowKind.CONTRADICTORY if planned.kind == RowKind.NEW else planned.kind
@@ -245,24 +240,21 @@ def _similar(agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress) -> d
     if not rows or not LearnedResponse.objects.filter(agent=agent).exists():
         return {}
     found: dict[int, list[SimilarAnswer]] = {}
+    waiting = waiting_phrasings(agent)
     for batch in batches(rows, _BATCH):
         texts = [text for row in batch for text in _asked(row)]
         vectors = iter(embedder().embed(texts, purpose=Purpose.QUERY))
         for row in batch:
             asked = _asked(row)
             similar = find_similar(
-                agent=agent, questions=asked, answer=row.answer, vectors=list(islice(vectors, len(asked)))
+                agent=agent,
+                questions=asked,
+                answer=row.answer,
+                vectors=list(islice(vectors, len(asked))),
+                waiting=waiting,
             )
             found[row.line] = [each for each in similar if each.kind == "contradiction"]
         on_progress(len(found), len(rows))
-    return found
-
-
-def _standing_answers(keys: Collection[int]) -> dict[int, StoredAnswer]:
-    found: dict[int, StoredAnswer] = {}
-    for batch in batches(keys, _BATCH):
-        rows = LearnedResponse.objects.standing().filter(pk__in=batch)
-        found.update((row.pk, _stored(row)) for row in rows.prefetch_related("phrasings"))
     return found
 
 

@@ -45,7 +45,7 @@ def side_by_side(planned: PlannedRow) -> Iterator[str]:
     column = (width - 7) // 2
     yield f"line {planned.row.line}: {planned.row.question}"
     for each in planned.contradicts:
-        yield f"  contradicts: {' ; '.join((each.question, *each.clashes))}"
+        yield f"  contradicts: {each.question}"
     yield f"    {'now':<{column}} | in the file"
     before, after = _texts(old), _texts(planned.row)
     if planned.kind == RowKind.CONTRADICTORY:

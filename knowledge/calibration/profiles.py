@@ -67,8 +67,6 @@ class ThresholdProfile:
     guard_rail: float | None
     #: From which two questions are taken to be about the same thing where no second key decides (grouping).
     same_meaning: float | None = None
-    #: From which two questions are compared at all for answers that contradict each other (`faqs.contradiction`).
-    same_situation: float | None = None
     lexical_weight: float | None = None
     guard_rail_questions: float | None = None
 
@@ -84,7 +82,6 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory=0.60,
             guard_rail=0.305,
             same_meaning=0.75,
-            same_situation=0.30,
             lexical_weight=0.60,
             guard_rail_questions=0.492,
         ),
@@ -94,7 +91,6 @@ _PROFILES: dict[str, ThresholdProfile] = {
             memory=0.90,
             guard_rail=0.834,
             same_meaning=0.92,
-            same_situation=0.80,
             lexical_weight=0.10,
             guard_rail_questions=0.900,
         ),

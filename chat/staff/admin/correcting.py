@@ -29,7 +29,7 @@ from chat.staff.corrections import Correction, NothingToCorrectError, close_what
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.golden import add_questions, row_of_answer, set_for
 from chat.thread.reading import exchange_of
-from faqs.answers.duplicates import find_similar, near_memory_texts, similar_text
+from faqs.answers.duplicates import find_similar, similar_text
 from faqs.answers.neighbours import find_answers
 from faqs.answers.precedence import Withdrawn, foresee
 from faqs.answers.texts import one_line
@@ -228,9 +228,8 @@ def _advice(row: LearnedResponse) -> list[SafeString]:
     try:
         similar = find_similar(agent=row.agent, questions=[row.question], answer=row.answer, exclude=row.pk)
     except ApplicationError:
-        similar = []
-    near = [similar_text(each) for each in similar if each.response.is_standing]
-    return [*near, *near_memory_texts(row.agent, [row.question], row.answer)]
+        return []
+    return [similar_text(each) for each in similar if each.response.is_standing]
 
 
 def _given(turn: Turn) -> dict[str, Any]:

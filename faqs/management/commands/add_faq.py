@@ -8,7 +8,6 @@ from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import translation
 
 from agents.errors import ApplicationError
 from faqs.answers.duplicates import SimilarAnswer, find_similar
@@ -53,7 +52,7 @@ class Command(BaseCommand):
             )
         else:
             for warning in warnings:
-                self.stderr.write(_in_one_line(warning))
+                self.stderr.write("Warning: {kind} of {id}: {question}".format(**warning))
             self.stdout.write(f"{row.pk}: {row.question} ({row.index_state})")
         if report.failed:
             raise CommandError(
@@ -70,22 +69,13 @@ class Command(BaseCommand):
         except ApplicationError as error:
             self.stderr.write(f"Not compared with the other answers: {error.public_message}")
             return []
-        with translation.override("en"):
-            return [_described(each) for each in similar]
+        return [_described(each) for each in similar]
 
 
 def _described(similar: SimilarAnswer) -> dict[str, Any]:
     return {
         "kind": similar.kind,
-        "asks_the_same": similar.asks_the_same,
         "id": similar.response.pk,
         "question": similar.question,
         "answer": similar.response.answer,
-        "clashes": [str(clash) for clash in similar.clashes],
     }
-
-
-def _in_one_line(warning: dict[str, Any]) -> str:
-    what = warning["kind"] if warning["asks_the_same"] else f"possible {warning['kind']}"
-    clashes = f" ({'; '.join(warning['clashes'])})" if warning["clashes"] else ""
-    return f"Warning: {what} of {warning['id']}: {warning['question']}{clashes}"

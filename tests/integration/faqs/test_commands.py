@@ -50,25 +50,14 @@ class CommandTests(TestCase):
 
     def test_added_faq_that_contradicts_another_is_kept_with_a_warning(self) -> None:
         row = make_learned(self.agent, question="Combien coûte la piscine ?", answer="5 €.")
-        words = ["add_faq", self.agent.slug, "--question"]
-        asked = "Combien coûte l'entrée de la piscine pour un adulte ?"
-        result = run(*words, asked, "--answer", "6 €.")
-        assert result["warnings"] == [
-            {
-                "kind": "contradiction",
-                "asks_the_same": False,
-                "id": row.pk,
-                "question": row.question,
-                "answer": "5 €.",
-                "clashes": ["price: 5 € ≠ 6 €"],
-            }
-        ]
+        words = ["add_faq", self.agent.slug, "--question", "Quel est le prix de la piscine ?", "--answer"]
+        result = run(*words, "6 €.")
+        told = {"kind": "contradiction", "id": row.pk, "question": row.question, "answer": "5 €."}
+        assert result["warnings"] == [told]
         assert LearnedResponse.objects.count() == 2
         out, errors = StringIO(), StringIO()
-        again = [*words, asked, "--answer", "7 €."]
-        call_command(*again, stdout=out, stderr=errors)
-        assert "Warning: contradiction of" in errors.getvalue()
-        assert f"Warning: possible contradiction of {row.pk}: {row.question}" in errors.getvalue()
+        call_command(*words, "7 €.", stdout=out, stderr=errors)
+        assert f"Warning: contradiction of {row.pk}: {row.question}" in errors.getvalue()
         assert "Warning" not in out.getvalue()
 
     def test_refusals_say_what_to_do(self) -> None:

@@ -9,7 +9,6 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from faqs.answers.duplicates import find_similar
 from faqs.learning import report_wrong
 from faqs.memory.entries import validate_entries
 from faqs.models import (
@@ -180,14 +179,6 @@ class PromotionTests(TestCase):
         assert "Contradiction" in shown
         assert "2 réponses n’ont pas été promues" in shown
         assert LearnedResponse.objects.count() == 1
-
-    def test_answer_that_only_might_contradict_another_is_promoted(self) -> None:
-        near = "Quels sont les horaires de la piscine le samedi ?"
-        make_learned(self.agent, question=near, answer="De 8 heures à 13 heures.")
-        entry = make_entry(self.deployment, answer="De 9 heures à 20 heures.")
-        similar = find_similar(agent=self.agent, questions=[entry.question], answer=entry.answer)
-        assert [each.asks_the_same for each in similar] == [False]
-        assert "1 réponse promue en FAQ" in self.promote_now(entry)
 
     def test_same_question_in_other_words_is_promoted_once(self) -> None:
         entries = [

@@ -14,7 +14,7 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 from agents.models import Agent
 from faqs.answers.indexing import sync_learned
 from faqs.answers.texts import one_line, other_phrasings
-from faqs.answers.writing import add_manual_faq, save_learned, set_status
+from faqs.answers.writing import add_manual_faq, draft_faq, save_learned, set_status
 from faqs.exceptions import AnswerRejectedError
 from faqs.files.answers_csv import FaqRow, csv_lines, parse_csv
 from faqs.files.importing import ASKED, ImportPlan, RowKind, apply_import, plan_import
@@ -83,13 +83,13 @@ class PlanningTest(TestCase):
         assert [other.id for other in plan.rows[0].contradicts] == [row.pk]
         assert kinds(planned(self.agent, FaqRow(REWORDED, "12  EUROS."))) == ["new"]
 
-    def test_answer_to_a_near_question_that_clashes_is_a_contradiction_and_says_with_what(self) -> None:
-        make_learned(
-            self.agent, question="Combien coûte l’entrée de la piscine pour un adulte ?", answer="L’entrée coûte 6 €."
-        )
-        (row,) = planned(self.agent, FaqRow("Combien coûte la piscine ?", "5 €.")).rows
+    def test_draft_and_answer_that_waits_contradict_too_and_both_are_named(self) -> None:
+        draft = draft_faq(agent=self.agent, question=PRICE, answer="12 euros.")
+        waiting = LearnedResponse(agent=self.agent, question="Autre chose ?", answer="13 euros.")
+        save_learned(waiting, phrasings=[PRICE], in_worker=False)
+        (row,) = planned(self.agent, FaqRow(REWORDED, "15 euros.")).rows
         assert row.kind == RowKind.CONTRADICTORY
-        assert row.contradicts[0].clashes == ("prix : 6 € ≠ 5 €",)
+        assert {other.id for other in row.contradicts} == {draft.pk, waiting.pk}
 
     def test_phrasing_of_a_row_and_phrasing_of_an_answer_contradict_too(self) -> None:
         make_learned(self.agent, question="Autre chose ?", answer="12.", phrasings=[PRICE])
