@@ -101,7 +101,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from faqs.choices import purge_choices
     from faqs.files.applying import reap_imports
     from faqs.files.previews import purge_previews
-    from faqs.memory.large import tidy_indexes
     from faqs.unanswered import tidy_unanswered
     from knowledge.indexing.jobs.lease import reap_builds
     from knowledge.indexing.jobs.reconciliation import enqueue_due_refreshes
@@ -117,7 +116,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
         "choices": purge_choices,
         "imports": reap_imports,
         "previews": purge_previews,
-        "memories": tidy_indexes,
         "chats": forget_expired,
     }
 

@@ -66,8 +66,6 @@ SUPERSEDED_SLACK = 0.1
 ANSWERS_SETTLED_AT_ONCE = 50
 #: How many of the nearest entries the second key looks at for one question.
 MEMORY_MAX_CANDIDATES = 20
-#: Above this many entries a deployment's memory gets a Qdrant collection; without QDRANT_URL, log and admin say so.
-MEMORY_COMFORTABLE_ENTRIES = 100_000
 #: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
 MEMORY_PURGE_VERSIONS = 1_000
 #: A longer question or answer is not kept in memory: nobody asks it twice.

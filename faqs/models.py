@@ -57,10 +57,6 @@ class MemoryShelf(models.Model):
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     version = models.PositiveBigIntegerField(default=0)
     purged_version = models.PositiveBigIntegerField(default=0)
-    #: Of a memory with a collection of its own (`faqs.memory.large`): the version its points have reached, and the
-    #: `recipe_key` of their vectors, which is empty where there is no collection.
-    indexed_version = models.PositiveBigIntegerField(default=0)
-    indexed_recipe = models.CharField(max_length=16, blank=True, default="")
 
     class Meta:
         verbose_name = _("mémoire d’un déploiement")

@@ -37,8 +37,6 @@ from faqs.memory.entries import memory_threshold as memory_threshold
 from faqs.memory.keys import PHASE, may_answer, question_hash
 from faqs.memory.keys import Scope as Scope
 from faqs.memory.keys import normalised_question as normalised_question
-from faqs.memory.large import indexed_neighbours
-from faqs.memory.large import is_indexed as is_indexed
 from faqs.memory.origins import STALE, stale_entries
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from faqs.second_key.agreement import ask_the_same
@@ -199,16 +197,9 @@ def _terms(config: EffectiveConfig, model: str) -> Terms:
     return Terms(threshold, config.memory_max_age_days, config.shadow_mode)
 
 
-def recall_cached(
-    mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, indexed: Sequence[int] | None = None
-) -> Recall:
-    """The best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on.
-
-    `indexed` is what `faqs.memory.large.indexed_neighbours` found, for a memory that is looked up in a collection.
-    """
-    nearest = nearest_entries(
-        mark, vector, recipe=recipe, limit=settings.MEMORY_MAX_CANDIDATES, least=lookup.threshold, indexed=indexed
-    )
+def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
+    """Return the best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=settings.MEMORY_MAX_CANDIDATES, least=lookup.threshold)
     if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days):
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
     if not nearest.found:
@@ -222,28 +213,11 @@ def recall_cached(
     return Recall(None, tuple(refused), nearest.found[0][1])
 
 
-def neighbours_of_large(mark: MemoryMark, vector: Vector, *, recipe: Recipe, least: float | None) -> list[int] | None:
-    """The network half of a lookup in a memory that has a collection of its own; `None` for one in an array."""
-    if not is_indexed(mark, recipe):
-        return None
-    return indexed_neighbours(mark, vector, recipe=recipe, least=least)
-
-
 def examine_memory(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe, limit: int) -> list[Verdict]:
-    """The nearest entries, above the threshold or not, each with what `recall_cached` would say of it.
-
-    Asks the collection of a large memory itself, so it waits for the network: not for a turn.
-    """
+    """Return the nearest entries, above the threshold or not, each with what `recall_cached` would say of it."""
     if lookup.writes:
         raise ValueError("An examination writes nothing.")
-    nearest = nearest_entries(
-        mark,
-        vector,
-        recipe=recipe,
-        limit=limit,
-        least=None,
-        indexed=neighbours_of_large(mark, vector, recipe=recipe, least=None),
-    )
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=None)
     verdicts = []
     for held, score in nearest.found:
         if score < lookup.threshold:

@@ -11,7 +11,6 @@ from django.conf import settings
 from agents.models import Agent
 from faqs.answers import indexing
 from faqs.files import applying
-from faqs.memory import large
 from faqs.models import LearnedResponse
 from knowledge.exceptions import VectorStoreUnavailableError
 
@@ -34,8 +33,3 @@ def run_import(preview_id: str) -> None:
 def remove_learned_points(agent_slug: str, ids: list[str]) -> None:
     indexing.remove_learned_points(agent_slug=agent_slug, ids=ids)
     indexing.compare_with_index(Agent.objects.filter(slug=agent_slug))
-
-
-@shared_task(soft_time_limit=large.INDEX_SECONDS - 60, time_limit=large.INDEX_SECONDS)
-def follow_indexes(count: bool) -> None:
-    large.follow_indexes(count=count)

@@ -26,7 +26,7 @@ from faqs.memory.entries import Draft, write_entry
 from faqs.memory.keys import PHASE
 from faqs.memory.origins import origins_of
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
-from faqs.recall import Lookup, Recall, neighbours_of_large, recall_cached, stored_mark
+from faqs.recall import Lookup, Recall, recall_cached, stored_mark
 from knowledge.acronyms.stored import keys_of
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.path import index_documents, store_document
@@ -199,8 +199,7 @@ def recall(deployment: Deployment, question: str, **overrides: Any) -> Recall:
         return Recall()
     lookup = Lookup(**{"question": question, "threshold": 0.7, "max_age_days": 180, **overrides})
     vector = model.embed_one(question, purpose=Purpose.QUERY)
-    indexed = neighbours_of_large(mark, vector, recipe=model.recipe, least=lookup.threshold)
-    return recall_cached(mark, lookup, vector=vector, recipe=model.recipe, indexed=indexed)
+    return recall_cached(mark, lookup, vector=vector, recipe=model.recipe)
 
 
 def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:

@@ -41,7 +41,6 @@ ON_ANOTHER_STORE = [
     "tests/integration/faqs/test_learning.py",
     "tests/integration/faqs/test_memory_admin.py",
     "tests/integration/faqs/test_memory_array.py",
-    "tests/integration/faqs/test_memory_large.py",
     "tests/integration/faqs/test_recall.py",
     "tests/integration/tools_registry/test_builtin_tools.py",
     "tests/integration/tools_registry/test_selection.py",

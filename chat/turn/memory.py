@@ -6,24 +6,14 @@ is nothing to look at, nothing is awaited.
 
 from dataclasses import replace
 
-from agents.database import in_database, in_thread
+from agents.database import in_database
 from chat.models import AnswerSource
 from chat.turn.dispatch import dispatch_and_search
 from chat.turn.leaning.follow_ups import follow_up_rule
 from chat.turn.stored_answers import asks_what_is_stored
 from chat.turn.values import Learning, TurnInProgress
 from faqs.learning import Lesson, reason_not_to_learn
-from faqs.recall import (
-    Lookup,
-    MemoryMark,
-    Recall,
-    RecalledAnswer,
-    is_indexed,
-    is_known_empty,
-    lookup_of,
-    neighbours_of_large,
-    recall_cached,
-)
+from faqs.recall import Lookup, MemoryMark, Recall, RecalledAnswer, is_known_empty, lookup_of, recall_cached
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.exceptions import CollectionMissingError
 
@@ -98,11 +88,7 @@ async def _is_stored(turn: TurnInProgress) -> bool:
 
 
 async def _look_up(mark: MemoryMark, lookup: Lookup, vector: Vectors, recipe: Recipe) -> Recall:
-    indexed = None
-    if is_indexed(mark, recipe):
-        least = lookup.threshold
-        indexed = await in_thread(neighbours_of_large, mark, vector, recipe=recipe, least=least)
-    return await in_database(recall_cached, mark, lookup, vector=vector, recipe=recipe, indexed=indexed)
+    return await in_database(recall_cached, mark, lookup, vector=vector, recipe=recipe)
 
 
 def teach(turn: TurnInProgress) -> None:

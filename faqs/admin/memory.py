@@ -44,7 +44,6 @@ from faqs.answers.texts import without_citations
 from faqs.learning import report_wrong
 from faqs.memory.entries import delete_entries, edit_entry, set_status
 from faqs.memory.keys import key_hash
-from faqs.memory.large import large_memories, memory_store
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
 from faqs.promotion import promote_entry
 from knowledge.embeddings.base import Purpose, embedder
@@ -153,23 +152,6 @@ class CachedResponseAdmin(StaffAdmin):
         return entries.defer("embedding").annotate(
             doubt_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
         )
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if request.method == "GET" and memory_store() is None:
-            for shelf, entries in large_memories():
-                text = _(
-                    "La mémoire de « %(deployment)s » compte %(entries)d réponses valides, plus que les %(limit)d "
-                    "qu’un tableau en mémoire vive cherche vite : chaque question en pâtit. Renseignez QDRANT_URL pour "
-                    "qu’elle ait sa collection Qdrant, ou élaguez-la avec prune_memory."
-                )
-                values = {
-                    "deployment": shelf.deployment,
-                    "entries": entries,
-                    "limit": settings.MEMORY_COMFORTABLE_ENTRIES,
-                }
-                self.message_user(request, text % values, messages.WARNING)
-        shown: HttpResponse = super().changelist_view(request, extra_context)
-        return shown
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         with short_write():

@@ -57,7 +57,8 @@ class Waiting:
         """Return those nearest to a question, best first."""
         scores = self.vectors @ vector
         best = np.argsort(-scores, kind="stable")[:NEIGHBOURS]
-        return [NearPhrasing(*self.phrasings[at], question, float(scores[at])) for at in best]
+        found = ((*self.phrasings[at], float(scores[at])) for at in best)
+        return [NearPhrasing(learned_id, text, question, score) for learned_id, text, score in found]
 
 
 def waiting_phrasings(agent: Agent) -> Waiting:
@@ -67,7 +68,7 @@ def waiting_phrasings(agent: Agent) -> Waiting:
     phrasings = [(row.pk, text) for row in newest[:MAX_WAITING] for _point, text in row.points()]
     if not phrasings:
         return Waiting((), np.empty((0, embedder().recipe.dimensions), dtype=np.float32))
-    return Waiting(phrasings, np.stack(embedder().embed([text for _pk, text in phrasings], purpose=Purpose.QUERY)))
+    return Waiting(phrasings, embedder().embed([text for _pk, text in phrasings], purpose=Purpose.QUERY))
 
 
 def near_answers(
@@ -86,12 +87,11 @@ def near_answers(
         (learned_id, question): NearAnswer(learned_id, question, None)
         for learned_id, question in rows.values_list("pk", "question")
     }
-    if vectors is None:
-        vectors = embedder().embed(list(questions), purpose=Purpose.QUERY)
-    phrasings = [*near_phrasings(agent, questions, vectors), *near_phrasings(agent, others)]
+    known = list(embedder().embed(list(questions), purpose=Purpose.QUERY) if vectors is None else vectors)
+    phrasings = [*near_phrasings(agent, questions, known), *near_phrasings(agent, others)]
     if waiting is not None and waiting.phrasings:
         phrasings += [
-            near for text, vector in zip(questions, vectors, strict=True) for near in waiting.near(text, vector)
+            near for text, vector in zip(questions, known, strict=True) for near in waiting.near(text, vector)
         ]
     for near in phrasings:
         if ask_the_same(near.stored, near.asked, forms):

@@ -29,7 +29,6 @@ from faqs.answers.versions import begin_history, record_versions
 from faqs.memory.array import nearest_entries, stored_mark
 from faqs.memory.entries import memory_threshold, set_status, validate_entries
 from faqs.memory.keys import recipe_key
-from faqs.memory.large import is_indexed, required_neighbours
 from faqs.memory.origins import cites_unchanged
 from faqs.models import (
     CachedResponse,
@@ -213,10 +212,7 @@ def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Ite
     if mark is None:
         return
     least, limit = _least_similarity(deployment, recipe), settings.SUPERSEDED_CANDIDATES
-    indexed = None
-    if is_indexed(mark, recipe):
-        indexed = required_neighbours(mark, vector, recipe=recipe, least=least, limit=limit)
-    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=least, indexed=indexed)
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=least)
     yield from ((held.pk, held.question) for held, _score in nearest.found)
 
 

@@ -6,7 +6,6 @@ A shelf's version is all that has to be read to know whether the array is up to 
 An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
 """
 
-import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
-from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import MD5
 
@@ -25,8 +23,6 @@ from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShel
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector, batches
 from knowledge.vectors.cached_matrix import Followed, FollowedCollections, Uncommitted
-
-logger = logging.getLogger(__name__)
 
 #: Rows taken at once from the database while an array is loaded.
 _LOAD_BATCH = 2_000
@@ -49,7 +45,7 @@ _EMBEDDING = _COLUMNS.index("embedding")
 
 _MARK = PreparedSelect(
     lambda: MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"), version__gt=0).values_list(
-        "uuid", "version", "purged_version", "indexed_version", "indexed_recipe", "deployment__audience"
+        "uuid", "version", "purged_version", "deployment__audience"
     )
 )
 #: What changed since a version was seen; each turn that teaches has the next one ask.
@@ -93,9 +89,6 @@ class MemoryMark:
     version: int
     purged_version: int
     audience: str
-    #: Where the memory is looked up in a collection: the version that has reached, and the key of its recipe.
-    indexed_version: int = 0
-    indexed_recipe: str = ""
 
 
 class Held(NamedTuple):
@@ -129,8 +122,6 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
         version=shelf.version,
         purged_version=shelf.purged_version,
         audience=current_audience(deployment),
-        indexed_version=shelf.indexed_version,
-        indexed_recipe=shelf.indexed_recipe,
     )
 
 
@@ -139,7 +130,7 @@ def stored_mark(deployment_id: int) -> MemoryMark | None:
     found = _MARK.rows(deployment=deployment_id)
     if not found:
         return None
-    ((identity, version, purged_version, indexed_version, indexed_recipe, audience),) = found
+    ((identity, version, purged_version, audience),) = found
     groups: Iterable[int] = ()
     if audience == Audience.GROUPS:
         members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
@@ -150,8 +141,6 @@ def stored_mark(deployment_id: int) -> MemoryMark | None:
         version=version,
         purged_version=purged_version,
         audience=audience_key(audience, groups),
-        indexed_version=indexed_version,
-        indexed_recipe=indexed_recipe,
     )
 
 
@@ -166,7 +155,6 @@ class Nearest:
     """One reading of an array: the nearest entries, best first, and the age of the oldest of all."""
 
     found: list[tuple[Held, float]]
-    entries: int
     oldest: float
 
 
@@ -179,10 +167,10 @@ class _Entries(NamedTuple):
 
 
 class _Array(Followed[MemoryMark, EntryKey, _Entries]):
-    """The entries of one shelf and one recipe. Where the others are in a collection, those written since alone."""
+    """The entries of one shelf and one recipe."""
 
-    def __init__(self, recipe: Recipe, *, after: int | None = None) -> None:
-        super().__init__(recipe.dimensions, after=after)
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe.dimensions)
         self.recipe_key = recipe_key(recipe)
         self.held: dict[int, Held] = {}
         self._oldest: float | None = None
@@ -241,7 +229,6 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
                 # Another thread may have followed a later version meanwhile.
                 if (held := self.held.get(-key[1])) is not None
             ],
-            entries=snapshot.live,
             oldest=self.oldest,
         )
 
@@ -278,36 +265,21 @@ def entry_key(pk: int, created_at: datetime) -> EntryKey:
 _arrays: FollowedCollections[_Array] = FollowedCollections("MEMORY_CACHE_BYTES")
 
 
-def _array(mark: MemoryMark, recipe: Recipe, *, after: int | None = None) -> _Array:
+def _array(mark: MemoryMark, recipe: Recipe) -> _Array:
     """What this process keeps; for a transaction that has written to the shelf itself, an array of its own."""
     if Uncommitted.covers(mark.uuid):
-        return _Array(recipe, after=after)
-    place = (mark.uuid, recipe_key(recipe))
-    return _arrays.get(place, lambda: _Array(recipe, after=after), after=after)
+        return _Array(recipe)
+    return _arrays.get((mark.uuid, recipe_key(recipe)), lambda: _Array(recipe))
 
 
 def is_known_empty(mark: MemoryMark, recipe: Recipe) -> bool:
     """Whether this process has seen, at this mark, that no entry may answer. Touches no database."""
     array = _arrays.held((mark.uuid, recipe_key(recipe)))
-    return array is not None and array.after is None and array.seen >= mark.version and not array.held
+    return array is not None and array.seen >= mark.version and not array.held
 
 
-def nearest_entries(
-    mark: MemoryMark,
-    vector: Vector,
-    *,
-    recipe: Recipe,
-    limit: int,
-    least: float | None,
-    indexed: Sequence[int] | None = None,
-) -> Nearest:
-    """The entries nearest to a unit vector, best first, the most recent of equals before the others.
-
-    `indexed` are the keys that a collection found near (`faqs.memory.large`): their rows are read, and an array holds
-    only what was written since.
-    """
-    if indexed is not None:
-        return _nearest_of_large(mark, vector, recipe, limit, least, indexed)
+def nearest_entries(mark: MemoryMark, vector: Vector, *, recipe: Recipe, limit: int, least: float | None) -> Nearest:
+    """Return the entries nearest to a unit vector, best first, the most recent of equals before the others."""
     array = _array(mark, recipe)
     with array.lock:
         changed = array.follow(mark)
@@ -315,43 +287,4 @@ def nearest_entries(
     if nearest is None:
         return array.nearest(vector, limit=limit, least=least)
     _arrays.trim()
-    _warn_when_large(mark, nearest.entries)
     return nearest
-
-
-def _warn_when_large(mark: MemoryMark, entries: int) -> None:
-    if entries > settings.MEMORY_COMFORTABLE_ENTRIES and _arrays.first_warning(mark.uuid):
-        logger.warning(
-            "The memory of deployment %d holds %d entries, above MEMORY_COMFORTABLE_ENTRIES=%d: "
-            "lookups grow slower; prune_memory removes what is too old.",
-            mark.deployment_id,
-            entries,
-            settings.MEMORY_COMFORTABLE_ENTRIES,
-        )
-
-
-def _nearest_of_large(
-    mark: MemoryMark, vector: Vector, recipe: Recipe, limit: int, least: float | None, indexed: Sequence[int]
-) -> Nearest:
-    tail = _array(mark, recipe, after=mark.indexed_version)
-    with tail.lock:
-        tail.follow(mark)
-        recent = tail.nearest(vector, limit=limit, least=least)
-    size = recipe.dimensions * _FLOAT32.itemsize
-    # An entry that was written since is in the array, or may no longer answer.
-    rows = [
-        row
-        for row in CachedResponse.objects.filter(
-            deployment_id=mark.deployment_id, pk__in=indexed, version__lte=mark.indexed_version
-        ).values_list(*_COLUMNS)
-        if _is_servable(row, tail.recipe_key) and len(row[_EMBEDDING]) == size
-    ]
-    wrong = _wrong_questions(response_id__in=[row[0] for row in rows]) if rows else {}
-    found = list(recent.found)
-    for row in rows:
-        score = float(np.frombuffer(row[_EMBEDDING], dtype=_FLOAT32) @ vector)
-        if least is None or score >= least:
-            found.append((_held(row, wrong.get(row[0], _NONE_WRONG)), score))
-    found.sort(key=lambda each: (-each[1], each[0].key))
-    # Too old entries are pruned by a worker: none looks at the ages of all.
-    return Nearest(found=found[:limit], entries=recent.entries, oldest=float("inf"))

@@ -10,8 +10,7 @@ from django.dispatch import receiver
 
 from agents.models import Deployment
 from faqs.memory.entries import record_deletions, review_other_agents, writing
-from faqs.memory.large import drop_index
-from faqs.models import CachedResponse, MemoryShelf
+from faqs.models import CachedResponse
 
 
 @receiver(post_save, sender=Deployment)
@@ -27,9 +26,3 @@ def record_deleted_entry(instance: CachedResponse, origin: Any, **_kwargs: Any) 
     if asked_for is CachedResponse and instance.pk is not None:
         with writing(instance.deployment_id) as shelf:
             record_deletions(shelf, [instance.pk])
-
-
-@receiver(post_delete, sender=MemoryShelf)
-def drop_collection_of_deleted_memory(instance: MemoryShelf, **_kwargs: Any) -> None:
-    if instance.indexed_recipe:
-        transaction.on_commit(partial(drop_index, instance.uuid))
