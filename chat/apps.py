@@ -18,11 +18,8 @@ class ChatConfig(AppConfig):
         from chat.archive import search  # noqa: F401
         from chat.staff.golden import recent_questions
         from chat.staff.quality.recent import recently_used_chunks
-        from chat.thread.verdicts import count_settled
-        from faqs.loops import register_verdict_counter
         from knowledge.indexing.preview import register_question_source
         from knowledge.indexing.questions.waiting import register_usage_source
 
         register_question_source(recent_questions)
         register_usage_source(recently_used_chunks)
-        register_verdict_counter(count_settled)

@@ -7,7 +7,6 @@ from django.dispatch import receiver
 
 from chat.models import Conversation, GoldenResult
 from chat.staff.figures.daily import keep_counts
-from faqs.choices import forget_choices
 from faqs.learning import unlink_turns
 from faqs.unanswered import forget_turns
 
@@ -19,6 +18,5 @@ def forget_turns_elsewhere(instance: Conversation, **_kwargs: Any) -> None:
     turn_ids = list(held.values_list("pk", flat=True))
     forget_turns(turn_ids)
     unlink_turns(turn_ids)
-    forget_choices(turn_ids)
     keep_counts(instance)
     GoldenResult.objects.filter(source_turn__in=turn_ids).delete()

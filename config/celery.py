@@ -98,7 +98,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
     from chat.runs.stale import interrupt_stale_turns
     from chat.staff.golden import reap_runs
     from faqs.answers.indexing import reap_learned
-    from faqs.choices import purge_choices
     from faqs.files.applying import reap_imports
     from faqs.files.previews import purge_previews
     from faqs.unanswered import tidy_unanswered
@@ -113,7 +112,6 @@ def _reaping_steps() -> dict[str, Callable[[], int | None]]:
         "answers": reap_learned,
         "golden": reap_runs,
         "unanswered": tidy_unanswered,
-        "choices": purge_choices,
         "imports": reap_imports,
         "previews": purge_previews,
         "chats": forget_expired,

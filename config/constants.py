@@ -193,8 +193,6 @@ UNANSWERED_GROUP_THRESHOLD = 0.75
 UNANSWERED_REPLAY_QUESTIONS = 20
 #: Of the latest turns, how many the page of refused answers reads.
 REFUSALS_MAX_TURNS = 1_000
-#: Choices between close questions that a deployment keeps for staff, those made last.
-CLARIFICATION_MAX_CHOICES = 1_000
 #: Fewer labelled pairs than this are measured, but thresholds drawn from them are not stored.
 CALIBRATION_MIN_SAME = 20
 CALIBRATION_MIN_DIFFERENT = 50
@@ -294,9 +292,6 @@ READS_PER_MINUTE = 300
 EXPORTS_PER_MINUTE = 10
 READERS_PER_ADDRESS = 20
 
-#: How long whoever accepts an option of a question keeps others from it, should they die: longer than the embedding
-#: model and the vector store may take together, tries included.
-CHOICE_CLAIM_SECONDS = 120.0
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 

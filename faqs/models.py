@@ -306,12 +306,6 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
             **changes,
         )
 
-    def with_open_loops(self) -> Self:
-        """Rows whose last change has taken effect, and was not yet tried on what it may answer
-        (`chat.staff.quality.loops`).
-        """
-        return self.filter(loops_revision__lt=F("settled_revision"), settled_revision=F("revision"))
-
     def review_overdue(self) -> Self:
         return self.filter(status=LearnedStatus.VALID, review_date__lt=timezone.localdate())
 
@@ -363,8 +357,6 @@ class LearnedResponse(models.Model):
     revision = models.PositiveIntegerField(default=1, editable=False)
     #: The revision that has taken effect everywhere: points written, and what it supersedes withdrawn.
     settled_revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
-    #: The revision that was last tried on the open work: groups, thumbs down, choices.
-    loops_revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     #: When a person last wrote, validated or restored it. The newest human word wins (`faqs.answers.precedence`).
     validated_at = models.DateTimeField(_("validée le"), null=True, blank=True, editable=False)
     #: What took its place: a newer validated answer, or an entry of the memory that staff validated since.
@@ -405,9 +397,6 @@ class LearnedResponse(models.Model):
             models.Index(fields=["status", "review_date"]),
             models.Index(
                 fields=["agent"], condition=Q(settled_revision__lt=F("revision")), name="idx_answers_unsettled"
-            ),
-            models.Index(
-                fields=["agent"], condition=Q(loops_revision__lt=F("settled_revision")), name="idx_answers_open_loops"
             ),
             models.Index(fields=["updated_at"], condition=Q(status="to_review"), name="idx_answers_to_review"),
         ]
@@ -604,7 +593,7 @@ class QuestionGroup(models.Model):
         related_name="question_groups",
         verbose_name=_("réponse validée"),
     )
-    #: When a replay last showed that its questions are answered.
+    #: When a correction answered its last question.
     answered_at = models.DateTimeField(_("répondu le"), null=True, blank=True, editable=False)
     recipe = models.CharField(max_length=64, editable=False)
     created_at = models.DateTimeField(_("créé le"), auto_now_add=True)
@@ -642,7 +631,7 @@ class UnansweredQuestion(models.Model):
     score = models.FloatField(_("meilleur score"), null=True, blank=True)
     source_turn = models.UUIDField(unique=True, editable=False)
     asked_at = models.DateTimeField(_("posée le"), default=timezone.now)
-    #: The validated answer that a replay showed it is given now.
+    #: The correction that answers it.
     answered_by = models.ForeignKey(
         LearnedResponse,
         null=True,
@@ -663,92 +652,3 @@ class UnansweredQuestion(models.Model):
 
     def __str__(self) -> str:
         return self.question
-
-
-# --- Choices between close questions ---------------------------------------------------------------------------------
-
-
-class ChoiceStatus(models.TextChoices):
-    OPEN = "open", _("À relire")
-    ACCEPTED = "accepted", _("Acceptée")
-    ANSWERED = "answered", _("Répondue depuis")
-    DISMISSED = "dismissed", _("Écartée")
-
-
-class OptionChoice(models.Model):
-    """That people who asked `question` chose `option` among close stored questions, and how often; not who did.
-
-    A proposal: nothing is answered from it before staff accept it (`faqs.choices`). The answer is the one that was
-    given to the choice: of a validated answer (`response`), or of a passage of a document (`chunk`). Where that has
-    gone, it cannot be accepted until somebody chooses it again.
-    """
-
-    deployment = models.ForeignKey(
-        Deployment, on_delete=models.CASCADE, related_name="option_choices", verbose_name=_("déploiement")
-    )
-    question = models.CharField(_("question posée"), max_length=1_000)
-    option = models.CharField(_("question choisie"), max_length=1_000)
-    question_hash = models.CharField(max_length=64, editable=False)
-    option_hash = models.CharField(max_length=64, editable=False)
-    response = models.ForeignKey(
-        LearnedResponse,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="option_choices",
-        verbose_name=_("réponse validée"),
-    )
-    chunk = models.ForeignKey(
-        Chunk,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="option_choices",
-        verbose_name=_("passage"),
-    )
-    answer = models.TextField(_("réponse donnée"))
-    sources = models.JSONField(_("sources"), default=list, editable=False)
-    language = models.CharField(_("langue"), max_length=10, blank=True, default="")
-    times_chosen = models.PositiveIntegerField(_("fois choisie"), default=0)
-    last_chosen_at = models.DateTimeField(_("dernière fois"), default=timezone.now)
-    last_turn = models.UUIDField(null=True, blank=True, editable=False)
-    status = models.CharField(_("état"), max_length=20, choices=ChoiceStatus.choices, default=ChoiceStatus.OPEN)
-    #: The validated answer that answers the question since.
-    answered_by = models.ForeignKey(
-        LearnedResponse,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        verbose_name=_("répondue par"),
-        editable=False,
-    )
-
-    class Meta:
-        verbose_name = _("choix entre questions proches")
-        verbose_name_plural = _("choix entre questions proches")
-        ordering: ClassVar = ["-times_chosen", "-last_chosen_at"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["deployment", "question_hash", "option_hash"], name="choice_once")
-        ]
-        indexes: ClassVar = [models.Index(fields=["last_chosen_at"])]
-
-    def __str__(self) -> str:
-        return f"{self.question[:80]} → {self.option[:80]}"
-
-
-class ChoiceClaim(models.Model):
-    """That somebody is accepting an option of a question: nobody else does, before they are done or their time is over."""
-
-    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="+")
-    question_hash = models.CharField(max_length=64)
-    holder = models.UUIDField()
-    expires_at = models.DateTimeField()
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["deployment", "question_hash"], name="choice_claimed_once")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.deployment_id}/{self.question_hash}"

@@ -1,15 +1,12 @@
 """First questions to ask of a desk: those that staff wrote, else some that its own content answers.
 
-A question is offered only where it stands with its answer, in a standing validated answer or in a document that is
-searched; where a desk has none, the titles and headings of its documents are asked about. Those in the reader's
-language come first, and alone where there are any.
+A question is offered only where it has its answer, in a valid validated answer or in a document that is searched. Those
+in the reader's language come first, and alone where there are any.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 
-from django.db.models import QuerySet
 from django.utils.translation import get_language
-from django.utils.translation import gettext as _
 
 from agents.models import Deployment
 from agents.processes.remembered import Remembered
@@ -19,8 +16,6 @@ from knowledge.models import Chunk, Document, DocumentStatus
 
 #: Two lines of a button on a phone.
 MOST_CHARACTERS = 100
-#: One letter, or a whole sentence, is no subject.
-_SUBJECT_CHARACTERS = range(5, 61)
 #: So many validated answers are looked at, so many documents, and of each the first passages.
 _ANSWERS, _DOCUMENTS, _PASSAGES = 60, 30, 10
 
@@ -41,10 +36,8 @@ _remembered: Remembered[list[str]] = Remembered("CONFIG_CACHE_SECONDS")
 
 def _of_content(deployment: Deployment, language: str) -> list[str]:
     agents = {deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)}
-    documents = _documents(agents)
-    found = _short([*_validated(agents), *_asked_in(documents)])
-    fitting = [each for each in found if language_of(each) in ("", language)]
-    return fitting or found or _short(_about(documents))
+    found = _short([*_validated(agents), *_asked_in(_documents(agents))])
+    return [each for each in found if language_of(each) in ("", language)] or found
 
 
 def _validated(agents: Collection[int]) -> Iterable[str]:
@@ -61,26 +54,9 @@ def _documents(agents: Collection[int]) -> list[int]:
 
 def _asked_in(documents: Collection[int]) -> Iterator[str]:
     """The first question of each document, then the next of each."""
-    rows = _first_passages(documents).exclude(knowledge_units=[])
-    for units in rows.values_list("knowledge_units", flat=True):
+    first = Chunk.objects.served().filter(document__in=documents, index__lt=_PASSAGES).exclude(knowledge_units=[])
+    for units in first.order_by("index", "document").values_list("knowledge_units", flat=True):
         yield units[0]["question"]
-
-
-def _about(documents: Collection[int]) -> Iterator[str]:
-    """The title of each document, unless it is the name of its file, then their headings."""
-    rows = _first_passages(documents).values_list("document__title", "document__name", "parent_context")
-    subjects = [title for title, name, _path in rows if title not in name.replace("_", " ")]
-    subjects += [path.split(" > ")[-1] for _title, _name, path in rows]
-    for subject in (each.strip(" .:") for each in dict.fromkeys(subjects)):
-        if subject.endswith("?"):
-            yield subject
-        elif len(subject) in _SUBJECT_CHARACTERS and any(map(str.isalpha, subject)):
-            yield _("%(subject)s : que disent les documents ?") % {"subject": subject}
-
-
-def _first_passages(documents: Collection[int]) -> "QuerySet[Chunk]":
-    first = Chunk.objects.served().filter(document__in=documents, index__lt=_PASSAGES)
-    return first.order_by("index", "document")
 
 
 def _short(questions: Iterable[str]) -> list[str]:

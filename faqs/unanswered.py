@@ -16,7 +16,7 @@ import numpy as np
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Count, Max, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -175,28 +175,25 @@ def _group_agent(agent_id: int, least: float) -> int:
 
 
 def _group_rows(agent_id: int, recipe: str, rows: list[UnansweredQuestion], least: float) -> None:
-    """Leader clustering: a question joins the nearest first question of a group, or begins one."""
-    groups = list(QuestionGroup.objects.filter(agent=agent_id, recipe=recipe)[:MAX_GROUPS])
+    """Leader clustering: a question joins the nearest first question of a group that is not answered, or begins one."""
+    known = QuestionGroup.objects.filter(agent=agent_id, recipe=recipe).exclude(status=GroupStatus.ANSWERED)
+    groups = list(known[:MAX_GROUPS])
     vectors = [_vector(row.vector) for row in rows]
     leaders = np.empty((len(groups) + len(rows), len(vectors[0])), dtype=np.float32)
     for place, group in enumerate(groups):
         leaders[place] = _vector(group.vector)
-    reopened, begun = set(), []
+    begun = []
     for row, vector in zip(rows, vectors, strict=True):
         scores = leaders[: len(groups)] @ vector
         best = int(scores.argmax()) if len(groups) else -1
         if best >= 0 and scores[best] >= least:
             row.group = groups[best]
-            if row.group.status == GroupStatus.ANSWERED:
-                reopened.add(row.group.pk)
         else:
             leaders[len(groups)] = vector
             row.group = QuestionGroup(agent_id=agent_id, question=row.question, recipe=recipe, vector=row.vector)
             groups.append(row.group)
             begun.append(row.group)
     QuestionGroup.objects.bulk_create(begun)
-    again = QuestionGroup.objects.filter(pk__in=reopened)
-    again.update(status=GroupStatus.OPEN, answered_at=None)
     for row in rows:
         row.group = row.group  # its key is known only since the group is stored
     UnansweredQuestion.objects.bulk_update(rows, ["group"], batch_size=GROUP_BATCH)
@@ -272,6 +269,20 @@ def approve_draft(group: QuestionGroup, *, by: AbstractBaseUser | None = None) -
         return False
     sync_learned([group.response.pk])
     return True
+
+
+def close_questions(keys: Collection[int], response: LearnedResponse) -> None:
+    """Record that a correction answers these questions, and close their groups that have none left without an answer."""
+    questions = UnansweredQuestion.objects.filter(pk__in=keys)
+    left = UnansweredQuestion.objects.filter(group=OuterRef("pk"), answered_by=None)
+    with transaction.atomic():
+        # As grouping does: no question joins a group between the look and the write.
+        Agent.objects.select_for_update().get(pk=response.agent_id)
+        groups = list(questions.exclude(group=None).values_list("group", flat=True).distinct())
+        questions.update(answered_by=response)
+        QuestionGroup.objects.filter(~Exists(left), pk__in=groups).exclude(status=GroupStatus.DISMISSED).update(
+            status=GroupStatus.ANSWERED, response=response, answered_at=timezone.now()
+        )
 
 
 def mark_answered(group: QuestionGroup) -> None:

@@ -82,7 +82,6 @@ LOGGED = {
     "faqs.phrasing": Logged("text", is_restorable=False, page="faqs.learnedresponse"),
     "faqs.cachedresponse": Logged("answer status status_reason review_on", births=False, is_named=False),
     "faqs.questiongroup": Logged("status response", births=False, is_named=False, is_restorable=False),
-    "faqs.optionchoice": Logged("status", births=False, is_named=False, is_restorable=False),
     "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False),
     "chat.goldenset": Logged(),
     "chat.goldenquestion": Logged("expected note", births=False, is_named=False, is_restorable=False),

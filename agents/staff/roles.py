@@ -23,7 +23,7 @@ from agents.models import Role
 _CONTENT = (
     "agents.agent agents.deployment knowledge.category knowledge.websource knowledge.document knowledge.chunk "
     "knowledge.questionoverlap knowledge.synonym knowledge.indexbuild faqs.learnedresponse faqs.cachedresponse "
-    "faqs.questiongroup faqs.optionchoice"
+    "faqs.questiongroup"
 )
 
 
@@ -47,7 +47,7 @@ _WRITE = (
 _REVIEW = (
     _rights("add change", "faqs.learnedresponse knowledge.pairverdict")
     | _rights("change delete", "faqs.cachedresponse")
-    | _rights("change", "faqs.questiongroup faqs.optionchoice knowledge.questionoverlap")
+    | _rights("change", "faqs.questiongroup knowledge.questionoverlap")
     | _rights("change", "chat.feedback")
     | _rights("view", "knowledge.pairverdict")
     | _rights("view add change delete", "chat.goldenset chat.goldenquestion")

@@ -34,7 +34,6 @@ OWNED = {
     "faqs.cachedresponse": "deployment__agent",
     "faqs.questiongroup": "agent",
     "faqs.unansweredquestion": "agent",
-    "faqs.optionchoice": "deployment__agent",
     "faqs.importpreview": "agent",
     "chat.conversation": "deployment__agent",
     "chat.turn": "conversation__deployment__agent",

@@ -1,4 +1,4 @@
-"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a choice.
+"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer.
 
 Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing. Until it is kept
 it stands in the row of the turn, so that a worker keeps it where the process of the turn was killed or the database was
@@ -26,7 +26,6 @@ from chat.turn.trace import Trace
 from chat.turn.unsettled import left_behind
 from chat.turn.values import Learning, TurnRequest, TurnResult
 from faqs.answers.writing import record_served
-from faqs.choices import keep_choice
 from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered
 from tools_registry.execution.usage import record_selected
@@ -56,7 +55,7 @@ def settle_left_behind() -> int:
     for turn in turns:
         try:
             result = left_behind(turn)
-            for keep in (_keep_question_now, _keep_choice_now, _learn_now):
+            for keep in (_keep_question_now, _learn_now):
                 keep(turn.pk, result)
         except DatabaseError:
             raise  # The next look finds it again.
@@ -81,11 +80,6 @@ async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
 def _keep_question_now(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.unanswered is not None:
         _keep_of(turn_id, partial(keep_unanswered, result.unanswered))
-
-
-def _keep_choice_now(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.choice is not None:
-        _keep_of(turn_id, partial(keep_choice, result.choice))
 
 
 def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
@@ -120,7 +114,7 @@ def _learn_now(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 async def _keep(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.unanswered is not None or result.choice is not None:
+    if result.unanswered is not None:
         await in_database(_keep_asked, turn_id, result)
     if result.learning is not None:
         await in_database(_learn_now, turn_id, result)
@@ -128,7 +122,6 @@ async def _keep(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 def _keep_asked(turn_id: uuid.UUID, result: TurnResult) -> None:
     _keep_question_now(turn_id, result)
-    _keep_choice_now(turn_id, result)
     if result.learning is None:
         _settled(turn_id)
 

@@ -19,9 +19,9 @@ from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
 from faqs.answers.texts import cited_sources, without_citations
 from faqs.answers.writing import learn_from_message, save_learned, validate
-from faqs.loops import answer_question, close_groups
 from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
 from faqs.second_key.agreement import ask_the_same
+from faqs.unanswered import close_questions
 from knowledge.acronyms.stored import forms_of
 from knowledge.language.folding import same_writing
 from knowledge.search import search_as
@@ -151,9 +151,7 @@ def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseU
     reports = Feedback.objects.open().filter(turn__in={turn.pk, *(each.source_turn for each in answered)})
     take_verdicts(reports, owner)
     settle_verdicts(reports, row.pk)
-    for each in answered:
-        answer_question(each.pk, row.pk)
-    close_groups(row.agent_id)
+    close_questions([each.pk for each in answered], row)
 
 
 def agent_that_answered(turn: Turn) -> Agent:

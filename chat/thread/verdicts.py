@@ -84,11 +84,6 @@ def settle_verdicts(verdicts: FeedbackQuerySet, learned_id: int) -> int:
     return verdicts.standing().update(settled_at=timezone.now(), settled_by=learned_id)
 
 
-def count_settled(learned_id: int) -> int:
-    """How many thumbs down this validated answer has settled."""
-    return Feedback.objects.filter(settled_by=learned_id, settled_at__isnull=False).count()
-
-
 def report_again(turn_id: uuid.UUID) -> None:
     """A thumb down may come before what the answer teaches is kept: then that is barred now."""
     if _STANDING.rows(turn=turn_id):

@@ -10,8 +10,7 @@ prefers another one (`benchmarks/clarification`). Of twins, one is kept. Fewer t
 
 Choosing sends the stored question as a message of its own. It is given its answer as any question in the same words is,
 and is no follow-up, whatever its words: `was_offered`. Choosing none asks the same question again, which goes on along
-its path (`none_was_meant`). What was chosen is kept for staff (`faqs.choices`), and answers nothing before they accept
-it.
+its path (`none_was_meant`).
 """
 
 import re
@@ -21,15 +20,11 @@ from dataclasses import replace
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, override
 
-from agents.models import MemoryLearning
 from chat.models import AnswerSource
 from chat.protocol import Source
-from chat.turn.leaning.follow_ups import follow_up_rule
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import quoted_text
 from chat.turn.values import Exchange, TurnInProgress
-from faqs.choices import Choice
-from faqs.recall import normalised_question
 from faqs.second_key.agreement import ask_the_same, compare_questions
 from knowledge.language.classes import LANGUAGES, word_class
 from knowledge.language.detection import language_of
@@ -189,31 +184,6 @@ def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
         return False
     said = _bare(question)
     return said in _NONE_OF_THESE or said in map(_bare, _in_each_language(_NONE))
-
-
-def choice_made(turn: TurnInProgress, option: Passage) -> Choice | None:
-    """What picking this option says of the question before it; `None` where it was not offered, or says nothing.
-
-    Called once the option has its answer. A question that leaned on another one is no question by itself.
-    """
-    question, history = turn.asked.question, turn.history
-    is_off = turn.config.memory_learning == MemoryLearning.OFF
-    if is_off or not was_offered(question, history) or not _is_asking(history[-1].answer):
-        return None
-    is_picked = normalised_question(question) == normalised_question(option.question)
-    before = history[-1].question
-    if not is_picked or follow_up_rule(before):
-        return None
-    return Choice(
-        deployment_id=turn.config.deployment_id,
-        question=before,
-        option=option.question,
-        answer=turn.answer.text,
-        sources=turn.answer.sources,
-        language=turn.request.language,
-        learned_id=option.learned_id,
-        chunk_id=None if option.learned_id is not None else option.chunk_id,
-    )
 
 
 def _is_asking(answer: str) -> bool:

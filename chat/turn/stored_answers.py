@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from agents.database import in_thread
 from chat.logs import log_direct_answer
 from chat.models import AnswerSource
-from chat.turn.clarification import choice_made
 from chat.turn.prompt import direct_text, number_sources
 from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
@@ -42,9 +41,6 @@ async def answer_as_stored(turn: TurnInProgress) -> bool:
     log_direct_answer(turn.request.turn_id, turn.config.agent_slug, direct.question, direct.score)
     await turn.show(number_sources([direct]))
     await turn.say(direct_text(direct))
-    # A client that keeps its own thread may say anything of it; a phase or a project has answers of its own.
-    if turn.request.given is None and turn.question.scope is None:
-        turn.result.choice = choice_made(turn, direct)
     return True
 
 

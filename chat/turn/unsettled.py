@@ -13,7 +13,6 @@ from typing import Any
 from chat.models import Message, Role, Turn, TurnStatus
 from chat.turn.trace import Trace
 from chat.turn.values import Learning, TurnResult
-from faqs.choices import Choice
 from faqs.learning import Lesson
 from faqs.models import UnansweredReason
 from faqs.recall import Scope
@@ -36,8 +35,6 @@ def unsettled(result: TurnResult) -> str:
         kept["lesson"] = _of(learning.lesson, *_LESSON_READ_ANEW)
     if result.unanswered is not None:
         kept["unanswered"] = _of(result.unanswered, *_QUESTION_READ_ANEW)
-    if result.choice is not None:
-        kept["choice"] = _of(result.choice)
     return json.dumps(kept, ensure_ascii=False, default=_plain) if kept else ""
 
 
@@ -64,8 +61,6 @@ def left_behind(turn: Turn) -> TurnResult:
     if (question := kept.get("unanswered")) is not None:
         question["reason"] = UnansweredReason(question["reason"])
         result.unanswered = Unanswered(**question, **_embedded(question["question"]))
-    if (choice := kept.get("choice")) is not None:
-        result.choice = Choice(**choice)
     return result
 
 

@@ -20,7 +20,6 @@ from chat.thread.turns import ClaimedTurn
 from chat.turn.leaning.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
 from chat.turn.trace import Trace
-from faqs.choices import Choice
 from faqs.learning import Lesson
 from faqs.recall import LearnedRecall, MemoryMark, Scope
 from faqs.unanswered import Unanswered
@@ -221,8 +220,6 @@ class TurnResult:
     learning: Learning | None = None
     #: ... the question, when nothing stored met it well, ...
     unanswered: Unanswered | None = None
-    #: ... which of several close questions was meant, ...
-    choice: Choice | None = None
     #: ... and the tools that were chosen for it, where not all are offered anyway.
     chosen_tools: tuple[str, ...] = ()
 

@@ -128,7 +128,6 @@ ADVANCED: tuple[Section, ...] = (
     (
         _("Réponses et conversations"),
         (
-            Entry(_("Choix entre questions proches"), "alt_route", "faqs.optionchoice"),
             Entry(_("Conversations"), "forum", "chat.conversation", ("chat.view_turn",)),
             Entry(_("Liens de partage"), "share", "chat.sharedthread", ("chat.view_turn",)),
         ),

@@ -22,16 +22,7 @@ from agents.staff.inheritance import unmeasured_model
 from agents.staff.scope import visible
 from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
-from faqs.models import (
-    ChoiceStatus,
-    GroupStatus,
-    IndexState,
-    LearnedResponse,
-    OptionChoice,
-    QuestionGroup,
-    UnansweredQuestion,
-    UnansweredReason,
-)
+from faqs.models import GroupStatus, IndexState, LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.review import answers_to_review, entries_to_review
 from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
 
@@ -343,15 +334,6 @@ WAITING: tuple[Waiting, ...] = (
             "faqs.change_learnedresponse",
         ),
         address=_list(LearnedResponse, index_state__exact=IndexState.FAILED),
-    ),
-    Waiting(
-        _("Choix entre questions proches"),
-        _("Décider"),
-        "neutral",
-        **_of(
-            lambda: OptionChoice.objects.filter(status=ChoiceStatus.OPEN), "last_chosen_at", "faqs.change_optionchoice"
-        ),
-        address=_list(OptionChoice, status__exact=ChoiceStatus.OPEN),
     ),
     Waiting(
         _("Réponses interrompues par une erreur, 7 jours"),

@@ -25,7 +25,6 @@ from agents.admin_base import (
     badge,
     change_link,
     clipped,
-    link,
     open_to,
     signed_in,
     stacked,
@@ -37,7 +36,6 @@ from faqs.admin.versions import restore_answer, shown_versions
 from faqs.answers.indexing import schedule_indexing
 from faqs.answers.writing import save_learned, set_status
 from faqs.files.answers_csv import export_csv
-from faqs.loops import answered_work
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -89,14 +87,14 @@ class LearnedResponseAdmin(StaffAdmin):
     ordering = ("-updated_at",)
     autocomplete_fields = ("agent", "owner")
     actions = ("activate", "mark_obsolete", "index_again", "export_selected")
-    readonly_fields = ("index", "usage", "answered", "replaced", "replaces", "created_at", "updated_at", "indexed_at")
+    readonly_fields = ("index", "usage", "replaced", "replaces", "created_at", "updated_at", "indexed_at")
     fieldsets = (
         (
             None,
             {"fields": ("agent", "kind", "question", "phrasing_lines", "answer", "category", "save_anyway", "seen")},
         ),
         (_("Validité"), {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")}),
-        (_("Index et usage"), {"fields": ("index", "indexed_at", "usage", "answered", "created_at", "updated_at")}),
+        (_("Index et usage"), {"fields": ("index", "indexed_at", "usage", "created_at", "updated_at")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LearnedResponse]:
@@ -260,22 +258,6 @@ class LearnedResponseAdmin(StaffAdmin):
         times = ngettext("%(count)d fois", "%(count)d fois", row.times_served)
         last = formats.date_format(timezone.localtime(row.last_served_at), "SHORT_DATETIME_FORMAT")
         return stacked(times % {"count": row.times_served}, last)
-
-    @admin.display(description=_("a répondu à"))
-    def answered(self, row: LearnedResponse) -> SafeString | str:
-        """What waited for this answer, each number with its list."""
-        work = answered_work(row.pk)
-        lists: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("faqs.questiongroup", {"response__id__exact": row.pk, "status__exact": "answered"}),
-            ("chat.feedback", {"settled_by__id__exact": row.pk}),
-            ("faqs.optionchoice", {"answered_by__id__exact": row.pk, "status__exact": "answered"}),
-        )
-        linked = [
-            link(admin_url(model, "changelist", **query), text)
-            for (model, query), text in zip(lists, work.texts(), strict=True)
-            if text
-        ]
-        return format_html_join(", ", "{}", [(each,) for each in linked]) or "–"
 
 
 def _index_hint(row: LearnedResponse) -> str:

@@ -18,7 +18,6 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, signed_in
 from agents.errors import ApplicationError
 from agents.staff.scope import visible
-from faqs.loops import answered_text
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
 
@@ -82,7 +81,6 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
             context["questions"] = asked[:SHOWN_QUESTIONS]
             context["unanswered_count"] = group.questions.filter(answered_by=None).count()
             context["response"] = group.response
-            context["answered_text"] = answered_text(group.response.pk) if group.response else ""
             context["may_draft"] = may_draft(request)
             context["may_see_turns"] = may_see_turns
             context["replay_url"] = admin_url("chat.turn", "replay_group", group.pk) if may_see_turns else ""

@@ -6,7 +6,7 @@ of the next try. Every step is idempotent: point ids belong to the rows, so a re
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -19,7 +19,6 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.errors import ApplicationError
-from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.processes.asking import ask_worker
 from faqs.answers.neighbours import LEARNED_COLLECTION
@@ -54,14 +53,6 @@ class SyncReport:
     indexed: int = 0
     withdrawn: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
-
-
-#: Told the keys of answers whose last change has taken effect: their points are written, or withdrawn.
-SettledListener = Callable[[Sequence[int]], None]
-
-_settled_listeners: Hooks[SettledListener] = Hooks()
-#: Told what `sync_learned` has settled.
-register_settled_listener = _settled_listeners.register
 
 
 # --- Asking for work -------------------------------------------------------------------------------------------------
@@ -154,15 +145,7 @@ def sync_learned(keys: Sequence[int] | None = None, *, on_progress: OnProgress =
             _sync_batch(agent, batch, report)
             done += len(batch)
             on_progress(done, len(waiting))
-    _tell_settled([pk for _agent, pk in waiting])
     return report
-
-
-def _tell_settled(keys: Sequence[int]) -> None:
-    settled = list(_among(keys).filter(settled_revision=F("revision")).values_list("pk", flat=True))
-    if settled:
-        for listener in _settled_listeners:
-            listener(settled)
 
 
 def compare_with_index(agents: Iterable[Agent]) -> None:

@@ -39,7 +39,7 @@ from chat.models import (
 )
 from chat.runs.runner import runner
 from chat.staff.golden import add_questions
-from faqs.models import OptionChoice, QuestionGroup
+from faqs.models import QuestionGroup
 from knowledge.models import (
     BuildKind,
     BuildStatus,
@@ -146,15 +146,6 @@ def _answer_rows(deployment: Deployment) -> Iterator[Model]:
     yield learned
     yield make_entry(deployment, question=f"Quand ouvre le {MARK} ?")
     yield QuestionGroup.objects.create(agent=deployment.agent, question=MARK, recipe="", vector=b"")
-    yield OptionChoice.objects.create(
-        deployment=deployment,
-        question=MARK,
-        option=learned.question,
-        question_hash="q",
-        option_hash="o",
-        response=learned,
-        answer="Ici.",
-    )
 
 
 def _golden_rows(deployment: Deployment) -> Iterator[Model]:

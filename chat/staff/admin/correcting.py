@@ -33,7 +33,6 @@ from faqs.answers.duplicates import find_similar, similar_text
 from faqs.answers.neighbours import find_answers
 from faqs.answers.precedence import Withdrawn, foresee
 from faqs.answers.texts import one_line
-from faqs.loops import answered_text
 from faqs.models import CachedResponse, LearnedResponse
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -301,7 +300,6 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         why_not=step.outcome if step and not proof.is_right else "",
         has_model=language_model() is not None,
         withdrawn=_linked(replaced),
-        answered=answered_text(row.pk),
         verdict=verdict_badge(feedback) if feedback else "",
         feedback=feedback,
         row_url=admin_url(LearnedResponse, "change", row.pk)

@@ -121,7 +121,6 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "faqs.phrasing": ("text", "Autrement ?"),
     "faqs.cachedresponse": ("answer", "Une autre réponse apprise."),
     "faqs.questiongroup": ("status", "dismissed"),
-    "faqs.optionchoice": ("status", "dismissed"),
     "chat.feedback": ("dismissed_at", None),
     "chat.goldenset": ("language", "en"),
     "chat.goldenquestion": ("note", "Autre note"),

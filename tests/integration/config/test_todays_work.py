@@ -19,7 +19,6 @@ from faqs.models import (
     IndexState,
     LearnedResponse,
     LearnedStatus,
-    OptionChoice,
     QuestionGroup,
     StatusReason,
     UnansweredQuestion,
@@ -82,14 +81,6 @@ class TodaysWorkTest(TestCase):
         LearnedResponse.objects.filter(pk=failed.pk).update(index_state=IndexState.FAILED)
         self.add_group(f"Sans réponse {number} ?")
         self.add_group(f"Rédigée {number} ?", status=GroupStatus.DRAFTED)
-        OptionChoice.objects.create(
-            deployment=self.deployment,
-            question=f"A {number}",
-            option="B",
-            question_hash=str(number),
-            option_hash="b",
-            answer="B.",
-        )
         Document.objects.create(agent=self.agent, name=f"{number}.doc", status="failed")
         gone = Document.objects.create(agent=self.agent, name=f"https://example.org/{number}")
         WebPage.objects.create(document=gone, state="gone", checked_at=timezone.now())
@@ -113,7 +104,7 @@ class TodaysWorkTest(TestCase):
         page = client.get("/admin/")
         self.assertNotContains(page, "Tout est à jour")
         lines = page.context["work"]
-        assert len(lines) == 13
+        assert len(lines) == 12
         for line in lines:
             response = client.get(line.address)
             assert response.status_code == 200, line.title

@@ -221,7 +221,7 @@ class Followed(RuleBasedStateMachine):
         for pk, (version, score) in found.items():
             assert version == stored[pk].version
             assert score == pytest.approx(np.frombuffer(stored[pk].embedding, "<f4")[0], abs=1e-5)
-        assert nearest.entries == len(stored)
+        assert len(nearest.found) == len(stored)
         ages = [entry.confirmed_at.timestamp() for entry in table]
         assert nearest.oldest == min(ages, default=float("inf"))
 

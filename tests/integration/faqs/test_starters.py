@@ -12,7 +12,6 @@ from tests.factories import add_document, make_agent, make_deployment, make_lear
 
 LOAN = "Combien de temps dure le prêt d’un livre ?"
 ENGLISH = "How long may I keep a book?"
-PROSE = "# Règlement intérieur\n\nLes livres empruntés sont rendus sous trois semaines.\n"
 
 
 class StarterQuestionsTest(TestCase):
@@ -64,10 +63,6 @@ class StarterQuestionsTest(TestCase):
         add_document(self.agent)
         Document.objects.update(enabled=False)
         assert starter_questions(self.deployment, 3) == []
-
-    def test_desk_without_questions_is_asked_about_its_headings(self) -> None:
-        add_document(self.agent, text=PROSE)
-        assert starter_questions(self.deployment, 3) == ["Règlement intérieur : que disent les documents ?"]
 
     def test_question_too_long_for_a_button_is_left_out(self) -> None:
         make_learned(self.agent, question=f"Que faire {'vraiment ' * 20}?")

@@ -87,13 +87,15 @@ class GroupingTests(TestCase):
         group_questions()
         assert QuestionGroup.objects.count() == 3
 
-    def test_question_asked_again_reopens_an_answered_group(self) -> None:
+    def test_question_asked_again_begins_a_group_beside_one_that_is_answered(self) -> None:
         group = make_group(self.agent, "même question ?")
         mark_answered(group)
         keep(self.agent, "même question ?")
         group_questions()
-        group.refresh_from_db()
-        assert group.status == GroupStatus.OPEN
+        assert list(ranked_groups().values_list("status", "asked_count")) == [
+            (GroupStatus.OPEN, 1),
+            (GroupStatus.ANSWERED, 1),
+        ]
 
     @mock.patch("faqs.unanswered.GROUP_BATCH", 2)
     def test_work_of_one_run_is_bounded(self) -> None:

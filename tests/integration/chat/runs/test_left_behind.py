@@ -2,22 +2,28 @@
 answer.
 """
 
+import threading
+import uuid
 from datetime import timedelta
+from functools import partial
 from unittest import mock
 
 from django.conf import settings
-from django.test import TestCase
+from django.db import connection
+from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
 from agents.database import in_database
 from chat.models import Conversation, Turn
-from chat.runs.afterwards import settle, settle_left_behind
+from chat.runs.afterwards import _keep_of, settle, settle_left_behind
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
-from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion
+from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion, UnansweredReason
+from faqs.unanswered import Unanswered, keep_unanswered
+from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import EmbeddingUnavailableError
-from tests.factories import make_conversation, make_library
+from tests.factories import make_conversation, make_exchange, make_library
 from tests.integration.chat.turn.test_memory_turn import NEAR, WRITTEN
 from tests.integration.chat.turn.test_path import FAR, Listener, scripted
 
@@ -100,3 +106,41 @@ class LeftBehindTests(TestCase):
         with self.assertLogs("chat.runs.afterwards", "ERROR"):
             await in_database(self._look)
         assert (await Turn.objects.aget()).unsettled == ""
+
+
+class DeletedMeanwhileTests(TransactionTestCase):
+    """A conversation that is deleted while something of its turn is being kept."""
+
+    def setUp(self) -> None:
+        self.conversation = make_conversation()
+        self.turn = make_exchange(self.conversation, FAR, "Je ne sais pas.")
+        model = embedder()
+        vector = model.embed_one(FAR, purpose=Purpose.QUERY)
+        agent_id = self.conversation.deployment.agent_id
+        question = Unanswered(agent_id, FAR, vector, model.recipe, UnansweredReason.REFUSED, None)
+        self.keep = partial(keep_unanswered, question)
+
+    def test_nothing_is_kept_of_a_conversation_that_is_deleted_meanwhile(self) -> None:
+        deleting = threading.Thread(target=self.delete)
+
+        def while_it_is_deleted(turn_id: uuid.UUID) -> list[uuid.UUID]:
+            deleting.start()
+            deleting.join(timeout=0.3)
+            return []
+
+        with mock.patch("chat.runs.afterwards.earlier_versions", while_it_is_deleted):
+            _keep_of(self.turn.pk, self.keep)
+        deleting.join()
+        assert not Conversation.objects.exists()
+        assert not UnansweredQuestion.objects.exists()
+
+    def test_nothing_is_kept_of_a_conversation_that_is_gone(self) -> None:
+        self.conversation.delete()
+        _keep_of(self.turn.pk, self.keep)
+        assert not UnansweredQuestion.objects.exists()
+
+    def delete(self) -> None:
+        try:
+            Conversation.objects.get(pk=self.conversation.pk).delete()
+        finally:
+            connection.close()

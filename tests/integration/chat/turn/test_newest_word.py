@@ -24,7 +24,6 @@ from chat.turn.values import TurnResult
 from faqs.answers.indexing import SyncReport, sync_learned
 from faqs.answers.precedence import foresee
 from faqs.answers.writing import draft_faq, save_learned, set_status
-from faqs.choices import accept_choice
 from faqs.learning import remember_answer
 from faqs.models import (
     CachedResponse,
@@ -33,7 +32,6 @@ from faqs.models import (
     IndexState,
     LearnedResponse,
     LearnedStatus,
-    OptionChoice,
     QuestionGroup,
     StatusReason,
 )
@@ -135,21 +133,6 @@ def approved(deployment: Deployment) -> None:
     approve_draft(group)
 
 
-def chosen(deployment: Deployment) -> None:
-    """What people chose becomes a phrasing of the answer that they were given."""
-    row = make_learned(deployment.agent, question="Quand la piscine ouvre-t-elle ?", answer=NEW)
-    choice = OptionChoice.objects.create(
-        deployment=deployment,
-        question=QUESTION,
-        option=row.question,
-        question_hash="q",
-        option_hash=_hash(row.question),
-        response=row,
-        answer=NEW,
-    )
-    accept_choice(choice)
-
-
 def put_back(deployment: Deployment) -> None:
     """The action « Valider » on an answer that was out of service."""
     row = make_learned(deployment.agent, question=QUESTION, answer=NEW, status=LearnedStatus.OBSOLETE)
@@ -163,13 +146,10 @@ def _hash(question: str) -> str:
 
 
 WAYS: dict[str, Write] = {
-    each.__name__: each
-    for each in (typed, edited, corrected, commanded, imported, promoted, approved, chosen, put_back)
+    each.__name__: each for each in (typed, edited, corrected, commanded, imported, promoted, approved, put_back)
 }
 #: Ways that compare first, and refuse with what is there where a person has answered otherwise.
-REFUSED = {
-    (way, place) for way in ("promoted", "chosen") for place in ("in_another_answer", "in_another_answer_reworded")
-} | {("chosen", "in_memory_vouched_for")}
+REFUSED = {(way, place) for way in ("promoted",) for place in ("in_another_answer", "in_another_answer_reworded")}
 
 
 def in_memory(deployment: Deployment) -> None:
@@ -217,7 +197,7 @@ def _hold_answer(deployment: Deployment, question: str, answer: str) -> None:
 
 
 #: Where a door writes the points itself, after the commit.
-SETTLES = ("promotion", "choices", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
+SETTLES = ("promotion", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
 
 
 class NewestWordTests(TestCase):
