@@ -92,10 +92,7 @@ class GroupingTests(TestCase):
         mark_answered(group)
         keep(self.agent, "même question ?")
         group_questions()
-        assert list(ranked_groups().values_list("status", "asked_count")) == [
-            (GroupStatus.OPEN, 1),
-            (GroupStatus.ANSWERED, 1),
-        ]
+        assert [each.status for each in ranked_groups()] == [GroupStatus.OPEN, GroupStatus.ANSWERED]
 
     @mock.patch("faqs.unanswered.GROUP_BATCH", 2)
     def test_work_of_one_run_is_bounded(self) -> None:
