@@ -40,8 +40,8 @@ from faqs.memory.keys import normalised_question as normalised_question
 from faqs.memory.origins import STALE, stale_entries
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.comparison import Disagreement, explain_differences
 from faqs.second_key.decision import Decision, would_serve
-from faqs.second_key.disagreement import Disagreement, explain_differences
 from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.language.folding import fold, words

@@ -21,7 +21,7 @@ import django
 
 django.setup()
 
-from faqs.second_key import vetoes  # noqa: E402
+from faqs.second_key import agreement  # noqa: E402
 from faqs.second_key.comparison import Comparison  # noqa: E402
 from faqs.second_key.lexicon import Lexicon, lexicon_of  # noqa: E402
 from faqs.second_key.reading import Reading, read_question  # noqa: E402
@@ -70,7 +70,7 @@ class Study:
         first, second = (changed.get(each) or self.readings[each] for each in pair)
         if not first.items and not second.items:
             return ("content",)
-        return tuple(each.kind for each in vetoes.disagreements_of(Comparison(first, second)))
+        return tuple(each.kind for each in agreement.disagreements_of(Comparison(first, second)))
 
     def changes(self, lexicon: Lexicon, words: Iterable[str] = ()) -> int:
         """Decisions that change now; `words`: only questions with one of them can read otherwise."""
@@ -103,15 +103,15 @@ class Study:
                         yield f"{lexicon.language} {table} {name}", self.changes(lexicon)
 
     def vetoes(self) -> Iterator[tuple[str, int]]:
-        for stage, rows in vetoes.VETOES.items():
+        for stage, rows in agreement.VETOES.items():
             for row in rows:
                 rest = tuple(each for each in rows if each is not row)
-                with replaced(vetoes, "VETOES", {**vetoes.VETOES, stage: rest}):
+                with replaced(agreement, "VETOES", {**agreement.VETOES, stage: rest}):
                     yield f"veto {row.name}", self.verdicts_changed()
-        words = vetoes.WORD_VETOES
+        words = agreement.WORD_VETOES
         for word in words:
             rest_of_words = tuple(each for each in words if each is not word)
-            with replaced(vetoes, "WORD_VETOES", rest_of_words):
+            with replaced(agreement, "WORD_VETOES", rest_of_words):
                 yield f"veto {word.name}", self.verdicts_changed()
 
     def verdicts_changed(self) -> int:

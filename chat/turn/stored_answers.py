@@ -12,8 +12,7 @@ from chat.turn.prompt import direct_text, number_sources
 from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
 from faqs.second_key.agreement import ask_the_same
-from faqs.second_key.decision import Decision, would_serve
-from faqs.second_key.verifier import ModelVerifier, configured_verifier
+from faqs.second_key.decision import Decision, ModelVerifier, configured_verifier, would_serve
 from knowledge.language.folding import same_writing
 from knowledge.search import Passage
 

@@ -5,21 +5,272 @@ vetoes compare numbers, dates, units, negations, opposites, names, the kind of t
 whom, and finally every word that carries content. What they cannot explain counts as a disagreement, because a refused
 answer costs a model call and a wrong one costs trust.
 
-Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
+`VETOES` compare two readings as a whole, by stages; `WORD_VETOES` judge the words that found no partner, two of them
+against each other and then each alone. Pure and symmetric, no model, no database. Callers show `explain()` in a trace;
+they never serve on agreement alone.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from django.utils.translation import gettext as _
 
-from faqs.second_key.comparison import Comparison
-from faqs.second_key.disagreement import Disagreement, explain_differences, in_words
-from faqs.second_key.lexicon import lexicon_of
-from faqs.second_key.reading import MAX_CHARACTERS, read_pair
-from faqs.second_key.vetoes import disagreements_of
+from faqs.second_key import comparison
+from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form, label
+from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
+from faqs.second_key.reading import MAX_CHARACTERS, Item, Reading, read_pair
 from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.language.classes import LANGUAGES
 from knowledge.language.folding import fold, same_writing, words
+
+
+class Stage(Enum):
+    #: Whatever the words are; each of these speaks.
+    QUESTION = auto()
+    #: All words have partners: the first of these that speaks is enough.
+    ACTORS = auto()
+    #: The same, unless one question is the other in the passive.
+    PLACES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Veto:
+    """`why` holds two questions of which neither answers the other."""
+
+    kind: str
+    find: Callable[[Comparison], Disagreement | None]
+    why: str
+
+    @property
+    def name(self) -> str:
+        return self.find.__name__.strip("_")
+
+    @property
+    def label(self) -> str:
+        return label(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class WordVeto:
+    """Both return the kind of the clash, or nothing."""
+
+    name: str
+    why: str
+    between: Callable[[Item, Item, Lexicon], str] | None = None
+    alone: Callable[[Item, Lexicon], str] | None = None
+
+
+def disagreements_of(c: Comparison) -> Iterator[Disagreement]:
+    yield from _found(c, Stage.QUESTION)
+    yield from _unpaired_words(c)
+    if not c.is_complete:
+        return
+    first = next(_found(c, Stage.ACTORS), None)
+    if first is None and not _is_merely_in_the_passive(c):
+        first = next(_found(c, Stage.PLACES), None)
+    if first:
+        yield first
+
+
+def _found(c: Comparison, stage: Stage) -> Iterator[Disagreement]:
+    found = (veto.find(c) for veto in VETOES[stage])
+    return (each for each in found if each is not None)
+
+
+def _is_merely_in_the_passive(c: Comparison) -> bool:
+    return comparison.is_the_same_act(c) and comparison.another_choice(c) is None
+
+
+def _unpaired_words(c: Comparison) -> Iterator[Disagreement]:
+    left, right = list(c.rest_first), list(c.rest_second)
+    for veto in WORD_VETOES:
+        if veto.between is None:
+            continue
+        for one in list(left):
+            for two in list(right):
+                kind = veto.between(one, two, c.lexicon)
+                if kind and one in left and two in right:
+                    left.remove(one)
+                    right.remove(two)
+                    yield Disagreement(kind, one.text, two.text)
+    for place in range(max(len(left), len(right))):
+        sides = left[place : place + 1], right[place : place + 1]
+        kind = _kind_alone([*sides[0], *sides[1]], c.lexicon)
+        yield Disagreement(kind, *(side[0].text if side else "" for side in sides))
+
+
+def _kind_alone(items: list[Item], lexicon: Lexicon) -> str:
+    judges = (veto.alone for veto in WORD_VETOES if veto.alone)
+    kinds = (judge(item, lexicon) for judge in judges for item in items)
+    return next(filter(None, kinds), "")
+
+
+def _negated_permission(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    modalities = {first.modality, second.modality}
+    if first.negations and second.negations and modalities == {None, Modality.PERMISSION}:
+        return Disagreement("modality", str(first.modality or ""), str(second.modality or ""))
+    return None
+
+
+def _negation(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    words = " ".join(first.negations), " ".join(second.negations)
+    if len(first.negations) != len(second.negations):
+        return Disagreement("negation", *words)
+    if len(first.negations) == 1 and first.negated != second.negated:
+        return Disagreement("negation", f"{words[0]} {first.negated}", f"{words[1]} {second.negated}")
+    return None
+
+
+_COUNTS = {Kind.HOW_MUCH, Kind.HOW_MANY}
+_ALIKE = ({Kind.NONE, Kind.HOW}, {Kind.NONE, Kind.WHAT}, _COUNTS)
+
+
+def _question_kind(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    if first.further or second.further:
+        clash = _asked_kinds(first) != _asked_kinds(second)
+    else:
+        clash = first.kind is not second.kind and not _are_kinds_alike(first, second)
+    return Disagreement("question_kind", _all_kinds(first), _all_kinds(second)) if clash else None
+
+
+def _are_kinds_alike(first: Reading, second: Reading) -> bool:
+    """« Combien coûtent les places » is not « combien de places »."""
+    kinds = {first.kind, second.kind}
+    return kinds in _ALIKE and not (kinds == _COUNTS and (first.asks_price or second.asks_price))
+
+
+def _asked_kinds(reading: Reading) -> frozenset[Kind]:
+    kinds = {reading.kind, *reading.further}
+    # « Peut-on porter plainte et comment »: how to do it says that one can.
+    if kinds == {Kind.YES_NO, Kind.HOW} and reading.modality is Modality.PERMISSION:
+        kinds = {Kind.HOW}
+    return frozenset(Kind.HOW_MUCH if kind is Kind.HOW_MANY else kind for kind in kinds)
+
+
+def _all_kinds(reading: Reading) -> str:
+    return " ".join((reading.kind, *sorted(reading.further)))
+
+
+#: « Comment dois-je payer » asks what « comment puis-je payer » asks; « qui doit payer » is not « qui peut payer ».
+_MODAL_KINDS = frozenset((Kind.YES_NO, Kind.WHO, Kind.WHAT, Kind.HOW_MUCH, Kind.HOW_MANY))
+
+
+def _modality(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    if first.further or second.further or first.kind not in _MODAL_KINDS:
+        return None
+    is_same_kind = first.kind is second.kind or {first.kind, second.kind} in _ALIKE
+    modalities = {first.modality, second.modality}
+    if is_same_kind and None not in modalities and len(modalities) == 2:
+        return Disagreement("modality", str(first.modality), str(second.modality))
+    return None
+
+
+#: Times, and amounts, that no one answer gives both of: « le délai pour obtenir la carte », « la carte dure trois ans
+#: ».
+_APART = ({"deadline", "duration"}, {"deadline", "lasting"}, {"waiting", "lasting"}, {"received", "cost"})
+
+
+def _span(c: Comparison) -> Disagreement | None:
+    if {c.first.span, c.second.span} in _APART:
+        return Disagreement("question_kind", c.first.span, c.second.span)
+    return None
+
+
+def _tense(c: Comparison) -> Disagreement | None:
+    first, second = c.first, c.second
+    tenses = {first.tense, second.tense}
+    clash = tenses in ({"past", "present"}, {"past", "future"}) or (
+        "imperfect" in tenses and "past" not in tenses and len(tenses) > 1
+    )
+    # « Quand sera versée ma pension » is « quand est versée »; « est-il traité » is not « sera-t-il traité ».
+    soon = tenses == {"present", "future"} and first.kind is second.kind is Kind.YES_NO
+    # « Combien ont été perdus » is not « combien puis-je perdre ».
+    if tenses == {"past", ""}:
+        clash = all((each.tense == "") is bool(each.modality) for each in (c.first, c.second))
+    if clash or (soon and c.lexicon.has_inversion):
+        return Disagreement("tense", first.tense, second.tense)
+    return None
+
+
+def _other_quantity(one: Item, two: Item, lexicon: Lexicon) -> str:
+    if not one.quantity or not two.quantity:
+        return ""
+    if one.quantity.kind != two.quantity.kind:
+        return "number"
+    return "unit" if one.quantity.raw == two.quantity.raw else one.quantity.kind
+
+
+def _opposite(one: Item, two: Item, lexicon: Lexicon) -> str:
+    if one.quantity or two.quantity:
+        return ""
+    opposed = frozenset((one.concept, two.concept)) in lexicon.opposites
+    return "polarity" if opposed or is_negated_form(one.text, two.text, lexicon) else ""
+
+
+def _other_name(one: Item, two: Item, lexicon: Lexicon) -> str:
+    if {one.concept, two.concept} <= lexicon.temporal:
+        return "date"
+    return "name" if one.is_name and two.is_name else ""
+
+
+WORD_VETOES = (
+    WordVeto(
+        "quantity",
+        "« 12 mois » is not « 6 mois », nor « 12 jours »; a number cannot be added or left out",
+        between=_other_quantity,
+        alone=lambda item, lexicon: item.quantity.kind if item.quantity else "",
+    ),
+    WordVeto("opposite", "« activer » is not « désactiver », « légal » not « illégal »", between=_opposite),
+    WordVeto("other_name", "« Lyon » is not « Paris », « lundi » not « mardi »", between=_other_name),
+    WordVeto(
+        "time",
+        "« ouvert le dimanche » is not « ouvert »",
+        alone=lambda item, lexicon: "date" if item.concept in lexicon.temporal else "",
+    ),
+    WordVeto(
+        "scope",
+        "« tous les salariés » is not « les salariés »",
+        alone=lambda item, lexicon: "scope" if item.concept in lexicon.scope else "",
+    ),
+    WordVeto(
+        "name", "« la carte Navigo » is not « la carte »", alone=lambda item, lexicon: "name" if item.is_name else ""
+    ),
+    WordVeto(
+        "content",
+        "a word that nothing explains may be what the question is about",
+        alone=lambda item, lexicon: "content",
+    ),
+)
+
+VETOES: dict[Stage, tuple[Veto, ...]] = {
+    Stage.QUESTION: (
+        Veto("modality", _negated_permission, "« je ne peux pas payer », « je n'ai pas payé »"),
+        Veto("negation", _negation, "« avec un contrat », « sans contrat »"),
+        Veto("question_kind", _question_kind, "« quand payer », « comment payer »"),
+        Veto("modality", _modality, "« qui doit payer », « qui peut payer »"),
+        Veto("question_kind", _span, "« combien de temps ai-je », « combien de temps faut-il »"),
+        Veto("tense", _tense, "« quand ouvre », « quand ouvrait »"),
+    ),
+    Stage.ACTORS: (
+        Veto("role", comparison.asker_undergoes, "« quand je rembourse », « quand on me rembourse »"),
+        Veto("role", comparison.someone_else_acts, "« puis-je signer », « peut-elle signer »"),
+        Veto("role", comparison.acts_on_another, "« je vous dois », « vous me devez »"),
+    ),
+    Stage.PLACES: (
+        Veto("role", comparison.undergoes_instead, "« qui rembourse », « qui est remboursé »"),
+        Veto("number", comparison.another_bound, "« plus de 10 kg », « moins de 10 kg »"),
+        Veto("scope", comparison.another_choice, "« carte et permis », « carte ou permis »"),
+        Veto("role", comparison.another_relation, "« vendre à un mineur », « vendre un mineur »"),
+        Veto("role", comparison.owned_by_another, "« mon compte », « votre compte »"),
+        Veto("role", comparison.another_direction, "« un train de Lyon », « un train pour Lyon »"),
+        Veto("role", comparison.another_order, "« le chien mord l'homme », « l'homme mord le chien »"),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)

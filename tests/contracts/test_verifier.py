@@ -7,8 +7,7 @@ import pytest
 from django.test import override_settings
 
 from agents.llm.openai import OpenAILanguageModel
-from faqs.second_key.decision import would_serve
-from faqs.second_key.verifier import SYSTEM_PROMPT, ModelVerifier
+from faqs.second_key.decision import SYSTEM_PROMPT, ModelVerifier, would_serve
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faqs.second_key.agreement import compare_questions
-from faqs.second_key.quantities import prepare, quantities, tokens
 from faqs.second_key.reading import MAX_CHARACTERS
+from faqs.second_key.text import prepare, quantities, tokens
 from tests.waiting import little_work
 
 PAIRS = [

@@ -3,9 +3,8 @@
 import pytest
 
 from faqs.second_key.agreement import compare_questions
-from faqs.second_key.lexicon import Lexicon, lexicon_of
+from faqs.second_key.lexicon import Fragments, Lexicon, Rule, lexicon_of, rewritten
 from faqs.second_key.reading import read_question
-from faqs.second_key.rewrites import Fragments, Rule, rewritten
 
 STAGES = ("accents", "contractions", "rewrites")
 RULES = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from faqs.second_key.verifier import configured_verifier, parse_verdict
+from faqs.second_key.decision import configured_verifier, parse_verdict
 
 
 @pytest.mark.parametrize(
