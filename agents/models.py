@@ -449,33 +449,13 @@ class RuntimeSettings(models.Model):
         within=(0, 10_000_000),
         since_first_release=True,
     )
-    question_tokens_per_day = _count(
-        _("tokens par jour, pour écrire des questions"),
-        _(
-            "Lus et écrits par le modèle, ensemble. Un appel qui pourrait dépasser ce nombre attend le lendemain. "
-            "0 : sans limite."
-        ),
-        default=0,
-        within=(0, 2_000_000_000),
-        since_first_release=True,
-    )
-    question_cost_per_day = _money(
-        _("dépense par jour, pour écrire des questions"),
-        _("Dans la monnaie des deux prix ci-dessous, sans lesquels ce budget ne compte rien. 0 : sans limite."),
-    )
     prompt_price = _money(
         _("prix d’un million de tokens lus par le modèle"),
         _("Celui de votre fournisseur. 0 : gratuit, un modèle sur vos machines par exemple."),
     )
     completion_price = _money(_("prix d’un million de tokens écrits par le modèle"), _("Dans la même monnaie."))
-    #: What writing questions may cost, and at which prices that is counted (`knowledge.indexing.questions.budget`).
-    QUESTION_BUDGET: ClassVar = (
-        "question_calls_per_day",
-        "question_tokens_per_day",
-        "question_cost_per_day",
-        "prompt_price",
-        "completion_price",
-    )
+    #: How many calls may write questions, and at which prices answers are counted.
+    QUESTION_BUDGET: ClassVar = ("question_calls_per_day", "prompt_price", "completion_price")
     READER_LIMITS: ClassVar = (
         "asks_per_minute_user",
         "asks_per_minute_key",

@@ -107,12 +107,6 @@ MAX_UNITS_PER_CHUNK = 8
 UNIT_GENERATION_TOKENS = 2_048
 #: A file that changed so shortly before it was read may change again within one tick of its file system's clock.
 SETTLED_FILE_SECONDS = 2.0
-#: Before a call its tokens are held at their most: dense text (code, figures) has two characters a token, or more. An
-#: estimate counts French prose, about 3.6 with the tokenizers of current models, and a reply of some five short units.
-#: After 50 calls it goes by what they took.
-LEAST_CHARACTERS_PER_TOKEN = 2
-USUAL_CHARACTERS_PER_TOKEN = 3.6
-USUAL_REPLY_TOKENS = 350
 #: After so many in a row the model is not asked any more: errors, passages whose replies had not the form asked for,
 #: and passages of whose units none could be kept, which happens to a small model now and then.
 QUESTIONS_FAILURES = 3
@@ -123,7 +117,7 @@ QUESTIONS_CHOICE = 64
 #: Written questions are found after so many passages, or so many seconds, whichever comes first.
 QUESTIONS_WRITE_PASSAGES = 32
 QUESTIONS_WRITE_SECONDS = 20.0
-#: How often a job that waits for the model looks at its row: it is paused or stopped within this time and one call.
+#: How often a job that waits for the model looks at its row: it is stopped within this time and one call.
 QUESTIONS_LOOK_SECONDS = 2.0
 #: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
 #: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.

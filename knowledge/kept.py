@@ -10,19 +10,18 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.processes.upkeep import Kept, kept_rows
-from knowledge.models import GIVEN_UP, BuildStatus, Document, IndexBuild
+from knowledge.models import GIVEN_UP, UNDER_WAY, BuildStatus, Document, IndexBuild
 from knowledge.vectors.base import CollectionInfo, batches, vector_store
 from knowledge.vectors.generations import superseded_generations
 
 _OVER = (BuildStatus.DONE, *GIVEN_UP)
-_IN_USE = (BuildStatus.QUEUED, BuildStatus.RUNNING, BuildStatus.PAUSED, BuildStatus.STAGED)
 
 
 def unused_generations() -> list[CollectionInfo]:
     """Those that no alias, no build and no rollback needs."""
     infos = vector_store().collections()
     # Asked after the list: a build that starts now uses a collection that is not in it.
-    unfinished = IndexBuild.objects.filter(status__in=_IN_USE)
+    unfinished = IndexBuild.objects.filter(status__in=UNDER_WAY)
     return superseded_generations(infos, in_use=set(unfinished.values_list("generation", flat=True)))
 
 

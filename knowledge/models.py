@@ -374,13 +374,10 @@ class BuildStatus(models.TextChoices):
     QUEUED = "queued", _("En attente")
     RUNNING = "running", _("En cours")
     DONE = "done", _("Terminé")
-    STAGED = "staged", _("À approuver")
     #: It ran to its end, and some of its files failed.
     PARTLY_FAILED = "partly_failed", _("En partie en échec")
     FAILED = "failed", _("En échec")
     CANCELLED = "cancelled", _("Annulé")
-    #: Staff hold it; it goes on where it was.
-    PAUSED = "paused", _("En pause")
 
 
 #: What staff and monitoring count as failed.
@@ -464,9 +461,6 @@ class IndexBuild(models.Model):
     report = models.JSONField(_("bilan"), default=dict, blank=True)
     error = models.TextField(_("erreur"), blank=True, default="")
     generation = models.CharField(_("génération"), max_length=200, blank=True, default="")
-    #: A rebuild that waits for staff once its generation is filled, with what it would change (`preview`).
-    needs_approval = models.BooleanField(_("à approuver avant mise en service"), default=False)
-    preview = models.JSONField(default=dict, blank=True, editable=False)
     attempts = models.PositiveSmallIntegerField(_("essais"), default=0)
     lease_owner = models.CharField(max_length=200, blank=True, default="", editable=False)
     lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -483,11 +477,10 @@ class IndexBuild(models.Model):
         verbose_name_plural = _("indexations")
         ordering: ClassVar = ["-created_at"]
         constraints: ClassVar = [
-            # The lock of a rebuild: a second one at the same time fails at once. A staged one holds it until staff
-            # decide.
+            # The lock of a rebuild: a second one at the same time fails at once.
             models.UniqueConstraint(
                 fields=["agent", "method"],
-                condition=Q(kind="rebuild", status__in=["queued", "running", "staged"]),
+                condition=Q(kind="rebuild", status__in=["queued", "running"]),
                 name="one_rebuild_at_a_time",
             ),
             # Updates that nobody has begun are joined into one.
@@ -506,21 +499,13 @@ class IndexBuild(models.Model):
 
 
 class QuestionSpending(models.Model):
-    """What writing questions took on one day of the site: calls counted before they are made, tokens and money held at
-    their most until the reply says what they were.
-    """
+    """How many calls to the model wrote questions on one day of the site, each counted before it is made."""
 
     day = models.DateField(_("jour"), unique=True)
     calls = models.PositiveIntegerField(_("appels au modèle"), default=0)
-    prompt_tokens = models.PositiveBigIntegerField(_("tokens lus par le modèle"), default=0)
-    completion_tokens = models.PositiveBigIntegerField(_("tokens écrits par le modèle"), default=0)
-    #: At the prices of the time; in the currency of the site's settings.
-    cost = models.DecimalField(_("dépense"), max_digits=16, decimal_places=6, default=0)
 
     class Meta:
-        verbose_name = _("dépense pour les questions")
-        verbose_name_plural = _("dépenses pour les questions")
-        ordering: ClassVar = ["-day"]
+        default_permissions = ()
 
     def __str__(self) -> str:
         return str(self.day)

@@ -93,7 +93,7 @@ ROLES = {
         | _rights("add change", "agents.agent agents.deployment knowledge.indexbuild")
         | _rights("add change delete", "agents.specialist")
         | _rights("view change", f"{_TOOLS} tools_registry.toolsource")
-        | _rights("view", "agents.runtimesettings knowledge.questionspending auditlog.logentry"),
+        | _rights("view", "agents.runtimesettings auditlog.logentry"),
     ),
     "operator": ReadyRole(
         "Exploitation",
@@ -103,7 +103,7 @@ ROLES = {
         ),
         _rights("view", f"agents.agent agents.deployment knowledge.document {_TOOLS}")
         | {"chat.view_figures"}
-        | _rights("view", "knowledge.questionspending auditlog.logentry")
+        | _rights("view", "auditlog.logentry")
         | _rights("view change", "agents.runtimesettings knowledge.websource")
         | _rights("view add change", "knowledge.indexbuild")
         | _rights("view add change delete", "knowledge.thresholdcalibration")

@@ -120,7 +120,6 @@ ADVANCED: tuple[Section, ...] = (
             Entry(_("Sigles et synonymes"), "abc", "knowledge.synonym"),
             Entry(_("Catégories"), "label", "knowledge.category"),
             Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),
-            Entry(_("Dépenses pour les questions"), "payments", "knowledge.questionspending"),
             Entry(_("Calibrages"), "straighten", "knowledge.thresholdcalibration"),
             Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
         ),

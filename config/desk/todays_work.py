@@ -206,10 +206,7 @@ def _most_asked(request: HttpRequest) -> list[Named]:
 def _failed_builds() -> Rows:
     """Of the last days, and not made up for: no later job of the same kind and agent has ended well."""
     later = IndexBuild.objects.filter(
-        agent=OuterRef("agent"),
-        kind=OuterRef("kind"),
-        created_at__gt=OuterRef("created_at"),
-        status__in=(BuildStatus.DONE, BuildStatus.STAGED),
+        agent=OuterRef("agent"), kind=OuterRef("kind"), created_at__gt=OuterRef("created_at"), status=BuildStatus.DONE
     )
     recent = IndexBuild.objects.filter(created_at__gte=timezone.now() - RECENT)
     return recent.filter(status=BuildStatus.FAILED).exclude(Exists(later))
@@ -307,15 +304,6 @@ WAITING: tuple[Waiting, ...] = (
             "knowledge.change_document",
         ),
         address=_list(Document, page__state__in=",".join(_UNREACHABLE)),
-    ),
-    Waiting(
-        _("Index à approuver avant leur mise en service"),
-        _("Comparer"),
-        "warning",
-        **_of(
-            lambda: IndexBuild.objects.filter(status=BuildStatus.STAGED), "created_at", "knowledge.change_indexbuild"
-        ),
-        address=_list(IndexBuild, status__in=BuildStatus.STAGED),
     ),
     Waiting(
         _("Indexations en échec"),

@@ -1,17 +1,15 @@
-"""What staff decide about an index: rebuild it, go back, retry, cancel, approve, discard.
+"""What staff decide about an index: rebuild it, go back, retry, cancel.
 
 Each checks its user's right first. GET shows what it will do, POST does it by a verb of `knowledge.indexing`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.admin_base import admin_page, admin_url, database_keys, require
@@ -19,21 +17,10 @@ from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
 from agents.staff.scope import agents_for
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
-from knowledge.indexing.jobs.decisions import (
-    approve_build,
-    cancel_build,
-    discard_build,
-    drop_leftover,
-    pause_build,
-    resume_build,
-    retry_build,
-)
+from knowledge.indexing.jobs.decisions import cancel_build, retry_build
 from knowledge.indexing.jobs.queue import enqueue_rebuild
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.models import GIVEN_UP, Document, IndexBuild
-
-if TYPE_CHECKING:
-    from django_stubs_ext import StrPromise
 
 AgentIndex = tuple[Agent, IndexingMethod]
 
@@ -50,11 +37,6 @@ def rebuild_indexes(request: HttpRequest) -> HttpResponse:
             "Les réponses continuent pendant ce temps, et l’index actuel est gardé pour pouvoir y revenir."
         ),
         confirm=_("Reconstruire"),
-        confirm_staged=_("Préparer sans mettre en service"),
-        explanation_staged=_(
-            "Préparé, le nouvel index attend : vous voyez ce qu’il changerait aux dernières questions posées, "
-            "puis vous le mettez en service ou l’abandonnez."
-        ),
     )
 
 
@@ -68,7 +50,7 @@ def roll_indexes_back(request: HttpRequest) -> HttpResponse:
         explanation=_(
             "L’index d’avant la dernière reconstruction reprend sa place, tout de suite. "
             "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction. "
-            "Aucun contrôle ne l’arrête : c’est la sortie de secours, et le journal en garde la trace."
+            "C’est la sortie de secours, et le journal en garde la trace."
         ),
         confirm=_("Revenir en arrière"),
     )
@@ -114,54 +96,14 @@ def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What may be decided about one build, and what staff read afterwards; `too_late` where nothing was left to decide."""
-
-    carry_out: Callable[[IndexBuild], bool | None]
-    done: "StrPromise"
-    too_late: "StrPromise | str" = ""
-
-
-#: By the last part of the address.
-DECISIONS = {
-    "cancel": Decision(
-        cancel_build,
-        gettext_lazy("L’indexation est annulée ; ce qui est fait est gardé."),
-        gettext_lazy("Cette indexation est déjà finie."),
-    ),
-    "pause": Decision(
-        pause_build,
-        gettext_lazy("L’écriture est en pause ; les appels en cours sont gardés."),
-        gettext_lazy("Cette indexation ne peut pas être mise en pause."),
-    ),
-    "resume": Decision(
-        resume_build, gettext_lazy("L’écriture reprend."), gettext_lazy("Cette indexation n’est pas en pause.")
-    ),
-    "approve": Decision(approve_build, gettext_lazy("Le nouvel index est mis en service.")),
-    "discard": Decision(discard_build, gettext_lazy("Le nouvel index est abandonné ; l’actuel reste en service.")),
-    "drop": Decision(
-        drop_leftover,
-        gettext_lazy("Le reste de cette reconstruction est supprimé."),
-        gettext_lazy("Il ne reste rien de cette reconstruction."),
-    ),
-}
-
-
 @require_POST
-def decide(request: HttpRequest, build_id: int, verb: str) -> HttpResponse:
+def cancel(request: HttpRequest, build_id: int) -> HttpResponse:
     build = get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
     require(request, "knowledge.change_indexbuild", row=build)
-    decision = DECISIONS[verb]
-    try:
-        is_too_late = decision.carry_out(build) is False
-    except ApplicationError as error:
-        messages.warning(request, str(error.public_message))
+    if cancel_build(build):
+        messages.success(request, _("L’indexation est annulée ; ce qui est fait est gardé."))
     else:
-        if is_too_late:
-            messages.warning(request, decision.too_late)
-        else:
-            messages.success(request, decision.done)
+        messages.warning(request, _("Cette indexation est déjà finie."))
     return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
 
 
@@ -183,10 +125,9 @@ def _chosen_indexes(request: HttpRequest) -> list[AgentIndex]:
 
 def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
     builds = []
-    staged = "stage" in request.POST
     for agent, method in indexes:
         try:
-            builds.append(enqueue_rebuild(agent=agent, method=method, needs_approval=staged))
+            builds.append(enqueue_rebuild(agent=agent, method=method))
         except RebuildInProgressError as error:
             messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
     if builds:
@@ -194,10 +135,6 @@ def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpRespons
             request,
             ngettext("%(count)d reconstruction demandée.", "%(count)d reconstructions demandées.", len(builds))
             % {"count": len(builds)},
-        )
-    if not staged and any(build.needs_approval for build in builds):
-        messages.info(
-            request, _("Un contrôle garde cet index : une fois préparé, il attend que vous le mettiez en service.")
         )
     return _to_builds(request, builds)
 

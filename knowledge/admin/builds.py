@@ -1,10 +1,10 @@
-"""Indexations, which are only looked at: how far each is, what it did, what it would change."""
+"""Indexations, which are only looked at: how far each is, what it did."""
 
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import F, Model, QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
@@ -30,18 +30,8 @@ from agents.admin_base import (
 from agents.processes.heartbeat import WorkerState, worker_state
 from agents.processes.remembered import Remembered
 from agents.processes.telling import duration_text, missing_text
-from knowledge.admin.build_decisions import (
-    DECISIONS,
-    decide,
-    rebuild_indexes,
-    retry_builds,
-    retry_failed_build,
-    roll_indexes_back,
-)
-from knowledge.admin.questions import begin_questions, estimate_text
-from knowledge.exceptions import KnowledgeError
-from knowledge.indexing.jobs.decisions import leftover_points
-from knowledge.indexing.questions.estimate import estimate_questions
+from knowledge.admin.build_decisions import cancel, rebuild_indexes, retry_builds, retry_failed_build, roll_indexes_back
+from knowledge.admin.questions import begin_questions
 from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
 
 #: How often the page of an indexation that is not over asks again.
@@ -57,11 +47,9 @@ _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.QUEUED: "neutral",
     BuildStatus.RUNNING: "busy",
     BuildStatus.DONE: "good",
-    BuildStatus.STAGED: "warning",
     BuildStatus.PARTLY_FAILED: "bad",
     BuildStatus.FAILED: "bad",
     BuildStatus.CANCELLED: "neutral",
-    BuildStatus.PAUSED: "warning",
 }
 
 
@@ -72,10 +60,7 @@ REPORT_LABELS = {
     "embedded": _("vecteurs calculés"),
     "reused": _("vecteurs repris"),
     "model_calls": _("appels au modèle"),
-    "prompt_tokens": _("tokens lus par le modèle"),
-    "completion_tokens": _("tokens écrits par le modèle"),
     "rejected": _("questions écartées"),
-    "cost": _("dépense"),
     "waiting": _("en attente de questions"),
     "pages": _("pages lues"),
     "unchanged": _("pages inchangées"),
@@ -86,7 +71,7 @@ REPORT_LABELS = {
 
 @admin.register(IndexBuild)
 class IndexBuildAdmin(ReadOnlyAdmin):
-    purpose = _("Les travaux de fond : lire des documents, reconstruire ou comparer un index.")
+    purpose = _("Les travaux de fond : lire des documents, reconstruire un index.")
     change_form_template = "admin/knowledge/indexbuild/change_form.html"
     list_display = ("title", "agent", "state", "progress", "created_at")
     list_filter = ("status", "kind", "agent", "method")
@@ -96,8 +81,6 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     actions = ("retry",)
     fieldsets = (
         (None, {"fields": ("state", "progress", "failure", "problems", "figures")}),
-        (_("Ce qui changerait"), {"fields": ("changes", "compared")}),
-        (_("Ce qui reste à écrire"), {"fields": ("estimate",)}),
         (
             _("Détails"),
             {
@@ -116,22 +99,9 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             path("rollback/", wrap(roll_indexes_back), name="knowledge_indexbuild_rollback"),
             path("questions/", wrap(begin_questions), name="knowledge_indexbuild_questions"),
             path("<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"),
-            *(
-                path(f"<int:build_id>/{verb}/", wrap(decide), {"verb": verb}, name=f"knowledge_indexbuild_{verb}")
-                for verb in DECISIONS
-            ),
+            path("<int:build_id>/cancel/", wrap(cancel), name="knowledge_indexbuild_cancel"),
             *super().get_urls(),
         ]
-
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """What would change is shown where there was a look at it, what is left to write before it goes on."""
-        first, changes, left, details = self.fieldsets
-        shown: list[Any] = [first]
-        if isinstance(obj, IndexBuild) and obj.preview:
-            shown.append(changes)
-        if isinstance(obj, IndexBuild) and _waits_to_write(obj):
-            shown.append(left)
-        return (*shown, details)
 
     has_retry_permission = open_to("knowledge.change_indexbuild")
 
@@ -142,53 +112,9 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         if isinstance(build, IndexBuild):
             context["refresh_seconds"] = REFRESH_SECONDS if build.status in UNDER_WAY else 0
             context["retry_allowed"] = self.has_retry_permission(request)
-            allowed = context["retry_allowed"]
-            context["may_retry"] = allowed and build.status in GIVEN_UP
-            context["may_cancel"] = allowed and _is_open(build)
-            is_written = build.kind == BuildKind.QUESTIONS
-            context["may_pause"] = allowed and is_written and build.status in UNDER_WAY
-            waits = build.status == BuildStatus.QUEUED and build.not_before is not None
-            context["may_resume"] = allowed and is_written and (waits or build.status == BuildStatus.PAUSED)
-            context["is_paused"] = build.status == BuildStatus.PAUSED
-            context["may_decide"] = allowed and build.status == BuildStatus.STAGED
-            context["leftover_points"] = _leftover(build)
+            context["may_retry"] = context["retry_allowed"] and build.status in GIVEN_UP
+            context["may_cancel"] = context["retry_allowed"] and build.status in UNDER_WAY
         return super().render_change_form(request, context, *args, **kwargs)
-
-    @admin.display(description=_("points"))
-    def changes(self, build: IndexBuild) -> str:
-        return gettext("ajoutés : %(added)d · retirés : %(removed)d · modifiés : %(changed)d") % {
-            key: build.preview.get(key, 0) for key in ("added", "removed", "changed")
-        }
-
-    @admin.display(description=_("estimation"))
-    def estimate(self, build: IndexBuild) -> str:
-        return estimate_text(estimate_questions(build.agent, build.document_ids))
-
-    @admin.display(description=_("ce que des questions réelles retrouvent"))
-    def compared(self, build: IndexBuild) -> str:
-        """Only the questions that retrieve something else; the others are counted."""
-        asked = build.preview.get("questions", [])
-        changed = [each for each in asked if each["is_changed"]]
-        counted = gettext("Questions qui retrouvent autre chose : %(changed)d sur %(all)d.") % {
-            "changed": len(changed),
-            "all": len(asked),
-        }
-        if not changed:
-            return counted
-        rows = format_html_join(
-            "",
-            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
-            ((each["question"], retrieved_text(each["before"]), retrieved_text(each["after"])) for each in changed),
-        )
-        return format_html(
-            '<p>{}</p><div class="rp-table-wrap"><table class="rp-table"><thead><tr><th>{}</th><th>{}</th><th>{}</th>'
-            "</tr></thead><tbody>{}</tbody></table></div>",
-            counted,
-            gettext("Question"),
-            gettext("Aujourd’hui"),
-            gettext("Après"),
-            rows,
-        )
 
     @admin.action(description=_("Réessayer"), permissions=["retry"])
     def retry(self, request: HttpRequest, queryset: QuerySet[IndexBuild]) -> None:
@@ -260,35 +186,6 @@ def with_progress(text: Any, build: IndexBuild) -> SafeString:
     """A message with a link to what it announces."""
     address = admin_url(IndexBuild, "change", build.pk)
     return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
-
-
-def _waits_to_write(build: IndexBuild) -> bool:
-    """While it writes, its progress says what is left; an estimate would read every waiting passage at each look."""
-    is_written = build.kind == BuildKind.QUESTIONS
-    return is_written and build.status in (BuildStatus.QUEUED, BuildStatus.PAUSED)
-
-
-def _is_open(build: IndexBuild) -> bool:
-    """Whether it waits, runs or is held."""
-    return build.status in (*UNDER_WAY, BuildStatus.PAUSED)
-
-
-def _leftover(build: IndexBuild) -> int | None:
-    """Of a rebuild that ended before its time; nothing is said of it while the store is away."""
-    try:
-        return leftover_points(build)
-    except KnowledgeError:
-        return None
-
-
-# In words: how fast it is, why it does not move, what a question would retrieve.
-
-
-def retrieved_text(rows: list[dict[str, Any]] | None) -> SafeString | str:
-    if rows is None:
-        return gettext("L’index actuel ne peut pas être interrogé.")
-    items = ((rounded(row["score"], 3), row["title"], row["question"] or row["excerpt"]) for row in rows)
-    return format_html('<ol class="rp-text">{}</ol>', format_html_join("", "<li>{} · {} · {}</li>", items))
 
 
 def _done_per_second(build: IndexBuild) -> float:

@@ -135,7 +135,7 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
     """Put the generation before the current one in service again, its points of other apps as of now; returns its name.
 
-    The way out of an emergency: no gate is asked, and the journal says so.
+    The way out of an emergency: the journal says so.
     """
     target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Protocol
 
 from agents.models import Agent
@@ -35,12 +34,8 @@ class IndexReport:
     embedded: int = 0
     reused: int = 0
     model_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
     rejected: int = 0
     waiting: int = 0
-    #: Of written questions, at the site's prices of the time.
-    cost: Decimal = Decimal(0)
     skipped: list[dict[str, str]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     #: Of the web: pages that were asked for, those that said nothing new, those that are gone or left their sitemap.
@@ -74,7 +69,6 @@ class IndexReport:
         """Count what an earlier attempt of the same work did (`as_json`)."""
         for name in _OF_THE_MODEL:
             setattr(self, name, told.get(name, 0))
-        self.cost = Decimal(str(told.get("cost", 0)))
 
     def absorb(self, other: "IndexReport") -> None:
         """Add what another run did."""
@@ -88,19 +82,14 @@ class IndexReport:
         """What happened in the web is told only where pages were looked for."""
         has_pages = any(getattr(self, name) for name in _OF_THE_WEB)
         counts = _COUNTS + (_OF_THE_WEB if has_pages else ())
-        costs = {"cost": round(float(self.cost), 6)} if self.cost else {}
         return {
             **{name: getattr(self, name) for name in counts},
-            **costs,
             "skipped": self.skipped,
             "failed": self.failed,
             "seconds": round(time.monotonic() - self.started, 3),
         }
 
 
-_COUNTS = (
-    *("documents", "chunks", "points", "embedded", "reused", "model_calls", "prompt_tokens"),
-    *("completion_tokens", "rejected", "waiting"),
-)
-_OF_THE_MODEL = ("model_calls", "prompt_tokens", "completion_tokens", "rejected")
+_COUNTS = (*("documents", "chunks", "points", "embedded", "reused", "model_calls", "rejected", "waiting"),)
+_OF_THE_MODEL = ("model_calls", "rejected")
 _OF_THE_WEB = ("pages", "unchanged", "gone")

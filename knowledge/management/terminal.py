@@ -118,29 +118,21 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         "{documents} documents, {chunks} chunks, {points} points ({embedded} embedded, {reused} reused), {seconds} s"
     ).format(**report)
     if report["model_calls"]:
-        tokens = "  {model_calls} model calls, {prompt_tokens} + {completion_tokens} tokens; {rejected} units not kept"
-        yield tokens.format(**report) + (f"; cost {report['cost']}" if "cost" in report else "")
+        yield "  {model_calls} model calls; {rejected} units not kept".format(**report)
     if report.get("pages"):
         yield "  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report)
     elif report.get("unchanged"):
         yield "  {unchanged} of them unchanged, not read again".format(**report)
     yield from _gone_lines(report)
     if "questions_waiting" in report:
-        yield from estimate_lines(report["questions_waiting"])
+        yield waiting_line(report["questions_waiting"])
     yield from _skipped_lines(report["skipped"])
     for row in report["failed"]:
         yield f"  failed: {row['item']}: {row['reason']}"
 
 
-def estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
-    """What the questions that wait will take."""
-    cost = f", cost {estimate['cost']}" if estimate["cost"] else ""
-    days = f" over {estimate['days']} days of the budget" if estimate["days"] > 1 else ""
-    yield (
-        "  {passages} chunks answer by their text and wait for questions of the model: about {passages} calls, "
-        "{prompt_tokens} + {completion_tokens} tokens"
-    ).format(**estimate) + f"{cost}{days}"
-    yield "  a worker writes them in the background; write_questions writes, shows, pauses or stops them"
+def waiting_line(count: int) -> str:
+    return f"  {count} chunks answer by their text; a worker, or write_questions, has the model write their questions"
 
 
 def _gone_lines(report: Mapping[str, Any]) -> Iterator[str]:

@@ -37,4 +37,3 @@ def test_killed_writing_keeps_its_budget_and_loses_no_question() -> None:
         assert (row["written"], row["ended"], row["once"]) == (PASSAGES, "done", True), row
         # A killed call is asked again: at most as many more as were under way.
         assert PASSAGES <= row["all_calls"] <= row["all_counted"] <= PASSAGES + 1, row
-        assert row["noted"], row

@@ -36,13 +36,6 @@ class BuildCancelledError(KnowledgeError):
     default_message = _lazy("Ce travail a été annulé.")
 
 
-class BuildPausedError(BuildCancelledError):
-    """Staff hold the build; it goes on where it was once they say so."""
-
-    code = "build_paused"
-    default_message = _lazy("Ce travail est en pause.")
-
-
 @contextmanager
 def heartbeat(build_id: int, owner: str) -> Iterator[threading.Event]:
     """Renew the lease until the block ends, or the build's hard limit; the event is set when the lease is lost."""
@@ -94,8 +87,6 @@ def _stop(build_id: int) -> NoReturn:
     status = IndexBuild.objects.filter(pk=build_id).values_list("status", flat=True).first()
     if status == BuildStatus.CANCELLED:
         raise BuildCancelledError(f"Build {build_id} was cancelled.")
-    if status == BuildStatus.PAUSED:
-        raise BuildPausedError(f"Build {build_id} is paused.")
     raise LeaseLostError(f"Build {build_id} was taken over by another worker.")
 
 

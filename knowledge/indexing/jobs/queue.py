@@ -1,9 +1,8 @@
 """What is asked for, as a row: a build is made, joined to one that waits, and a worker is told."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,14 +15,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
-from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.processes.asking import ask_worker
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
-from knowledge.indexing.questions.waiting import document_ids_of, questions_model, waiting_passages
+from knowledge.indexing.questions.waiting import questions_model, waiting_passages
 from knowledge.indexing.sync import methods_without_index
 from knowledge.models import UNDER_WAY, BuildKind, BuildStatus, IndexBuild, WebSource
-from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import new_generation
 
 logger = logging.getLogger(__name__)
@@ -33,35 +30,6 @@ RUN_TASK = "knowledge.tasks.run_index_build"
 _JOIN_ATTEMPTS = 3
 #: Finished refreshes of one source that are kept to be looked at.
 _KEPT_REFRESHES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class BuildGate:
-    """What an app above has to say before an index goes live."""
-
-    #: Whether it looks at this agent's index of this method: a rebuild is then staged, whoever asks for it.
-    guards: Callable[[Agent, IndexingMethod], bool]
-    #: Why a staged index may not go live; empty: it may. Asked once it is staged, when it may begin to look, and when
-    #: staff approve it.
-    look: Callable[[IndexBuild], str]
-
-
-_gates: Hooks[BuildGate] = Hooks()
-#: Looks at staged indexes.
-register_build_gate = _gates.register
-
-
-def gate_refusals(build: IndexBuild) -> list[str]:
-    return [reason for gate in _gates if (reason := gate.look(build))]
-
-
-def is_guarded(agent: Agent, method: IndexingMethod) -> bool:
-    """Whether a gate stands before a new index: none does where no index answers yet, which nothing could be worse
-    than.
-    """
-    if vector_store().resolve_alias(collection_alias(agent.slug, method)) is None:
-        return False
-    return any(gate.guards(agent, method) for gate in _gates)
 
 
 def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
@@ -104,7 +72,7 @@ def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None)
     passages = waiting_passages(agent, model, document_ids) if model else []
     if not passages:
         return None
-    wanted = set(document_ids_of(passages))
+    wanted = {document_id for _chunk, document_id in passages}
     with one_writing(agent) as build:
         if build is None:
             return IndexBuild.objects.create(
@@ -124,13 +92,13 @@ def one_writing(agent: Agent) -> Iterator[IndexBuild | None]:
     with short_write():
         list(Agent.objects.select_for_update(no_key=True).filter(pk=agent.pk))
         going = IndexBuild.objects.filter(agent=agent, kind=BuildKind.QUESTIONS)
-        open_ones = going.filter(status__in=(*UNDER_WAY, BuildStatus.PAUSED))
+        open_ones = going.filter(status__in=UNDER_WAY)
         # The row, too: its end looks at the documents it has written for.
         yield open_ones.select_for_update().first()
 
 
 def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
-    """Have a worker write questions; one that staff hold, or that waits for tomorrow's budget, is left as it is."""
+    """Have a worker write questions; a writing that waits for tomorrow is left as it is."""
     build = create_questions(agent=agent, document_ids=document_ids)
     if build is not None:
         transaction.on_commit(partial(nudge, build.pk))
@@ -162,17 +130,14 @@ def enqueue_refresh(source: WebSource) -> IndexBuild:
     return build
 
 
-def enqueue_rebuild(*, agent: Agent, method: IndexingMethod, needs_approval: bool = False) -> IndexBuild:
-    """Queue a rebuild; raises `RebuildInProgressError` while one is queued, running or staged for the same index.
-
-    Where a gate stands before the index the rebuild is staged (`needs_approval`), asked for or not.
-    """
-    build = create_rebuild(agent=agent, method=method, needs_approval=needs_approval)
+def enqueue_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
+    """Queue a rebuild; raises `RebuildInProgressError` while one is queued or running for the same index."""
+    build = create_rebuild(agent=agent, method=method)
     transaction.on_commit(lambda: nudge(build.pk))
     return build
 
 
-def create_rebuild(*, agent: Agent, method: IndexingMethod, needs_approval: bool = False) -> IndexBuild:
+def create_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
     """The row of a rebuild, which is its lock. A dead worker's lock is taken over, its generation resumed."""
     abandoned = IndexBuild.objects.expired().filter(agent=agent, kind=BuildKind.REBUILD, method=method)
     resumed = abandoned.first()
@@ -181,14 +146,10 @@ def create_rebuild(*, agent: Agent, method: IndexingMethod, needs_approval: bool
     try:
         with transaction.atomic():
             return IndexBuild.objects.create(
-                agent=agent,
-                kind=BuildKind.REBUILD,
-                method=method,
-                generation=new_generation(agent, method),
-                needs_approval=needs_approval or is_guarded(agent, method),
+                agent=agent, kind=BuildKind.REBUILD, method=method, generation=new_generation(agent, method)
             )
     except IntegrityError as error:
-        raise in_progress(agent, method) from error
+        raise RebuildInProgressError(f"{agent.slug} ({method}) is being rebuilt.") from error
 
 
 def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
@@ -199,18 +160,6 @@ def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
         except RebuildInProgressError:
             logger.info("%s (%s) is being rebuilt already.", agent.slug, method)
     return builds
-
-
-def in_progress(agent: Agent, method: IndexingMethod) -> RebuildInProgressError:
-    staged = IndexBuild.objects.filter(
-        agent=agent, method=method, kind=BuildKind.REBUILD, status=BuildStatus.STAGED
-    ).exists()
-    return RebuildInProgressError(
-        f"{agent.slug} ({method}) is being rebuilt.",
-        public_message=_("Une reconstruction de cet index attend d’être approuvée ou abandonnée dans l’administration.")
-        if staged
-        else None,
-    )
 
 
 def waiting_seconds() -> float:

@@ -23,20 +23,12 @@ from knowledge.indexing.jobs.queue import (
     enqueue_missing_indexes,
     enqueue_questions,
     enqueue_sync,
-    gate_refusals,
     nudge,
     others_wait,
 )
 from knowledge.indexing.path import index_documents, update_documents
-from knowledge.indexing.preview import Preview, compare_questions, recent_questions
 from knowledge.indexing.questions.writing import write_questions
-from knowledge.indexing.rebuild import (
-    complete_generation,
-    diff_agent_index,
-    fill_generation,
-    is_in_service,
-    put_in_service,
-)
+from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
 from knowledge.indexing.refresh import refresh_pages
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import methods_without_index
@@ -98,17 +90,13 @@ def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry
     if not _finish(build, owner, status, report=report, error=_first_failure(report)):
         report.goes_on_at = timezone.now()
         _go_on_later(build, owner, report)
-    if status is BuildStatus.STAGED:
-        gate_refusals(build)
-    if report.embedded and status is not BuildStatus.STAGED:
+    if report.embedded:
         _look_for_overlaps(build)
     return report
 
 
 def _outcome(build: IndexBuild, report: IndexReport) -> BuildStatus:
     """A run whose files failed is not done: some of them, or all there was to do."""
-    if build.needs_approval:
-        return BuildStatus.STAGED
     if not report.failed:
         return BuildStatus.DONE
     has_done = report.documents or report.unchanged or build.kind == BuildKind.REBUILD
@@ -189,14 +177,7 @@ def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     if is_in_service(agent=build.agent, method=method, generation=build.generation):
         return complete_generation(agent=build.agent, method=method, generation=build.generation)
     report = fill_generation(agent=build.agent, method=method, generation=build.generation, on_progress=on_progress)
-    if build.needs_approval:
-        diff = diff_agent_index(agent=build.agent, method=method)
-        asked = recent_questions(build.agent)
-        compared = compare_questions(build.agent, method, build.generation, asked)
-        preview = Preview(diff, tuple(compared)).as_json()
-        IndexBuild.objects.filter(pk=build.pk).update(preview=preview)
-    else:
-        put_in_service(agent=build.agent, method=method, generation=build.generation, fingerprints=report.fingerprints)
+    put_in_service(agent=build.agent, method=method, generation=build.generation, fingerprints=report.fingerprints)
     return report
 
 
@@ -234,7 +215,7 @@ def _finish(
 
 
 def _told(build: IndexBuild, report: IndexReport | None) -> dict[str, object]:
-    """What the row says of a run; without a report a writing of questions keeps its own note of what its calls cost."""
+    """What the row says of a run; without a report a writing of questions keeps what earlier attempts counted."""
     if report is None and build.kind == BuildKind.QUESTIONS:
         return {}
     return {"report": report.as_json() if report else {}}

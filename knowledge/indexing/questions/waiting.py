@@ -5,10 +5,7 @@ how often a passage was used (`register_usage_source`, in their `AppConfig.ready
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-
-from django.db.models.functions import Length
+from collections.abc import Callable, Collection
 
 from agents.effective import agent_setting
 from agents.hooks import Hooks
@@ -25,22 +22,17 @@ _sources: Hooks[UsageSource] = Hooks()
 register_usage_source = _sources.register
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A passage that the model was not asked about as it is now."""
-
-    chunk_id: int
-    document_id: int
-    characters: int
-
-
 def questions_model(agent: Agent) -> LanguageModel | None:
     """The model that writes this agent's questions; `None` where there is none, or staff want none."""
     return language_model() if agent_setting(agent, "generate_questions") else None
 
 
-def waiting_passages(agent: Agent, model: LanguageModel, document_ids: Collection[int] | None = None) -> list[Waiting]:
-    """Those of indexed documents (all of the agent's, if none are named), the most useful first."""
+def waiting_passages(
+    agent: Agent, model: LanguageModel, document_ids: Collection[int] | None = None
+) -> list[tuple[int, int]]:
+    """The chunks of indexed documents (all of the agent's, if none are named) that the model was not asked about as
+    they are now, each with its document; the most useful first.
+    """
     rows = Chunk.objects.served().waiting().filter(document__agent=agent)
     rows = rows.filter(document__status=DocumentStatus.INDEXED)
     if document_ids is not None:
@@ -48,15 +40,13 @@ def waiting_passages(agent: Agent, model: LanguageModel, document_ids: Collectio
     used = _usage()
     found = []
     columns = ("pk", "document_id", "index", "asked_with", "content_hash", "rejected_units")
-    for pk, document_id, index, asked, content_hash, rejected, characters in rows.values_list(
-        *columns, Length("content")
-    ):
+    for pk, document_id, index, asked, content_hash, rejected in rows.values_list(*columns):
         if asked != signature(model, content_hash):
             # What could not be read last time waits for those that were never asked about.
             failed_before = bool(rejected) and not asked
             rank = (failed_before, -used[pk], index, document_id)
-            found.append((rank, Waiting(pk, document_id, characters)))
-    return [passage for _rank, passage in sorted(found, key=lambda each: each[0])]
+            found.append((rank, (pk, document_id)))
+    return [passage for _rank, passage in sorted(found)]
 
 
 def signature(model: LanguageModel, content_hash: str) -> str:
@@ -68,5 +58,7 @@ def _usage() -> Counter[int]:
     return sum((source() for source in _sources), Counter[int]())
 
 
-def document_ids_of(passages: Sequence[Waiting]) -> list[int]:
-    return sorted({passage.document_id for passage in passages})
+def waiting_count(agent: Agent, document_ids: Collection[int] | None = None) -> int | None:
+    """How many passages the model would be asked about; `None` where no model is asked."""
+    model = questions_model(agent)
+    return None if model is None else len(waiting_passages(agent, model, document_ids))

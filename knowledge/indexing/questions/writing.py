@@ -1,4 +1,4 @@
-"""The model's questions for passages that wait for some: in parallel with a limit, kept one by one, within the budget.
+"""The model's questions for passages that wait for some: in parallel, kept one by one, within a limit of calls a day.
 
 A passage is asked about once: what the model wrote, and what was refused of it with the reason, is stored before the
 next look, so a run that was cut goes on where it was and a second run makes no call. Only a reply that could not be
@@ -11,23 +11,25 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from datetime import time as clock
 from functools import partial
 
 from django.conf import settings
+from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.database import short_write
-from agents.errors import LLMCutError, LLMError, LLMTimeoutError
-from agents.llm.base import LanguageModel, Reply, Usage
+from agents.errors import LLMError
+from agents.llm.base import LanguageModel, Reply
+from agents.models import RuntimeSettings
 from knowledge.chunking import units_as_json
-from knowledge.indexing.questions.budget import Held, Purse, tomorrow, used_tokens
 from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
-from knowledge.indexing.questions.waiting import Waiting, questions_model, signature, waiting_passages
+from knowledge.indexing.questions.waiting import questions_model, signature, waiting_passages
 from knowledge.indexing.report import IndexReport, OnProgress
 from knowledge.indexing.sync import stale_documents, write_documents
-from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
+from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 
 #: In how many seconds the job should come back, where others go first; else `None`.
 GivesWay = Callable[[], float | None]
@@ -49,13 +51,30 @@ def write_questions(
         _Run(build, report, model, pool, on_progress, gives_way).carry_out()
 
 
+def take_call() -> bool:
+    """Count one more call of today, before it is made; `False` where the site's limit of the day is reached."""
+    limit = RuntimeSettings.load().question_calls_per_day
+    day = QuestionSpending.objects.get_or_create(day=timezone.localdate())[0]
+    due = QuestionSpending.objects.filter(pk=day.pk, **({"calls__lt": limit} if limit else {}))
+    with short_write():
+        return bool(due.update(calls=F("calls") + 1))
+
+
+def calls_reached() -> str:
+    count = RuntimeSettings.load().question_calls_per_day
+    return _("Le nombre d’appels au modèle par jour est atteint (%(count)d).") % {"count": count}
+
+
+def tomorrow() -> datetime:
+    return timezone.make_aware(datetime.combine(timezone.localdate() + timedelta(days=1), clock.min))
+
+
 @dataclass(slots=True)
 class _Asked:
     """A passage whose call is under way."""
 
     chunk: Chunk
     request: UnitsRequest
-    held: Held
 
 
 class _Run:
@@ -72,9 +91,8 @@ class _Run:
     ) -> None:
         self.build, self.report, self.model, self.pool = build, report, model, pool
         self.on_progress, self.gives_way = on_progress, gives_way
-        self.purse = Purse(build, report)
         self.running: dict[Future[Reply], _Asked] = {}
-        self.queue: list[Waiting] = []
+        self.queue: list[int] = []
         #: Of this run, so that a passage whose reply could not be read is not asked about again and again.
         self.tried: set[int] = set()
         self.done = self.total = 0
@@ -128,13 +146,8 @@ class _Run:
                 language=document.language,
             )
             if not self._begin(chunk, request):
-                # Calls under way hold more than they take: with their replies there may be room again.
-                self.tried.discard(chunk.pk)
-                if not self.running:
-                    self.is_over = True
-                    self.report.goes_on_at = tomorrow()
-                    self.report.goes_on_because = self.purse.reason()
-                self.queue.clear()
+                self.is_over = True
+                self.report.goes_on_at, self.report.goes_on_because = tomorrow(), calls_reached()
                 return
 
     def _next(self) -> Chunk | None:
@@ -144,10 +157,9 @@ class _Run:
                 self._choose()
             if not self.queue:
                 return None
-            passage = self.queue.pop(0)
-            self.tried.add(passage.chunk_id)
-            chunks = Chunk.objects.served().waiting().select_related("document")
-            chunk = chunks.filter(pk=passage.chunk_id).first()
+            key = self.queue.pop(0)
+            self.tried.add(key)
+            chunk = Chunk.objects.served().waiting().select_related("document").filter(pk=key).first()
             if chunk is not None:
                 return chunk
 
@@ -155,17 +167,17 @@ class _Run:
         row = IndexBuild.objects.filter(pk=self.build.pk)
         self.build.document_ids = row.values_list("document_ids", flat=True).first() or []
         found = waiting_passages(self.build.agent, self.model, self.build.document_ids)
-        left = [passage for passage in found if passage.chunk_id not in self.tried]
+        left = [key for key, _document in found if key not in self.tried]
         self.queue = left[: settings.QUESTIONS_CHOICE]
         self.total = self.done + len(self.running) + len(left)
 
     def _begin(self, chunk: Chunk, request: UnitsRequest) -> bool:
-        held = self.purse.hold(request.messages)
-        if held is None:
+        if not take_call():
             return False
+        self.report.model_calls += 1
         # A context of its own for each thread: the call names the request that it is made for.
         ask = partial(copy_context().run, self.model.complete, request.messages, request.options)
-        self.running[self.pool.submit(ask)] = _Asked(chunk, request, held)
+        self.running[self.pool.submit(ask)] = _Asked(chunk, request)
         return True
 
     def _receive(self, future: Future[Reply]) -> None:
@@ -174,22 +186,18 @@ class _Run:
         try:
             reply = future.result()
         except LLMError as error:
-            with short_write():
-                self.purse.settle(asked.held, _taken_by(asked, error))
             self.done += 1
             if not self.in_a_row.failures:
                 self.report.skip(name, str(error.public_message))
             self._stop_for(name, self.in_a_row.after_a_failure(), may_pass=error.retryable)
             return
         generated = asked.request.take(reply)
-        with short_write():
-            if generated is not None:
-                self._keep(asked.chunk, generated)
-            self.purse.settle(asked.held, used_tokens(asked.request.messages, reply))
         if generated is None:
             if not self.is_over and self._begin(asked.chunk, asked.request):
                 return
         else:
+            with short_write():
+                self._keep(asked.chunk, generated)
             self._stop_for(name, self.in_a_row.after(generated), may_pass=False)
         self.done += 1
 
@@ -217,15 +225,6 @@ class _Run:
         rows = Chunk.objects.waiting().filter(pk=chunk.pk, content=chunk.content)
         if rows.update(**changes) and generated.units:
             self.points.note(chunk.document_id)
-
-
-def _taken_by(asked: _Asked, error: LLMError) -> Usage:
-    """What a call without a reply took: a server that was too slow, or broke off, had read the prompt; one that refused
-    had not.
-    """
-    if isinstance(error, LLMTimeoutError | LLMCutError):
-        return used_tokens(asked.request.messages, Reply(text="", model=""))
-    return Usage()
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from knowledge.indexing.folders import FolderFile, gone_documents, remove_docume
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
 from knowledge.indexing.path import index_documents
-from knowledge.indexing.questions.estimate import estimate_questions
+from knowledge.indexing.questions.waiting import waiting_count
 from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
@@ -106,14 +106,14 @@ def _gone(agent: Agent, paths: list[Path], files: dict[str, FolderFile]) -> list
 
 
 def queue_questions(agent: Agent, names: Collection[str]) -> dict[str, Any]:
-    """Have a worker write what questions these documents wait for; what that will take, for the report."""
+    """Have a worker write what questions these documents wait for; how many, for the report."""
     loaded = agent.documents.filter(name__in=names) if len(names) < 500 else agent.documents.all()
     keys = list(loaded.values_list("pk", flat=True))
-    estimate = estimate_questions(agent, keys)
-    if estimate is None or not estimate.passages:
+    count = waiting_count(agent, keys)
+    if not count:
         return {}
     enqueue_questions(agent=agent, document_ids=keys)
-    return {"questions_waiting": estimate.as_json()}
+    return {"questions_waiting": count}
 
 
 def keep_addresses(

@@ -2,22 +2,19 @@
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from agents.models import Agent, IndexingMethod
-from knowledge.indexing.jobs.decisions import approve_build, discard_build
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_rebuild
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.preview import preview_rebuild, questions_from_file, recent_questions
-from knowledge.indexing.questions.estimate import estimate_questions
+from knowledge.indexing.questions.waiting import waiting_count
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
-from knowledge.models import BuildKind, BuildStatus, IndexBuild
 
 Report = dict[str, Any]
 
@@ -36,9 +33,6 @@ class Command(JsonCommand):
         what.add_argument("--dry-run", action="store_true", help="show what would change")
         what.add_argument("--rollback", action="store_true", help="back to the generation before")
         what.add_argument("--enqueue", action="store_true", help="hand over to the worker")
-        what.add_argument("--stage", action="store_true", help="fill it; staff put it in service")
-        what.add_argument("--approve", action="store_true", help="put the staged one in service")
-        what.add_argument("--discard", action="store_true", help="give the staged one up")
         parser.add_argument(
             "--questions",
             type=Path,
@@ -51,13 +45,7 @@ class Command(JsonCommand):
         agent = agent_named(options["agent"])
         method = options["method"]
         methods = [IndexingMethod(method)] if method else sorted(agent.methods_in_use())
-        act: dict[str, Callable[[Agent, IndexingMethod], Report]] = {
-            "rollback": _roll_back,
-            "enqueue": _enqueue,
-            "stage": _stage,
-            "approve": _approve,
-            "discard": _discard,
-        }
+        act: dict[str, Callable[[Agent, IndexingMethod], Report]] = {"rollback": _roll_back, "enqueue": _enqueue}
         chosen = next((verb for name, verb in act.items() if options[name]), _rebuild)
         with errors_to_terminal():
             if options["dry_run"]:
@@ -73,22 +61,17 @@ class Command(JsonCommand):
         total = _sum(reports) | waiting_questions(agent)
         if options["dry_run"]:
             lines = _preview_lines(total)
-        elif chosen in (_rebuild, _stage, _approve):
-            lines = chain(report_lines(total), _staged_lines(total))
+        elif chosen is _rebuild:
+            lines = report_lines(total)
         else:
             lines = iter([f"generation: {total['generation']}"])
         self.tell(options, total, lines)
 
 
 def waiting_questions(agent: Agent) -> Report:
-    """What the questions that wait would take: a rebuild asks no model."""
-    estimate = estimate_questions(agent)
-    return {"questions_waiting": estimate.as_json()} if estimate and estimate.passages else {}
-
-
-def _staged_lines(total: Report) -> Iterator[str]:
-    if total.get("staged"):
-        yield "staged: readers still have the index before; --approve puts it in service"
+    """How many passages wait for questions: a rebuild asks no model."""
+    count = waiting_count(agent)
+    return {"questions_waiting": count} if count else {}
 
 
 def _preview_lines(total: Report) -> Iterator[str]:
@@ -111,42 +94,12 @@ def _preview_lines(total: Report) -> Iterator[str]:
 
 
 def _rebuild(agent: Agent, method: IndexingMethod) -> Report:
-    return _run(create_rebuild(agent=agent, method=method))
-
-
-def _stage(agent: Agent, method: IndexingMethod) -> Report:
-    return _run(create_rebuild(agent=agent, method=method, needs_approval=True))
-
-
-def _approve(agent: Agent, method: IndexingMethod) -> Report:
-    build = _staged(agent, method)
-    approve_build(build)
-    return _run(build)
-
-
-def _discard(agent: Agent, method: IndexingMethod) -> Report:
-    build = _staged(agent, method)
-    discard_build(build)
-    return {**_empty(), "generation": build.generation}
-
-
-def _staged(agent: Agent, method: IndexingMethod) -> IndexBuild:
-    build = IndexBuild.objects.filter(
-        agent=agent, method=method, kind=BuildKind.REBUILD, status=BuildStatus.STAGED
-    ).first()
-    if build is None:
-        raise CommandError(f"No staged rebuild of {agent.slug} ({method.value}); use --stage.")
-    return build
-
-
-def _run(build: IndexBuild) -> Report:
+    build = create_rebuild(agent=agent, method=method)
     with progress_bar("point") as on_progress:
         report = run_build(build.pk, on_progress=on_progress)
     if report is None:
         raise CommandError("A worker has taken this rebuild; follow it in the admin.")
-    build.refresh_from_db(fields=["status"])
-    is_staged = build.status == BuildStatus.STAGED
-    return {**report.as_json(), "generation": report.generation, "staged": is_staged}
+    return {**report.as_json(), "generation": report.generation}
 
 
 def _preview(agent: Agent, method: IndexingMethod, questions: Sequence[str]) -> Report:
@@ -177,6 +130,5 @@ def _sum(reports: list[Report]) -> Report:
         if "questions" in report:
             total["questions"] += report["questions"]
         total["seconds"] = round(total["seconds"] + report["seconds"], 3)
-        total["staged"] = total.get("staged") or report.get("staged", False)
         total["generation"] = f"{total['generation']} {report['generation']}".strip()
     return total

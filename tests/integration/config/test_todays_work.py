@@ -87,8 +87,7 @@ class TodaysWorkTest(TestCase):
         WebSource.objects.create(
             agent=self.agent, url=f"https://example.org/plan/{number}", error="muette", checked_at=timezone.now()
         )
-        for status in (BuildStatus.STAGED, BuildStatus.FAILED):
-            IndexBuild.objects.create(agent=make_deployment().agent, kind=BuildKind.REBUILD, status=status)
+        IndexBuild.objects.create(agent=make_deployment().agent, kind=BuildKind.REBUILD, status=BuildStatus.FAILED)
         make_exchange(make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED)
 
     # --- The lines -------------------------------------------------------------------------------

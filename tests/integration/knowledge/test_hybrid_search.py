@@ -56,12 +56,12 @@ class HybridSearchTests(TestCase):
     def test_generation_that_is_not_in_service_is_searched_by_its_name(self) -> None:
         agent = make_agent()
         add_document(agent)
-        build = create_rebuild(agent=agent, method=IndexingMethod.QA_ATOMIC, needs_approval=True)
-        run_build(build.pk)
-        vector_store().remove_alias(collection_alias(agent.slug, IndexingMethod.QA_ATOMIC))
+        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        generation = vector_store().resolve_alias(alias)
+        vector_store().remove_alias(alias)
         for weight in (None, 5.0):
             with lexical_weight(weight) if weight else nullcontext():
-                assert find(agent, QUESTION, collection=build.generation).hits
+                assert find(agent, QUESTION, collection=generation).hits
 
     def test_preview_of_a_rebuild_compares_by_words_too(self) -> None:
         agent = make_agent()

@@ -1,4 +1,4 @@
-"""The admin of passages and their conflicts, close questions, and staged indexes."""
+"""The admin of passages and their conflicts, close questions, and the page of a build."""
 
 import re
 from typing import Any
@@ -194,58 +194,30 @@ class CloseQuestionsTest(TestCase):
         assert one == ten
 
 
-class StagedIndexTest(TestCase):
+class BuildPageTest(TestCase):
     def setUp(self) -> None:
         self.client = superuser_client()
         self.agent = make_agent()
         add_document(self.agent)
-        self.alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
-        self.before = vector_store().resolve_alias(self.alias)
+        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
+        self.build = IndexBuild.objects.get()
 
-    def stage(self) -> IndexBuild:
-        address = admin_url(IndexBuild, "rebuild", agent=self.agent.pk)
-        self.assertContains(self.client.get(address), "Préparer sans mettre en service")
-        self.client.post(address, {"stage": "1"})
-        build = IndexBuild.objects.get()
-        run_build(build.pk)
-        return build
-
-    def decide(self, build: IndexBuild, verb: str) -> Any:
-        address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[build.pk])
-        return self.client.post(address, follow=True)
-
-    def test_a_staged_index_is_looked_at_and_put_in_service(self) -> None:
-        build = self.stage()
-        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
-        self.assertContains(page, "Mettre en service")
-        self.assertContains(page, "ajoutés : 0 · retirés : 0 · modifiés : 0")
-        assert "mis en service" in shown_messages(self.decide(build, "approve"))
-        run_build(build.pk)
-        assert vector_store().resolve_alias(self.alias) == build.generation
-
-    def test_a_staged_index_is_given_up(self) -> None:
-        build = self.stage()
-        self.decide(build, "discard")
-        build.refresh_from_db()
-        assert build.status == BuildStatus.CANCELLED
-        assert vector_store().resolve_alias(self.alias) == self.before
+    def decide(self, verb: str) -> Any:
+        return self.client.post(reverse(f"admin:knowledge_indexbuild_{verb}", args=[self.build.pk]), follow=True)
 
     def test_a_build_is_cancelled_and_taken_up_again_from_its_page(self) -> None:
-        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
-        build = IndexBuild.objects.get()
-        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
-        self.assertContains(page, "Annuler l’indexation")
-        self.decide(build, "cancel")
-        page = self.client.get(admin_url(IndexBuild, "change", build.pk))
-        self.assertContains(page, "Réessayer")
-        self.decide(build, "retry")
-        build.refresh_from_db()
-        assert build.status == BuildStatus.QUEUED
+        page = admin_url(IndexBuild, "change", self.build.pk)
+        self.assertContains(self.client.get(page), "Annuler l’indexation")
+        self.decide("cancel")
+        self.assertContains(self.client.get(page), "Réessayer")
+        assert "déjà finie" in shown_messages(self.decide("cancel"))
+        self.decide("retry")
+        self.build.refresh_from_db()
+        assert self.build.status == BuildStatus.QUEUED
 
     def test_decisions_need_the_right(self) -> None:
-        build = self.stage()
         client = client_of(make_staff("knowledge.view_indexbuild"))
-        for verb in ("cancel", "approve", "discard"):
-            address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[build.pk])
+        for verb in ("cancel", "retry"):
+            address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[self.build.pk])
             assert client.post(address).status_code == 403
             assert self.client.get(address).status_code == 405

@@ -9,12 +9,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
-from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
-from knowledge.indexing.jobs.decisions import drop_leftover, leftover_points, retry_build
+from knowledge.indexing.jobs.decisions import retry_build
 from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint
@@ -23,7 +22,6 @@ from knowledge.indexing.sync import point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
 from knowledge.vectors.generations import generations
-from tests.admin_pages import superuser_client
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
 
@@ -61,26 +59,6 @@ class RollbackTests(TestCase):
         self.rebuild()
         assert rollback_agent_index(agent=self.agent, method=QA) == good
         assert self.store.count(collection_alias(self.agent.slug, QA)) == 5
-
-    def test_staff_see_what_a_failed_rebuild_left_and_drop_it(self) -> None:
-        live, build = self.live(), self.failed_rebuild()
-        build.refresh_from_db()
-        client, page = superuser_client(), admin_url(IndexBuild, "change", build.pk)
-        assert client.get(page).context["leftover_points"] == 2
-        client.post(admin_url(IndexBuild, "drop", build.pk))
-        assert client.get(page).context["leftover_points"] is None
-        assert generations(self.store, self.agent, QA) == [live]
-        retry_build(build)
-        assert run_build(build.pk) is not None
-        assert self.live() == build.generation
-
-    def test_generation_in_service_or_of_a_rollback_is_no_leftover(self) -> None:
-        first = self.live()
-        self.rebuild()
-        for generation in filter(None, (first, self.live())):
-            build = IndexBuild(agent=self.agent, kind="rebuild", method=QA, status="failed", generation=generation)
-            assert leftover_points(build) is None
-            assert not drop_leftover(build)
 
     def test_failed_rebuild_after_the_current_one_is_no_target_either(self) -> None:
         good = self.live()
@@ -130,13 +108,10 @@ class RollbackTests(TestCase):
                 call_command("rebuild_agent_index", self.agent.slug, "--rollback", *arguments, stdout=io.StringIO())
         assert {method: self.live(method) for method in current} == current
 
-    def test_cleanup_keeps_the_target_of_a_rollback_and_a_staged_generation(self) -> None:
+    def test_cleanup_keeps_the_target_of_a_rollback(self) -> None:
         first = self.live()
         self.rebuild()
-        staged = create_rebuild(agent=self.agent, method=QA, needs_approval=True)
-        run_build(staged.pk)
         call_command("qdrant_cleanup", stdout=io.StringIO())
-        assert staged.generation in generations(self.store, self.agent, QA)
         assert rollback_agent_index(agent=self.agent, method=QA) == first
 
 

@@ -1,4 +1,4 @@
-"""Indexing jobs: what fails and is retried, cancelled and resumed, staged and approved; what follows a change of rows."""
+"""Indexing jobs: what fails and is retried, cancelled and resumed; what follows a change of rows."""
 
 import io
 import json
@@ -20,10 +20,9 @@ from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
-from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import preview, sync
 from knowledge.indexing.jobs import lease, queue
-from knowledge.indexing.jobs.decisions import approve_build, cancel_build, discard_build, retry_build
+from knowledge.indexing.jobs.decisions import cancel_build, retry_build
 from knowledge.indexing.jobs.lease import BuildCancelledError, heartbeat, reap_builds
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
@@ -264,69 +263,14 @@ class CancelTests(TestCase):
         assert vector_store().resolve_alias(alias) == first.generation
 
 
-class StagedTests(TestCase):
+class PreviewTests(TestCase):
     def setUp(self) -> None:
         self.agent = make_agent()
         self.document = add_document(self.agent)
-        self.alias = collection_alias(self.agent.slug, QA)
-        self.before = vector_store().resolve_alias(self.alias)
+        self.before = vector_store().resolve_alias(collection_alias(self.agent.slug, QA))
         Chunk.objects.filter(content__contains="12 euros").update(
             knowledge_units=[{"question": "Quel est le tarif ?", "answer": "15 euros."}]
         )
-
-    def stage(self) -> IndexBuild:
-        build = create_rebuild(agent=self.agent, method=QA, needs_approval=True)
-        with mock.patch.object(preview, "_sources", [lambda agent, limit: ["Quel est le tarif ?"]]):
-            run_build(build.pk)
-        build.refresh_from_db()
-        return build
-
-    def test_staged_generation_waits_and_shows_what_it_would_change(self) -> None:
-        build = self.stage()
-        assert build.status == BuildStatus.STAGED
-        assert vector_store().resolve_alias(self.alias) == self.before
-        assert (build.preview["added"], build.preview["removed"], build.preview["changed"]) == (0, 0, 1)
-        (compared,) = build.preview["questions"]
-        assert compared["has_other_best"]
-        assert compared["after"][0]["excerpt"] == "15 euros."
-
-    def test_approved_generation_goes_live_with_what_changed_meanwhile(self) -> None:
-        build = self.stage()
-        Chunk.objects.filter(content__contains="mardi").update(content="Ouvert le lundi.")
-        approve_build(build)
-        run_build(build.pk)
-        build.refresh_from_db()
-        assert build.status == BuildStatus.DONE
-        assert vector_store().resolve_alias(self.alias) == build.generation
-        texts = [p.payload["display_text"] for b in vector_store().scroll(self.alias) for p in b]
-        assert "Ouvert le lundi." in texts
-
-    def test_discarded_generation_is_dropped_and_the_index_stays(self) -> None:
-        build = self.stage()
-        discard_build(build)
-        assert vector_store().resolve_alias(self.alias) == self.before
-        assert generations(vector_store(), self.agent, QA) == [self.before]
-
-    def test_questions_of_people_go_when_the_decision_is_made(self) -> None:
-        for decide in (discard_build, approve_build):
-            with self.subTest(decide.__name__):
-                build = self.stage()
-                assert build.preview["questions"]
-                decide(build)
-                build.refresh_from_db()
-                assert "questions" not in build.preview
-                assert build.preview["changed"] == 1
-
-    def test_staged_rebuild_keeps_its_lock_and_says_so(self) -> None:
-        self.stage()
-        with pytest.raises(RebuildInProgressError) as refused:
-            create_rebuild(agent=self.agent, method=QA)
-        assert "approuvée" in str(refused.value.public_message)
-
-    def test_cleanup_leaves_a_staged_generation_alone(self) -> None:
-        build = self.stage()
-        call_command("qdrant_cleanup", verbosity=0, stdout=io.StringIO())
-        assert build.generation in generations(vector_store(), self.agent, QA)
 
     def test_dry_run_of_the_command_compares_the_questions_of_a_file(self) -> None:
         path = Path(tempfile.mkdtemp()) / "questions.jsonl"
@@ -340,12 +284,6 @@ class StagedTests(TestCase):
         assert first["has_other_best"]
         assert first["before"] != first["after"]
         assert second["question"] == "Horaires ?"
-
-    def test_command_stages_and_approves(self) -> None:
-        call_command("rebuild_agent_index", self.agent.slug, stage=True, stdout=io.StringIO())
-        assert vector_store().resolve_alias(self.alias) == self.before
-        call_command("rebuild_agent_index", self.agent.slug, approve=True, stdout=io.StringIO())
-        assert vector_store().resolve_alias(self.alias) == IndexBuild.objects.get().generation
 
     def test_dry_run_compares_questions_and_leaves_nothing_behind(self) -> None:
         found = preview.preview_rebuild(
