@@ -57,7 +57,7 @@ class HybridSearchTests(TestCase):
         agent = make_agent()
         add_document(agent)
         alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        generation = vector_store().resolve_alias(alias)
+        generation = vector_store().resolve_alias(alias) or ""
         vector_store().remove_alias(alias)
         for weight in (None, 5.0):
             with lexical_weight(weight) if weight else nullcontext():
