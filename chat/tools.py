@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from chat.models import Conversation
-from tools_registry.exceptions import ToolReportedError
+from tools_registry.errors import ToolReportedError
 from tools_registry.tool import ToolContext, tool
 
 

@@ -274,9 +274,9 @@ SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
 # --- Tools -----------------------------------------------------------------------------------------------------------
 
 TOOL_SELECTORS: dict[str, dict[str, object]] = {
-    "direct": {"BACKEND": "tools_registry.selection.direct.DirectToolSelector"},
-    "local": {"BACKEND": "tools_registry.selection.local.LocalToolSelector"},
-    "external": {"BACKEND": "tools_registry.selection.external.ExternalToolSelector"},
+    "direct": {"BACKEND": "tools_registry.selection.DirectToolSelector"},
+    "local": {"BACKEND": "tools_registry.selection.LocalToolSelector"},
+    "external": {"BACKEND": "tools_registry.selection.ExternalToolSelector"},
 }
 #: How long a tool may take, unless it says so itself.
 TOOL_TIMEOUT_SECONDS = env.float("TOOL_TIMEOUT_SECONDS", default=20.0)

@@ -50,7 +50,7 @@ from knowledge.language.typed import vocabulary  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.servers.model_server import _Refusal, check_chat_request  # noqa: E402
 from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
-from tools_registry.execution.calls import execute_calls  # noqa: E402
+from tools_registry.execution import execute_calls  # noqa: E402
 from tools_registry.tool import registry, tool  # noqa: E402
 
 settings.DATABASE_THREAD_SENSITIVE = False

@@ -9,7 +9,7 @@ from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
 from agents.models import ToolMode
-from tools_registry.selection.base import tool_selector
+from tools_registry.selection import tool_selector
 
 
 @checks.register()

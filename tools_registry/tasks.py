@@ -9,10 +9,10 @@ from django.db import connection, transaction
 
 from agents.processes.asking import ask_worker
 from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailableError
-from tools_registry.exceptions import ToolError
+from tools_registry.errors import ToolError
 from tools_registry.index import sync_index
 from tools_registry.models import ToolSource
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.sources.remote import refresh_source
 
 logger = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
 from agents.llm.base import seen_text
-from tools_registry.exceptions import InvalidToolArgumentsError, ToolDefinitionError
+from tools_registry.errors import InvalidToolArgumentsError, ToolDefinitionError
 
 #: A JSON schema of type `object`.
 JsonSchema = Mapping[str, Any]

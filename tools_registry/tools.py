@@ -22,7 +22,7 @@ from agents.models import Deployment
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.search import Passage, SearchResult, confirm_passages, search
 from knowledge.vectors.base import Query, collection_alias, vector_store
-from tools_registry.exceptions import ToolReportedError
+from tools_registry.errors import ToolReportedError
 from tools_registry.tool import NextStep, ToolContext, tool
 
 #: How often one conversation may be handed over to a person in a day.

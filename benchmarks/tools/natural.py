@@ -89,7 +89,7 @@ def collect(folder: Path, documents: Iterable[Path], servers: dict[str, str]) ->
 def _row(source: str, tool: Any) -> dict[str, Any]:
     """As the catalogue would hold it."""
     from tools_registry.sources.fitting import fitted
-    from tools_registry.sources.refresh import _MOST_DESCRIPTION, _free_name
+    from tools_registry.sources.remote import _MOST_DESCRIPTION, _free_name
 
     return {
         "name": _free_name(source, tool.name, ()),
@@ -188,7 +188,7 @@ def install(rows: Sequence[dict[str, Any]]) -> None:
 
 def _chosen(text: str, vectors: Any) -> Any:
     from tools_registry.catalog import tools_at_hand
-    from tools_registry.selection.base import SelectionSettings, select_tools
+    from tools_registry.selection import SelectionSettings, select_tools
 
     return select_tools(
         question_vector=vectors[text],

@@ -103,8 +103,7 @@ def _timed(size: int) -> tuple[float, float, float]:
     """
     from knowledge.embeddings.base import Purpose, embedder
     from tools_registry import catalog
-    from tools_registry.selection.base import SelectionSettings, select_tools, tool_selector
-    from tools_registry.selection.local import LocalToolSelector
+    from tools_registry.selection import LocalToolSelector, SelectionSettings, select_tools, tool_selector
 
     vector = embedder().embed_one(QUESTION, purpose=Purpose.QUERY)
     config = SelectionSettings(tool_mode="local", tool_top_k=5, tool_threshold=0.0)

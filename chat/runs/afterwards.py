@@ -28,7 +28,7 @@ from chat.turn.values import Learning, TurnRequest, TurnResult
 from faqs.answers.writing import record_served
 from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered
-from tools_registry.execution.usage import record_selected
+from tools_registry.execution import record_selected
 
 logger = logging.getLogger(__name__)
 

@@ -22,8 +22,7 @@ from faqs.recall import Verdict, examine_memory, lookup_of, memory_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.search import Passage, search_as, thresholds_for
 from tools_registry.catalog import user_tags
-from tools_registry.selection.base import SelectionSettings
-from tools_registry.selection.simulation import Simulation, simulate_selection
+from tools_registry.selection import SelectionSettings, Simulation, simulate_selection
 
 #: How many of the nearest entries of the memory are shown.
 _ENTRIES = 20

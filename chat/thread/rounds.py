@@ -34,7 +34,7 @@ from chat.thread.batches import BatchResult, Thread, append_batch, has_rounds, l
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
 from chat.thread.gone import hold_conversation
-from tools_registry.execution.calls import ToolResult
+from tools_registry.execution import ToolResult
 
 #: The namespace of derived operation ids; never to be changed.
 _OPERATIONS = uuid.UUID("6f1b9c5e-2f0a-5d57-9b42-0f6b1f2f7a11")

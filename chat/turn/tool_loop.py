@@ -47,8 +47,7 @@ from chat.thread.rounds import (
 )
 from chat.turn.toolbox import Toolbox
 from chat.turn.values import TurnInProgress
-from tools_registry.execution.calls import ToolCall, ToolResult, execute_calls
-from tools_registry.execution.usage import record_refused
+from tools_registry.execution import ToolCall, ToolResult, execute_calls, record_refused
 from tools_registry.tool import ToolContext, ToolImage, ToolSpec
 
 logger = logging.getLogger(__name__)

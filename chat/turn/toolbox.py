@@ -13,7 +13,7 @@ from agents.effective import EffectiveConfig
 from chat.thread.rounds import offered_names, recent_tools
 from knowledge.embeddings.base import Vectors
 from tools_registry.catalog import ToolList, tools_at_hand
-from tools_registry.selection.base import (
+from tools_registry.selection import (
     SelectedTool,
     SelectionReason,
     effective_threshold,

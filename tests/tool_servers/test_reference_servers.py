@@ -20,11 +20,10 @@ from tests.clients.environments import INSTALLED, node_with, python_with
 from tests.servers.model_server import _schema_fault
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
-from tools_registry.execution.breaker import breakers
-from tools_registry.execution.calls import ToolCall, ToolContext, execute_calls
+from tools_registry.execution import ToolCall, ToolContext, breakers, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
 from tools_registry.sources.mcp import close_sessions
-from tools_registry.sources.refresh import RefreshReport, refresh_source
+from tools_registry.sources.remote import RefreshReport, refresh_source
 
 HEAD = "| server | tools | left out | ask first | calls | what the model is told of a mistake |"
 rows: list[str] = []

@@ -21,9 +21,9 @@ from unfold.widgets import (
 from agents.network import host_of
 from agents.texts import storable
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG
-from tools_registry.exceptions import ToolSourceError
+from tools_registry.errors import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
-from tools_registry.sources.network import header_problem
+from tools_registry.sources.base import header_problem
 from tools_registry.tool import ToolSpec
 
 PARAMETER_PREFIX = "parameter_"

@@ -30,7 +30,7 @@ from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.index import ensure_overrides, sync_index
 from tools_registry.models import ToolExample, ToolOverride, ToolUsage
 from tools_registry.quality import QualityReport, assess_tool, nearest_tool
-from tools_registry.selection.base import MODEL_THRESHOLDS
+from tools_registry.selection import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from agents.errors import ApplicationError
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.catalog import all_tools, forget_recent
 from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
-from tools_registry.selection.base import tool_limit
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.selection import tool_limit
+from tools_registry.sources.remote import refresh_source
 from tools_registry.tasks import ask_to_read, enqueue_index_after_commit
 
 #: How often, in seconds, the list asks again while a source is being read.

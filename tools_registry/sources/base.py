@@ -1,9 +1,21 @@
-"""What the kinds of sources share: where a source is, and what it declares. Values only."""
+"""What the kinds of sources share: where a source is, what it declares, where a tool may connect (allow-listed hosts,
+with the guard of `agents.network`), and the secrets that headers name.
+"""
 
-from collections.abc import Callable, Mapping
+import base64
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
+from django.conf import settings
+
+from agents.network import Reach
+from agents.texts import storable
+from tools_registry.errors import ToolError, ToolSourceError
 from tools_registry.models import ToolSource
 
 #: What is read, and of how many.
@@ -61,3 +73,85 @@ class ReadTools:
 
     tools: list[DeclaredTool] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+
+
+SECRET_PREFIX = "TOOL_SECRET_"  # noqa: S105  # the beginning of the names, not a secret
+#: A shorter one stands in ordinary words, too.
+_SHORTEST_SECRET = 4
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+#: Headers whose value must be a reference: what they hold is a credential.
+_CREDENTIALS = re.compile(r"authorization|cookie|token|secret|password|api[-_]?key", re.IGNORECASE)
+
+
+def header_problem(headers: object) -> str:
+    """What is wrong with the headers that staff wrote; empty where nothing is."""
+    if not isinstance(headers, dict):
+        return "not an object"
+    for name, value in headers.items():
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", str(name)):
+            return f"{name!r} is not a name with a text"
+        if any(ord(character) < 32 for character in value):
+            return f"{name!r} holds a control character"
+        references = _REFERENCE.findall(value)
+        if any(not reference.startswith(SECRET_PREFIX) for reference in references):
+            return f"{name!r} may only name variables that begin with {SECRET_PREFIX}"
+        if _CREDENTIALS.search(name) and not references:
+            return f"{name!r} must name its secret: ${{{SECRET_PREFIX}…}}"
+    return ""
+
+
+def resolved_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers with their secrets; raises `ToolSourceError` naming a variable that is not set."""
+    if problem := header_problem(dict(headers)):
+        raise ToolSourceError(f"Headers: {problem}.")
+
+    def secret(match: re.Match[str]) -> str:
+        value = os.environ.get(match[1], "")
+        if not value:
+            raise ToolSourceError(f"The variable {match[1]} is not set.")
+        return value
+
+    return {name: _REFERENCE.sub(secret, value) for name, value in headers.items()}
+
+
+def hide_secrets(value: object, headers: Mapping[str, str]) -> object:
+    """The value without the secrets that a source's headers name, also as JSON, addresses and base64 write them.
+
+    A service that echoes a request would tell them to the model and to whoever reads the thread.
+    """
+    hidden: set[str] = set()
+    for text in headers.values():
+        for name in _REFERENCE.findall(text):
+            secret = os.environ.get(name, "") if name.startswith(SECRET_PREFIX) else ""
+            if len(secret) >= _SHORTEST_SECRET:
+                encoded = base64.b64encode(secret.encode()).decode()
+                hidden |= {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), encoded}
+    if not hidden:
+        return value
+    pattern = re.compile("|".join(map(re.escape, sorted(hidden, key=len, reverse=True))))
+    return _without(value, pattern)
+
+
+def without_secrets(error: ToolError, headers: Mapping[str, str]) -> ToolError:
+    """The same error, its words as `hide_secrets` leaves them and a database can keep them."""
+    return type(error)(str(hide_secrets(storable(str(error)), headers)))
+
+
+def _without(value: object, pattern: re.Pattern[str]) -> object:
+    if isinstance(value, str):
+        return pattern.sub("***", value)
+    if isinstance(value, Mapping):
+        return {_without(key, pattern): _without(inner, pattern) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without(item, pattern) for item in value]
+    return value
+
+
+def reach_of(allowed: Sequence[str], *, max_bytes: int | None = None) -> Reach:
+    """What a source that may call these hosts can connect to."""
+    return Reach(
+        max_bytes=max_bytes or settings.TOOL_MAX_RESPONSE_BYTES,
+        hosts=allowed,
+        internal=settings.TOOL_INTERNAL_HOSTS,
+        error=ToolSourceError,
+    )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tools_registry.exceptions import ToolDefinitionError
+from tools_registry.errors import ToolDefinitionError
 
 #: What one tool may take of a prompt, and what is walked through to find that out.
 MOST_CHARACTERS = 40_000

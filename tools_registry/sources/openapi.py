@@ -1,28 +1,241 @@
-"""Tools of an HTTP service described by an OpenAPI 3 or Swagger 2.0 document: one for each operation that staff chose.
+"""Tools of an HTTP service described by an OpenAPI 3 document: one for each operation that staff chose.
 
 The document is foreign text: references are followed inside it only, its size and depth are bounded, and what cannot be
 described to a model is left out with its reason. A call goes to the service's own server, which must be an allowed
 host. Operations that change something (anything but GET and HEAD) need a person's approval unless staff say otherwise.
+
+An alias of YAML costs nothing to write and its whole target each time that it is read. So events are counted first, then
+the text is composed (aliases are references there), its size with every alias written out is counted, and only then are
+values made of it. Arguments cannot climb the path, leave the allowed hosts or set a header that the source or HTTP sets.
 """
 
+import base64
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import httpx2
+import yaml
 from django.conf import settings
 
-from agents.network import check_url, host_of
-from tools_registry.exceptions import ToolDefinitionError, ToolSourceError
-from tools_registry.sources.base import DeclaredTool, OnProgress, ReadTools, SourceAddress
-from tools_registry.sources.documents import parsed
+from agents.network import check_url, guarded_client, host_of
+from agents.texts import read_json, storable_value
+from tools_registry.errors import (
+    ToolDefinitionError,
+    ToolFailedError,
+    ToolReportedError,
+    ToolServerError,
+    ToolSourceError,
+    ToolTimeoutError,
+)
+from tools_registry.sources.base import DeclaredTool, OnProgress, ReadTools, SourceAddress, reach_of, resolved_headers
 from tools_registry.sources.fitting import fitted, target_of
-from tools_registry.sources.network import reach_of
-from tools_registry.sources.requests import BODY, FORM, MULTIPART, client_of
+from tools_registry.tool import Arguments, ToolImage
+
+#: Nodes of a YAML document with its aliases written out: some 5 MB of text.
+MOST_NODES = 200_000
+#: Numbers and dates; a longer one is a text that was not quoted, and a long number takes the square of its length to
+#: read.
+LONGEST_PLAIN_VALUE = 100
+#: libyaml composes by recursion in C, without a limit of its own: 100,000 brackets ended the process.
+DEEPEST = 100
+_TEXT = "tag:yaml.org,2002:str"
+#: libyaml's reader is ten times faster, and optional in the package.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parsed(text: str) -> Any:
+    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also for one that would become too
+    large.
+    """
+    try:
+        return read_json(text) if text.lstrip().startswith("{") else storable_value(_yaml(text))
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise ToolSourceError(f"The document is neither JSON nor YAML: {error}") from error
+
+
+def _yaml(text: str) -> Any:
+    _count_events(text)
+    loader = _Loader(text)
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        if _written_out(root) > MOST_NODES:
+            raise ToolSourceError(f"The document holds more than {MOST_NODES} values once its aliases are written out.")
+        return loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _count_events(text: str) -> None:
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, Loader=_Loader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            raise ToolSourceError(f"The document is nested deeper than {DEEPEST} levels.")
+        if number > 2 * MOST_NODES:
+            raise ToolSourceError(
+                f"The document holds more than {MOST_NODES} values: give it as JSON, which is read whole."
+            )
+
+
+def _written_out(root: yaml.Node) -> int:
+    """The nodes of the document, those behind an alias as often as they are named; each node is looked at once."""
+    sizes: dict[int, int] = {}
+    open_: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending[-1]
+        if id(node) in sizes:
+            pending.pop()
+        elif id(node) in open_:
+            open_.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in _children(node))
+            pending.pop()
+        else:
+            open_.add(id(node))
+            for child in _children(node):
+                if id(child) in open_:
+                    raise ToolSourceError("The document holds an alias of itself.")
+                pending.append(child)
+    return sizes[id(root)]
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key
+            yield value
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
+    elif node.tag != _TEXT and len(node.value) > LONGEST_PLAIN_VALUE:
+        raise ToolSourceError(f"A value of more than {LONGEST_PLAIN_VALUE} characters needs quotes.")
+
+
+BODY = "body"
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+#: Bytes of an answer that are looked at where it does not say what it is.
+_SAMPLE = 1_000
+_TEXTUAL = re.compile(r"text/|[/+](?:json|xml|yaml|javascript|csv|x-www-form-urlencoded)\b")
+_Pairs = list[tuple[str, str | int | float | bool | None]]
+
+
+def call_operation(address: SourceAddress, operation: Mapping[str, Any], arguments: Arguments) -> object:
+    """Make the request; the answer's status and body. Raises `ToolReportedError` where the service says that the
+    request is wrong, `ToolServerError` where it says that it failed itself."""
+    url, query, headers = _request_parts(operation, arguments)
+    try:
+        with client_of(address, address.allowed_hosts) as client:
+            response = client.request(
+                str(operation["method"]).upper(),
+                url,
+                params=query,
+                headers={"Accept": "application/json, text/*;q=0.5", **headers},
+                **_body(operation, arguments),
+            )
+    except httpx2.TimeoutException as error:
+        raise ToolTimeoutError(f"{host_of(url)} did not answer in time.") from error
+    except httpx2.HTTPError as error:
+        raise ToolFailedError(f"{host_of(url)}: {type(error).__name__}") from error
+    if response.is_redirect:
+        raise ToolReportedError(f"HTTP {response.status_code}: redirects are not followed.")
+    if response.status_code > 299:
+        kind = ToolServerError if response.status_code > 499 else ToolReportedError
+        raise kind(f"HTTP {response.status_code}: {_told(response)}")
+    return {"status": response.status_code, "body": _answered(response)}
+
+
+def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.Client:
+    headers = resolved_headers(address.headers)
+    return guarded_client(reach_of(allowed, max_bytes=max_bytes), timeout=address.timeout_seconds, headers=headers)
+
+
+def _body(operation: Mapping[str, Any], arguments: Arguments) -> dict[str, Any]:
+    """The body as the client takes it; what has a file goes as a form of parts."""
+    value, kind = arguments.get(BODY), operation.get("body_kind", "")
+    if value is None or not operation.get("has_body"):
+        return {}
+    if kind not in (FORM, MULTIPART) or not isinstance(value, dict):
+        return {"json": value}
+    given = {name: inner for name, inner in value.items() if inner is not None}
+    files = set(operation.get("files") or ()) if kind == MULTIPART else set()
+    joined = operation.get("body_joined") or {}
+    fields = {name: _values(inner, joined.get(name, "")) for name, inner in given.items() if name not in files}
+    if kind == FORM:
+        return {"data": fields}
+    parts = [
+        (name, (f"{name}.txt", _text(inner).encode(), "text/plain")) for name, inner in given.items() if name in files
+    ]
+    plain = [(name, (None, item.encode())) for name, inner in fields.items() for item in inner]
+    return {"files": [*plain, *parts]}
+
+
+def _request_parts(operation: Mapping[str, Any], arguments: Arguments) -> tuple[str, _Pairs, dict[str, str]]:
+    url, headers = str(operation["url"]), {}
+    query: _Pairs = []
+    joined = _joined(operation)
+    for name, place in operation["places"].items():
+        if name not in arguments:
+            continue
+        value = arguments[name]
+        if place == "path":
+            text = _text(value)
+            if text in ("", ".", ".."):
+                raise ToolReportedError(f"{name} cannot stand in an address.")
+            url = url.replace(f"{{{name}}}", quote(text, safe=""))
+        elif place == "query":
+            query.extend((name, item) for item in _values(value, joined.get(name, "")))
+        else:
+            headers[name] = _text(value).replace("\r", " ").replace("\n", " ")
+    return url, query, headers
+
+
+def _joined(operation: Mapping[str, Any]) -> dict[str, str]:
+    """Between the values of which lists of a query what is written."""
+    said = operation.get("joined") or {}
+    return said if isinstance(said, dict) else dict.fromkeys(said, ",")
+
+
+def _values(value: object, separator: str) -> list[str]:
+    """The texts of a value, or of a list's; with a separator as one."""
+    texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
+    return [separator.join(texts)] if separator else texts
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _answered(response: httpx2.Response) -> object:
+    if "json" in response.headers.get("content-type", ""):
+        try:
+            return response.json()
+        except ValueError:
+            pass
+    return _told(response)
+
+
+def _told(response: httpx2.Response) -> str | ToolImage:
+    """The text of an answer, or its image; what is neither is named."""
+    kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
+    content = response.content
+    if not content or _TEXTUAL.search(kind):
+        return response.text
+    if not kind and b"\0" not in content[:_SAMPLE]:
+        return response.text
+    if kind.startswith("image/"):
+        return ToolImage(kind, base64.b64encode(content).decode())
+    return f"({kind or 'unknown kind'}, {len(content)} bytes: not a text, not shown)"
+
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 _READING = ("get", "head", "options")

@@ -1,25 +1,28 @@
-"""The tools of remote sources as specifications, from what was stored when their lists were last read.
-
-Nothing here connects: a source is asked when staff refresh it (`refresh`), and called when its tool is executed. What
-it answers holds none of the secrets that the request carried.
+"""Remote tools: the list of a source is read when staff refresh it, and its tools become specifications from what was
+stored then. Nothing connects before a tool is executed; an answer holds none of the secrets that the request carried.
 """
 
+import hashlib
 import json
 import logging
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import TextField
 from django.db.models.functions import Cast
+from django.utils import timezone
 
+from agents.database import short_write
 from agents.texts import storable_value
-from tools_registry.exceptions import ToolDefinitionError, ToolError
-from tools_registry.models import RemoteTool, SourceKind, ToolSource
-from tools_registry.sources.base import SourceAddress
-from tools_registry.sources.fitting import fitted_text
-from tools_registry.sources.mcp import call_tool
-from tools_registry.sources.network import hide_secrets, without_secrets
-from tools_registry.sources.requests import call_operation
+from tools_registry.errors import ToolDefinitionError, ToolError, ToolSourceError
+from tools_registry.models import NAME_LENGTH, RemoteTool, SourceKind, ToolOverride, ToolSource
+from tools_registry.sources.base import DeclaredTool, SourceAddress, hide_secrets, without_secrets
+from tools_registry.sources.fitting import fitted, fitted_text
+from tools_registry.sources.mcp import call_tool, list_tools
+from tools_registry.sources.openapi import call_operation, read_document
 from tools_registry.tool import Arguments, ToolContext, ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -91,3 +94,183 @@ def _spec(row: Any, source: ToolSource, address: SourceAddress) -> ToolSpec:
         source="openapi" if source.kind == SourceKind.OPENAPI else "mcp",
         source_id=source.pk,
     )
+
+
+_MOST_DESCRIPTION = 4_000
+#: Tools that cannot be used, kept with the reason for staff.
+_MOST_PROBLEMS = 200
+_BATCH = 200
+#: What a reading may change of a row.
+_READ_FIELDS = (*("description", "parameters", "operation"), *("needs_approval", "is_allowed", "is_present"))
+#: How often a reading says how far it is.
+_TELL_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class RefreshReport:
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+
+def refresh_source(source: ToolSource) -> RefreshReport:
+    """Read the source's list and store it; a failure is kept on the source and raised.
+
+    How far the reading is stands on the source's row meanwhile, and afterwards what of it cannot be used.
+    """
+    report = RefreshReport()
+    row = ToolSource.objects.filter(pk=source.pk)
+    row.update(reading_since=timezone.now(), progress="")
+    try:
+        declared = _usable(_read(source, report), report)
+        with short_write():
+            _store(source, declared, report)
+            source.refreshed_at, source.last_error = timezone.now(), ""
+            source.problems = [[name, reason] for name, reason in report.refused[:_MOST_PROBLEMS]]
+            source.save(update_fields=["refreshed_at", "last_error", "problems"])
+    except ToolError as error:
+        told = without_secrets(error, _headers(source))
+        row.update(last_error=str(told)[:2_000])
+        raise told from error
+    finally:
+        row.update(reading_since=None, progress="")
+    return report
+
+
+def _headers(source: ToolSource) -> dict[str, str]:
+    return source.headers if isinstance(source.headers, dict) else {}
+
+
+def _read(source: ToolSource, report: RefreshReport) -> Sequence[DeclaredTool]:
+    address = SourceAddress.of(source)
+    if source.kind == SourceKind.OPENAPI:
+        told = 0.0
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told > _TELL_SECONDS:
+                told = time.monotonic()
+                ToolSource.objects.filter(pk=source.pk).update(progress=f"{done} / {total}")
+
+        read = read_document(address, on_progress)
+    else:
+        read = list_tools(address)
+    report.refused.extend(read.refused)
+    if not read.tools and read.refused:
+        source.problems = [[name, reason] for name, reason in report.refused[:_MOST_PROBLEMS]]
+        source.save(update_fields=["problems"])
+        raise ToolSourceError(
+            f"None of the source's tools can be used; the first one, {read.refused[0][0]}: {read.refused[0][1]}"
+        )
+    return read.tools
+
+
+def _usable(declared: Sequence[DeclaredTool], report: RefreshReport) -> list[DeclaredTool]:
+    usable: dict[str, DeclaredTool] = {}
+    for tool in declared:
+        try:
+            fit = replace(tool, parameters=fitted(tool.parameters))
+        except ToolDefinitionError as error:
+            report.refused.append((tool.name[:200], str(error)))
+            continue
+        if not tool.name or tool.name in usable or len(tool.name) > 200:
+            report.refused.append((tool.name[:200], "its name is empty, too long or taken"))
+            continue
+        usable[tool.name] = fit
+    return list(usable.values())
+
+
+@dataclass(slots=True)
+class _Merged:
+    """What a reading does to the rows of a source; nothing is saved yet."""
+
+    new: list[RemoteTool] = field(default_factory=list)
+    #: All that are to be saved, of which some say something else, and some ask for approval from now on.
+    changed: list[RemoteTool] = field(default_factory=list)
+    reworded: list[RemoteTool] = field(default_factory=list)
+    graver: list[RemoteTool] = field(default_factory=list)
+    gone: list[RemoteTool] = field(default_factory=list)
+
+
+def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: RefreshReport) -> None:
+    """In a few statements, however many tools there are."""
+    merged = _merge(source, declared)
+    report.added = [row.tool_name for row in merged.new]
+    report.changed = [row.tool_name for row in merged.reworded]
+    report.gone = [row.tool_name for row in merged.gone]
+    RemoteTool.objects.bulk_create(merged.new, batch_size=_BATCH)
+    RemoteTool.objects.bulk_update([*merged.changed, *merged.gone], _READ_FIELDS, batch_size=_BATCH)
+    # That a tool runs unasked was decided about it as it was: not about one that asks now, or another source's of that
+    # name.
+    if names := [row.tool_name for row in [*merged.new, *merged.graver]]:
+        decided = ToolOverride.objects.filter(tool_name__in=names, needs_approval=False)
+        decided.update(needs_approval=None)
+    ToolOverride.objects.bulk_create(
+        [ToolOverride(tool_name=row.tool_name) for row in merged.new], batch_size=_BATCH, ignore_conflicts=True
+    )
+
+
+def _merge(source: ToolSource, declared: Sequence[DeclaredTool]) -> _Merged:
+    """Rows of what was not read this time are kept as absent."""
+    known = {row.remote_name: row for row in source.tools.all()}
+    taken = set(RemoteTool.objects.exclude(source=source).values_list("tool_name", flat=True))
+    taken |= {row.tool_name for row in known.values()}
+    merged = _Merged()
+    for tool in declared:
+        row = known.pop(tool.name, None)
+        if row is None:
+            name = _free_name(source.slug, tool.name, taken)
+            taken.add(name)
+            row = RemoteTool(source=source, remote_name=tool.name, tool_name=name)
+            row.needs_approval = tool.needs_approval
+            row.description, row.parameters, row.operation = _told(tool)
+            merged.new.append(row)
+        else:
+            _meet(row, tool, merged)
+    merged.gone = [row for row in known.values() if row.is_present]
+    for row in merged.gone:
+        row.is_present = row.is_allowed = False
+    return merged
+
+
+def _meet(row: RemoteTool, tool: DeclaredTool, merged: _Merged) -> None:
+    """A known tool is read again: what it says now, and whether it asks."""
+    # Nothing is lost where a tool that waits for staff says better what it does.
+    asks = tool.needs_approval or (row.is_allowed and row.needs_approval)
+    told = _told(tool)
+    if not row.is_present or _stored(row) != told:
+        row.is_allowed, row.is_present = False, True
+        merged.reworded.append(row)
+    elif asks == row.needs_approval:
+        return
+    if asks and not row.needs_approval:
+        merged.graver.append(row)
+    row.description, row.parameters, row.operation = told
+    row.needs_approval = asks
+    merged.changed.append(row)
+
+
+_Told = tuple[str, dict[str, Any], dict[str, Any]]
+
+
+def _told(tool: DeclaredTool) -> _Told:
+    description = tool.description.strip()[:_MOST_DESCRIPTION] or tool.name
+    return description, dict(tool.parameters), dict(tool.operation)
+
+
+def _stored(row: RemoteTool) -> _Told:
+    """What staff were shown, its schema made fit as it is now: older versions stored it as the server wrote it."""
+    try:
+        parameters = fitted(row.parameters)
+    except ToolDefinitionError:
+        parameters = row.parameters
+    return row.description, parameters, row.operation
+
+
+def _free_name(slug: str, remote_name: str, taken: Collection[str]) -> str:
+    """A name that model APIs accept and no other remote tool has."""
+    plain = re.sub(r"[^a-zA-Z0-9-]+", "_", f"{slug}_{remote_name}").strip("_")
+    digest = hashlib.sha256(f"{slug}\0{remote_name}".encode()).hexdigest()[:8]
+    name = plain if len(plain) <= NAME_LENGTH else f"{plain[: NAME_LENGTH - 9]}_{digest}"
+    return f"{plain[: NAME_LENGTH - 9]}_{digest}" if name in taken else name

@@ -26,8 +26,7 @@ from chat.staff.trial import Trial
 from chat.turn.values import TurnResult
 from faqs.models import CachedResponse
 from tools_registry.models import ToolOverride
-from tools_registry.selection.base import SelectionReason
-from tools_registry.selection.simulation import Simulation
+from tools_registry.selection import SelectionReason, Simulation
 
 #: What each part of the page asks for; any of them opens the page.
 _PARTS = {

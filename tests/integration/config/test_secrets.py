@@ -23,7 +23,7 @@ from tests.integration.chat.turn.test_path import NEAR
 from tests.integration.chat.turn.test_tool_loop import closed, served
 from tests.servers.model_server import ModelReply, ModelServer
 from tools_registry.models import ToolSource
-from tools_registry.sources.network import resolved_headers
+from tools_registry.sources.base import resolved_headers
 
 #: What stands in settings and in the environment; keys, tokens and passwords are drawn in the test.
 CONFIGURED = {

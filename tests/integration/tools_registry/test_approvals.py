@@ -13,7 +13,7 @@ from django.test import TestCase
 from tools_registry.catalog import all_tools
 from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import DeclaredTool, ReadTools
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.sources.remote import refresh_source
 
 upgrade = import_module("tools_registry.migrations.0002_reasons_and_large_sources")
 
@@ -67,7 +67,7 @@ class ReleaseTests(TestCase):
             slug="m", defaults={"name": "M", "kind": SourceKind.MCP_STDIO, "command": "m"}
         )
         tool = DeclaredTool("erase", "Erases.", {"type": "object"}, needs_approval=asks)
-        with mock.patch("tools_registry.sources.refresh.list_tools") as listed:
+        with mock.patch("tools_registry.sources.remote.list_tools") as listed:
             listed.return_value = ReadTools([tool])
             refresh_source(source)
         RemoteTool.objects.update(is_allowed=True)

@@ -16,7 +16,7 @@ from knowledge.search import search
 from tests.constants import override
 from tests.factories import make_conversation, make_learned, make_library, make_user
 from tools_registry.catalog import available_tools
-from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 
 
 class BuiltinToolCase(TestCase):
@@ -87,8 +87,8 @@ class BuiltinToolTests(BuiltinToolCase):
             return search(*args, **kwargs)
 
         with (
-            mock.patch("tools_registry.execution.calls.in_database", noting("database", in_database)),
-            mock.patch("tools_registry.execution.calls.in_thread", noting("thread", in_thread)),
+            mock.patch("tools_registry.execution.in_database", noting("database", in_database)),
+            mock.patch("tools_registry.execution.in_thread", noting("thread", in_thread)),
         ):
             result = await self.call("search_knowledge", context, query="prix de la carte")
 

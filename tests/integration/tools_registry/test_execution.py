@@ -14,9 +14,8 @@ from django.test import TestCase, override_settings
 from tests.constants import override
 from tests.factories import declared_tools, make_tool, make_user
 from tests.waiting import PATIENCE_SECONDS
-from tools_registry.exceptions import ToolFailedError
-from tools_registry.execution.breaker import TOOL_BREAKER_SECONDS, breakers
-from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.errors import ToolFailedError
+from tools_registry.execution import TOOL_BREAKER_SECONDS, ToolCall, ToolContext, ToolResult, breakers, execute_calls
 from tools_registry.models import ToolOverride, ToolUsage
 from tools_registry.tool import NextStep, ToolSpec
 
@@ -151,10 +150,10 @@ class OutcomeTests(ExecutionCase):
         last = NextStep(lambda: "done", uses_database=True)
         spec = make_tool("stepwise", invoke=lambda _a, _c: NextStep(lambda: last))
         with (
-            mock.patch("tools_registry.execution.calls.record_calls"),
-            mock.patch("tools_registry.execution.calls.in_thread", partial(noted, "thread")),
-            mock.patch("tools_registry.execution.calls.in_database", partial(noted, "database")),
-            mock.patch("tools_registry.execution.calls.permitted_now", return_value={"stepwise"}),
+            mock.patch("tools_registry.execution.record_calls"),
+            mock.patch("tools_registry.execution.in_thread", partial(noted, "thread")),
+            mock.patch("tools_registry.execution.in_database", partial(noted, "database")),
+            mock.patch("tools_registry.execution.permitted_now", return_value={"stepwise"}),
         ):
             result = await self.run_one(spec)
 
@@ -261,7 +260,7 @@ class BreakerTests(ExecutionCase):
 
         spec = make_tool("flaky", invoke=sometimes)
         # By a clock of its own: a machine that stalls for a moment ends no suspension.
-        with mock.patch("tools_registry.execution.breaker.time") as clock:
+        with mock.patch("tools_registry.execution.time") as clock:
             clock.monotonic.return_value = 1_000.0
             errors = [(await self.run_one(spec)).error for _ in range(3)]
             works = True

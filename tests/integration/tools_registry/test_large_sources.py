@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from agents.admin_base import admin_url
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tools_registry.catalog import all_tools
-from tools_registry.exceptions import ToolSourceError
+from tools_registry.errors import ToolSourceError
 from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.sources.remote import refresh_source
 
 HOST = "api.big.example"
 OPERATIONS = 1_000
@@ -101,7 +101,7 @@ class LargeSourceTests(TestCase):
 
     def test_reading_again_changes_nothing_in_few_queries(self) -> None:
         assert RemoteTool.objects.count() == OPERATIONS
-        with mock.patch("tools_registry.sources.refresh._TELL_SECONDS", float("inf")), self.assertNumQueries(9):
+        with mock.patch("tools_registry.sources.remote._TELL_SECONDS", float("inf")), self.assertNumQueries(9):
             report = refresh_source(self.source)
         assert (report.added, report.changed, report.gone) == ([], [], [])
 
@@ -235,9 +235,9 @@ class ReadingTests(TestCase):
         told: list[str] = []
         progress = ToolSource.objects.filter(pk=source.pk).values_list("progress", flat=True)
         with (
-            mock.patch("tools_registry.sources.refresh._TELL_SECONDS", -1.0),
+            mock.patch("tools_registry.sources.remote._TELL_SECONDS", -1.0),
             mock.patch("tools_registry.sources.openapi._tool", side_effect=lambda *_given: told.append(progress.get())),
-            mock.patch("tools_registry.sources.refresh._usable", return_value=[]),
+            mock.patch("tools_registry.sources.remote._usable", return_value=[]),
         ):
             refresh_source(source)
         assert told == ["", "1 / 5", "2 / 5", "3 / 5", "4 / 5"]

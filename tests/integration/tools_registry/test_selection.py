@@ -14,7 +14,7 @@ from tests.factories import declared_tools, make_deployment, make_tool, make_use
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
 from tools_registry.models import CatalogueState, IndexedTool, ToolExample, ToolOverride
-from tools_registry.selection.base import MAX_RESIDENT, SelectedTool, SelectionReason, SelectionSettings, select_tools
+from tools_registry.selection import MAX_RESIDENT, SelectedTool, SelectionReason, SelectionSettings, select_tools
 
 TOOLS = (
     make_tool("convert_currency", "Converts an amount from one currency to another."),

@@ -14,11 +14,10 @@ from django.test import TestCase, override_settings
 from tests.integration.tools_registry.test_sources import VISITOR, allow_all
 from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import ToolList, available_tools
-from tools_registry.exceptions import ToolSourceError
-from tools_registry.execution.breaker import breakers
-from tools_registry.execution.calls import ToolCall, ToolContext, execute_calls
+from tools_registry.errors import ToolSourceError
+from tools_registry.execution import ToolCall, ToolContext, breakers, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
-from tools_registry.sources.refresh import RefreshReport, refresh_source
+from tools_registry.sources.remote import RefreshReport, refresh_source
 
 
 class _Echo(BaseHTTPRequestHandler):

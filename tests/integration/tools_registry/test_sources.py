@@ -21,12 +21,12 @@ from agents.network import guarded_client
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
-from tools_registry.exceptions import ToolError, ToolSourceError
-from tools_registry.execution.calls import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.errors import ToolError, ToolSourceError
+from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import RemoteTool, SourceKind, ToolSource
+from tools_registry.sources.base import header_problem, reach_of, resolved_headers
 from tools_registry.sources.mcp import close_sessions
-from tools_registry.sources.network import header_problem, reach_of, resolved_headers
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.sources.remote import refresh_source
 
 VISITOR: frozenset[str] = frozenset()
 
@@ -98,7 +98,7 @@ class McpStdioTests(SourceCase):
     async def test_local_server_is_started_once_for_many_calls(self) -> None:
         tools = await sync_to_async(allow_all)()
         first = json.loads((await self.call(tools, "lib_process")).content)
-        with mock.patch("tools_registry.sources.sessions._CHECK_AFTER_SECONDS", 0.0):
+        with mock.patch("tools_registry.sources.mcp._CHECK_AFTER_SECONDS", 0.0):
             second = json.loads((await self.call(tools, "lib_process")).content)
 
         assert first == second
@@ -108,7 +108,7 @@ class McpStdioTests(SourceCase):
         first = json.loads((await self.call(tools, "lib_process")).content)["result"]
         os.kill(first, signal.SIGKILL)
         await asyncio.sleep(0.5)
-        with mock.patch("tools_registry.sources.sessions._CHECK_AFTER_SECONDS", 0.0):
+        with mock.patch("tools_registry.sources.mcp._CHECK_AFTER_SECONDS", 0.0):
             second = await self.call(tools, "lib_process")
 
         assert second.success, second.content

@@ -14,12 +14,11 @@ from django.test import override_settings
 from tests.integration.tools_registry.test_sources import VISITOR, SourceCase, allow_all, make_source
 from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import ToolList, available_tools
-from tools_registry.exceptions import ToolServerError
-from tools_registry.execution.breaker import breakers
-from tools_registry.execution.calls import ToolCall, ToolContext, execute_calls
+from tools_registry.errors import ToolServerError
+from tools_registry.execution import ToolCall, ToolContext, breakers, execute_calls
 from tools_registry.models import RemoteTool, ToolSource, ToolUsage
 from tools_registry.sources import mcp
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.sources.remote import refresh_source
 
 STRANGE = Path(__file__).parents[2] / "servers" / "strange_mcp.py"
 SERVERS = {"strange": [sys.executable, str(STRANGE)]}
@@ -164,7 +163,7 @@ class StrangeServerTests(SourceCase):
 
     def test_secret_in_the_reason_of_a_failed_reading_is_told_to_nobody(self) -> None:
         failure = ToolServerError(f"The key {KEY} is not valid (-32603)")
-        with mock.patch("tools_registry.sources.refresh.list_tools", side_effect=failure):
+        with mock.patch("tools_registry.sources.remote.list_tools", side_effect=failure):
             with self.assertRaisesMessage(ToolServerError, "The key *** is not valid"):
                 refresh_source(self.source)
         self.source.refresh_from_db()

@@ -7,9 +7,9 @@ import time
 import pytest
 import yaml
 
-from tools_registry.exceptions import ToolSourceError
-from tools_registry.sources import documents
-from tools_registry.sources.documents import parsed
+from tools_registry.errors import ToolSourceError
+from tools_registry.sources import openapi
+from tools_registry.sources.openapi import parsed
 
 
 def merge_bomb(levels: int, width: int) -> str:
@@ -53,7 +53,7 @@ def test_a_bomb_is_refused_at_once(text: str, reason: str) -> None:
 
 
 def test_the_reader_without_libyaml_refuses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_Loader", yaml.SafeLoader)
+    monkeypatch.setattr(openapi, "_Loader", yaml.SafeLoader)
     with pytest.raises(ToolSourceError, match="aliases"):
         parsed(merge_bomb(14, 6))
     with pytest.raises(ToolSourceError, match="deeper"):

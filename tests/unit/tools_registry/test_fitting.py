@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.servers.model_server import _schema_fault
-from tools_registry.exceptions import ToolDefinitionError
-from tools_registry.execution.schema import schema_problem
+from tools_registry.errors import ToolDefinitionError
+from tools_registry.execution import schema_problem
 from tools_registry.sources.fitting import fitted
 from tools_registry.tool import ToolSpec
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.servers.model_server import _schema_fault
-from tools_registry.exceptions import ToolSourceError
+from tools_registry.errors import ToolSourceError
 from tools_registry.models import SourceKind
 from tools_registry.sources.base import SourceAddress
 from tools_registry.sources.openapi import read_document

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tools_registry.exceptions import InvalidToolArgumentsError, ToolDefinitionError
+from tools_registry.errors import InvalidToolArgumentsError, ToolDefinitionError
 from tools_registry.tool import ToolContext, ToolSpec, registry, spec_from_function, tool
 
 

@@ -11,7 +11,7 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
-from tools_registry.selection.base import SelectedTool, SelectionSettings, mode_in_use, select_tools
+from tools_registry.selection import SelectedTool, SelectionSettings, mode_in_use, select_tools
 
 
 class Command(BaseCommand):

@@ -13,10 +13,10 @@ from tests.admin_pages import superuser_client
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import declared
-from tools_registry.execution.breaker import breakers
+from tools_registry.execution import breakers
 from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.mcp import close_sessions
-from tools_registry.sources.refresh import refresh_source
+from tools_registry.sources.remote import refresh_source
 
 STRANGE = Path(__file__).parents[3] / "servers" / "strange_mcp.py"
 CALLED = (

@@ -57,7 +57,7 @@ from tests.factories import (
 from tests.integration.chat.turn.test_path import FAR, KNOWN, Listener, ask, model, scripted
 from tests.servers.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
-from tools_registry.selection.base import SelectedTool, SelectionReason
+from tools_registry.selection import SelectedTool, SelectionReason
 from tools_registry.tool import registry
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -633,7 +633,7 @@ class EventTests(LoopTestCase):
         assert states == [ExecutionState.FINISHED] * 5
 
     async def test_guard_rail_lets_a_question_pass_for_a_tool_above_its_threshold(self) -> None:
-        from tools_registry.selection.base import SelectedTool, SelectionReason
+        from tools_registry.selection import SelectedTool, SelectionReason
         from tools_registry.tool import registry
 
         with declared(clock):

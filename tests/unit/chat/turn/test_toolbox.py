@@ -2,7 +2,7 @@
 
 from chat.turn.toolbox import Toolbox
 from tests.factories import make_tool
-from tools_registry.selection.base import SelectedTool, SelectionReason
+from tools_registry.selection import SelectedTool, SelectionReason
 
 
 def chosen(name: str, score: float | None) -> SelectedTool:

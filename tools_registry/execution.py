@@ -9,20 +9,27 @@ unheard, which is why backends bound their own waits and why a tool that keeps f
 import asyncio
 import json
 import logging
+import threading
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import F
+from django.utils import timezone
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from agents.database import in_database, in_thread
+from agents.database import in_database, in_thread, short_write
 from agents.texts import read_json
 from tools_registry.catalog import permitted_now
-from tools_registry.exceptions import (
+from tools_registry.errors import (
     InvalidToolArgumentsError,
     ToolApprovalError,
+    ToolDefinitionError,
     ToolError,
     ToolFailedError,
     ToolForbiddenError,
@@ -32,8 +39,7 @@ from tools_registry.exceptions import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from tools_registry.execution.breaker import breakers
-from tools_registry.execution.usage import Outcome, record_calls
+from tools_registry.models import ToolUsage
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 
@@ -41,6 +47,109 @@ from tools_registry.tool import ToolContext as ToolContext
 TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
 TOOL_MAX_RESULT_CHARACTERS = 20_000
 TOOL_MAX_IMAGE_BYTES = 1_000_000
+#: So many failures in a row suspend a tool for so long, in each process.
+TOOL_BREAKER_FAILURES = 5
+TOOL_BREAKER_SECONDS = 30.0
+
+
+class Breaker:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._open_until = 0.0
+        self._trying = False
+
+    def allows(self) -> bool:
+        """Whether a call may go; a `True` after the pause is the one trial, which must report its outcome."""
+        with self._lock:
+            if self._failures < TOOL_BREAKER_FAILURES:
+                return True
+            if self._trying or time.monotonic() < self._open_until:
+                return False
+            self._trying = True
+            return True
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures, self._trying = 0, False
+
+    def failed(self) -> None:
+        with self._lock:
+            self._failures += 1
+            self._trying = False
+            self._open_until = time.monotonic() + TOOL_BREAKER_SECONDS
+
+    def abandoned(self) -> None:
+        """The call was cancelled: neither a success nor a failure."""
+        with self._lock:
+            self._trying = False
+
+
+breakers: defaultdict[str, Breaker] = defaultdict(Breaker)
+
+
+_MOST_REASON = 1_000
+
+
+def record_selected(names: Iterable[str]) -> None:
+    """Count the tools that were offered for a question; called once a turn, after its answer."""
+    _add({name: {"selected": 1} for name in set(names)}, last="last_selected_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended: the code of its error, none where it succeeded, and what staff are told of it."""
+
+    name: str
+    error: str = ""
+    reason: str = ""
+
+
+def record_calls(outcomes: Sequence[Outcome]) -> None:
+    """Count calls, and keep the newest error of each tool for staff."""
+    called = Counter(outcome.name for outcome in outcomes)
+    failed = {outcome.name: outcome for outcome in outcomes if outcome.error}
+    counts = {
+        name: {"called": count, "failed": sum(bool(each.error) for each in outcomes if each.name == name)}
+        for name, count in called.items()
+    }
+    with short_write():
+        _add(counts, last="last_called_at")
+        for name, outcome in failed.items():
+            _tell(name, outcome.error, outcome.reason)
+
+
+def record_refused(names: Iterable[str], reason: str) -> None:
+    """Say to staff that the model refuses these tools."""
+    with short_write():
+        refused = list(names)
+        _add({name: {} for name in refused}, last="last_selected_at")
+        for name in refused:
+            _tell(name, "refused_by_model", reason)
+
+
+def _tell(name: str, code: str, reason: str) -> None:
+    ToolUsage.objects.filter(tool_name=name).update(
+        last_error=reason[:_MOST_REASON], last_error_code=code, last_error_at=timezone.now()
+    )
+
+
+def _add(counts: dict[str, dict[str, int]], *, last: str) -> None:
+    if not counts:
+        return
+    now = timezone.now()
+    with short_write():
+        known = set(ToolUsage.objects.filter(tool_name__in=counts).values_list("tool_name", flat=True))
+        ToolUsage.objects.bulk_create(
+            [ToolUsage(tool_name=name) for name in sorted(counts.keys() - known)], ignore_conflicts=True
+        )
+        for name in sorted(counts):
+            added: dict[str, Any] = {key: F(key) + value for key, value in counts[name].items()}
+            ToolUsage.objects.filter(tool_name=name).update(**added, **{last: now})
+
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
 logger = logging.getLogger(__name__)
 
@@ -149,11 +258,41 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
         raise InvalidToolArgumentsError("The arguments are not JSON.") from error
     if not isinstance(arguments, dict):
         raise InvalidToolArgumentsError("The arguments are not a JSON object.")
-    from tools_registry.execution.schema import schema_problem  # loads a validator: 50 ms of each start
-
     if problem := schema_problem(spec, arguments):
         raise InvalidToolArgumentsError(problem)
     return arguments
+
+
+def schema_problem(spec: ToolSpec, arguments: Arguments) -> str:
+    """Return what is wrong with the arguments, in words for the model; empty where they fit the tool's schema.
+
+    Schemas of remote tools are foreign text: references are resolved inside the schema only, never fetched, and their
+    patterns are not run (one that backtracks would hold the process up); the tool's own server checks them.
+    """
+    from jsonschema.exceptions import SchemaError, best_match  # 50 ms of each start
+    from referencing.exceptions import Unresolvable
+
+    try:
+        problem = best_match(_validator(spec).iter_errors(dict(arguments)))
+    except (SchemaError, Unresolvable, RecursionError) as error:
+        raise ToolDefinitionError(f"The schema of {spec.name} is unusable: {error}") from error
+    if problem is None:
+        return ""
+    path = "/".join(str(part) for part in problem.absolute_path)
+    return f"{path}: {problem.message}" if path else str(problem.message)
+
+
+@lru_cache(maxsize=512)
+def _validator(spec: ToolSpec) -> "Validator":
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    kind: type[Validator] = Draft202012Validator
+    if spec.source != "python":
+        without_patterns = {"pattern": lambda *_given: None, "patternProperties": lambda *_given: None}
+        kind = validators.extend(kind, without_patterns)  # type: ignore[no-untyped-call]
+    # An empty registry refuses to retrieve what a schema refers to outside itself.
+    return kind(dict(spec.parameters), registry=Registry())
 
 
 def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:

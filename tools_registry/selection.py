@@ -1,0 +1,374 @@
+"""`select_tools`: resident tools, then those that a mode finds for the question, and those used a moment ago.
+
+The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
+Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the
+rules (at most three resident, top-K, threshold, recent tools kept, no more than the model takes) are here, once.
+Thresholds are inclusive.
+
+A backend does its database work in `prepare`; `rank` then computes (`local`) or asks a vector store (`external`). Where
+a backend is not `is_immediate`, call `select_tools` across the bridge that its `uses_database` names.
+"""
+
+import json
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from agents.backends import BackendHandler
+from agents.llm.base import LanguageModel, language_model
+from agents.models import ToolMode
+from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
+from knowledge.exceptions import CollectionMissingError
+from knowledge.vectors.base import Query, Wanted, vector_store
+from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
+from tools_registry.index import EXTERNAL_ALIAS, indexed_vectors
+from tools_registry.models import CatalogueState
+from tools_registry.ranking import Ranking, WordIndex, best_positions
+from tools_registry.tasks import ask_for_index
+from tools_registry.tool import ToolSpec
+
+#: A resident tool takes room in every prompt (seed 003, step 2).
+MAX_RESIDENT = 3
+
+
+class SelectionReason(StrEnum):
+    RESIDENT = "resident"
+    SIMILAR = "similar"
+    RECENT = "recent"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedTool:
+    """A tool to offer, why, and its score where the mode gives one."""
+
+    spec: ToolSpec
+    score: float | None
+    reason: SelectionReason
+
+
+@dataclass(frozen=True, slots=True)
+class RankedTool:
+    spec: ToolSpec
+    score: float
+
+
+class SelectionConfig(Protocol):
+    """What selection reads of `agents.effective.EffectiveConfig`."""
+
+    @property
+    def tools_enabled(self) -> bool: ...
+    @property
+    def tool_mode(self) -> str: ...
+    @property
+    def tool_top_k(self) -> int: ...
+    @property
+    def tool_threshold(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionSettings:
+    """A `SelectionConfig` of its own, for commands and for trying a question."""
+
+    tool_mode: str
+    tool_top_k: int
+    tool_threshold: float | None
+    tools_enabled: bool = True
+
+
+#: From which score on a tool is offered where staff set no threshold, by embedding model; see
+#: `benchmarks/tools/README.md`. A model that is not here has no threshold: the best are offered whatever their scores.
+MODEL_THRESHOLDS: dict[str, float] = {
+    "universal-sentence-encoder-multilingual-3": 0.25,
+    "multilingual-e5-small": 0.90,
+    # Not measured: seed 003 asks for a threshold and names none; this is what semantic-router ships for the model.
+    "text-embedding-3-small": 0.30,
+}
+
+
+def effective_threshold(config: SelectionConfig) -> float | None:
+    """Staff's threshold, else the one of the embedding model in use, else none."""
+    if config.tool_threshold is not None:
+        return config.tool_threshold
+    return MODEL_THRESHOLDS.get(embedder().recipe.model)
+
+
+class ToolSelector(ABC):
+    """Ranks candidates for a question."""
+
+    #: Whether `rank` scores; where it does not, every candidate is offered.
+    ranks: bool = True
+
+    @property
+    def uses_database(self) -> bool:
+        """Whether `rank` may read the database; where it does not, it may wait for the network."""
+        return True
+
+    def prepare(self, candidates: ToolList) -> None:  # noqa: B027  # most modes have nothing to do
+        """Do the database's part beforehand: see that what `rank` looks in follows the index."""
+
+    def is_immediate(self, candidates: ToolList) -> bool:
+        """Whether `rank` waits for neither database nor network, and computes for less time than a thread costs."""
+        return False
+
+    @abstractmethod
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
+        """The `limit` best candidates, best first."""
+
+
+_selectors: BackendHandler[ToolSelector] = BackendHandler("TOOL_SELECTORS", ToolSelector)
+
+
+def tool_selector(mode: str) -> ToolSelector:
+    return _selectors[mode]
+
+
+def tool_limit() -> int:
+    """How many tools the model takes in one request."""
+    model = language_model()
+    return LanguageModel.most_tools if model is None else model.most_tools
+
+
+def mode_in_use(config: SelectionConfig, candidates: ToolList) -> str:
+    """How tools are chosen: `direct` offers everything, so above what the model takes it gives way to `local`."""
+    if config.tool_mode == ToolMode.DIRECT and len(candidates) > tool_limit():
+        return ToolMode.LOCAL.value
+    return config.tool_mode
+
+
+def select_tools(
+    *,
+    question_vector: Vectors,
+    question: str,
+    candidates: ToolList,
+    recent: Sequence[str] = (),
+    config: SelectionConfig,
+) -> list[SelectedTool]:
+    """Return the tools to offer for this question: resident ones, then by score, then those in `recent` (names)."""
+    if not config.tools_enabled or not candidates:
+        return []
+    selector = tool_selector(mode_in_use(config, candidates))
+    if not selector.ranks:
+        return [
+            SelectedTool(spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL)
+            for spec in candidates
+        ]
+    chosen = {
+        spec.name: SelectedTool(spec, None, SelectionReason.RESIDENT) for spec in candidates.resident[:MAX_RESIDENT]
+    }
+    ranked = selector.rank(
+        question_vector=question_vector, question=question, candidates=candidates, limit=config.tool_top_k + len(chosen)
+    )
+    threshold = effective_threshold(config)
+    similar = 0
+    for found in ranked:
+        if similar == config.tool_top_k or (threshold is not None and found.score < threshold):
+            break
+        if found.spec.name not in chosen:
+            chosen[found.spec.name] = SelectedTool(found.spec, found.score, SelectionReason.SIMILAR)
+            similar += 1
+    for name in recent:
+        spec = candidates.named(name)
+        if spec is not None and name not in chosen:
+            chosen[name] = SelectedTool(spec, None, SelectionReason.RECENT)
+    return list(chosen.values())[: tool_limit()]
+
+
+class DirectToolSelector(ToolSelector):
+    """Offers every permitted tool."""
+
+    ranks = False
+
+    def is_immediate(self, candidates: ToolList) -> bool:
+        return True
+
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
+        return [RankedTool(spec, 0.0) for spec in candidates][:limit]
+
+
+#: Up to so many tools, ranking takes less time (0.2 ms) than handing it to a thread and back.
+_IMMEDIATE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    tokens: tuple[str, str]
+    recipe: Recipe
+    ranking: Ranking
+
+
+class LocalToolSelector(ToolSelector):
+    """Ranks by a matrix that each process keeps, made anew when the tokens of catalogue or index have changed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state: _State | None = None
+
+    def prepare(self, candidates: ToolList) -> None:
+        self.ranking(candidates.tokens)
+
+    def is_immediate(self, candidates: ToolList) -> bool:
+        state = self._state
+        return (
+            state is not None
+            and state.tokens == candidates.tokens
+            and state.recipe == embedder().recipe
+            and len(state.ranking.names) <= _IMMEDIATE
+        )
+
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
+        return rank_candidates(
+            self.ranking(candidates.tokens), candidates, question_vector=question_vector, question=question, limit=limit
+        )
+
+    def ranking(self, tokens: tuple[str, str]) -> Ranking:
+        """Every tool as the database has it, which is asked where `tokens` are not those of the matrix kept."""
+        recipe = embedder().recipe
+        state = self._state
+        if state is None or state.tokens != tokens or state.recipe != recipe:
+            with self._lock:
+                state, tools = self._state, all_tools()
+                if state is None or state.tokens != tools.tokens or state.recipe != recipe:
+                    state = self._state = _load(tools, recipe)
+        return state.ranking
+
+
+def rank_candidates(
+    ranking: Ranking, candidates: ToolList, *, question_vector: Vectors, question: str, limit: int
+) -> list[RankedTool]:
+    """Return the best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
+    placed = candidates.placed
+    if placed is None or placed.ranking is not ranking:
+        specs = [spec for spec in candidates if spec.name in ranking.position]
+        positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
+        placed = candidates.placed = Placed(ranking, positions, specs)
+    scores = ranking.scores(question_vector, question)[placed.positions]
+    return [RankedTool(placed.specs[i], scores.item(i)) for i in best_positions(scores, limit)]
+
+
+def _load(tools: ToolList, recipe: Recipe) -> _State:
+    vectors, outdated = indexed_vectors(tools, recipe)
+    if outdated:
+        ask_for_index(f"{tools.tokens} {recipe.model}")
+    matrix = np.zeros((len(tools), recipe.dimensions), dtype=np.float32)
+    for position, spec in enumerate(tools):
+        vector = vectors.get(spec.name)
+        if vector is not None:
+            matrix[position] = vector
+    return _State(tools.tokens, recipe, Ranking(tools, matrix))
+
+
+#: The words decide among this many times the tools wanted.
+_FETCHED = 8
+_LEAST_FETCHED = 40
+
+
+class ExternalToolSelector(ToolSelector):
+    """Asks the vector store, which knows names and vectors only; what comes back is kept if it is a candidate."""
+
+    @property
+    def uses_database(self) -> bool:
+        return vector_store().uses_database
+
+    def prepare(self, candidates: ToolList) -> None:
+        """Ask for the store to be filled where it holds another state of the index than the database."""
+        held = CatalogueState.objects.filter(pk=1).values_list("external", flat=True).first() or ""
+        if not held or held != candidates.tokens[1]:
+            ask_for_index(f"external {candidates.tokens} {held}")
+
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
+        wanted = min(max(limit * _FETCHED, _LEAST_FETCHED), len(candidates))
+        near = _nearest(question_vector, candidates, wanted)
+        words = _lexicon(candidates).scores(question)
+        ranked = [RankedTool(candidates[position], score + float(words[position])) for position, score in near]
+        ranked.sort(key=lambda found: (-found.score, found.spec.name))
+        return ranked[:limit]
+
+
+def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[int, float]]:
+    positions, count = candidates.positions, wanted
+    while True:
+        try:
+            asked = Query(vector, embedder().recipe)
+            hits = vector_store().query(EXTERNAL_ALIAS, asked, Wanted(limit=count))
+        except CollectionMissingError:
+            return []
+        found = [(positions[name], hit.score) for hit in hits if (name := str(hit.payload.get("name"))) in positions]
+        if len(found) >= wanted or len(hits) < count:
+            return found
+        count *= 4
+
+
+def _lexicon(candidates: ToolList) -> WordIndex:
+    known = candidates.words
+    if known is None:
+        known = candidates.words = WordIndex(candidates)
+    return known
+
+
+#: Tools shown with their score, offered or not.
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTool:
+    """`reason` is empty for a tool that is not offered."""
+
+    spec: ToolSpec
+    score: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    mode: str
+    threshold: float | None
+    top_k: int
+    scored: Sequence[ScoredTool]
+    walled: Sequence[tuple[ToolSpec, Sequence[str]]]
+    sent: str
+
+
+def simulate_selection(
+    question: str, *, tags: frozenset[str], agent_id: int | None, config: SelectionConfig
+) -> Simulation:
+    """Select for `question` as a turn does, and rank what was not selected too."""
+    vector = embedder().embed_one(question, purpose=Purpose.QUERY)
+    candidates = available_tools(user_tags=tags, agent_id=agent_id)
+    mode = mode_in_use(config, candidates)
+    selector = tool_selector(mode)
+    selector.prepare(candidates)
+    chosen = select_tools(question_vector=vector, question=question, candidates=candidates, config=config)
+    scores: dict[str, float] = {}
+    if selector.ranks:
+        ranked = selector.rank(question_vector=vector, question=question, candidates=candidates, limit=SHOWN)
+        scores = {found.spec.name: found.score for found in ranked}
+    return Simulation(
+        mode=mode,
+        threshold=effective_threshold(config) if selector.ranks else None,
+        top_k=config.tool_top_k,
+        scored=_scored(chosen, scores, candidates),
+        walled=[(spec, sorted(spec.tags - tags)) for spec in all_tools() if not spec.tags <= tags],
+        sent=json.dumps([found.spec.as_function() for found in chosen], ensure_ascii=False, indent=2),
+    )
+
+
+def _scored(chosen: Sequence[SelectedTool], scores: dict[str, float], candidates: ToolList) -> list[ScoredTool]:
+    offered = {
+        found.spec.name: ScoredTool(found.spec, scores.get(found.spec.name, found.score), found.reason.value)
+        for found in chosen
+    }
+    others = [
+        ScoredTool(spec, score, "")
+        for name, score in scores.items()
+        if name not in offered and (spec := candidates.named(name)) is not None
+    ]
+    return sorted(
+        [*offered.values(), *others],
+        key=lambda tool: (-(tool.score if tool.score is not None else 9.0), tool.spec.name),
+    )

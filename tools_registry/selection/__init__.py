@@ -1,1 +1,0 @@
-"""Which of the permitted tools a question needs: `base.select_tools`, and one backend for each mode."""
