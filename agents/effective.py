@@ -12,8 +12,8 @@ from django.db.models import Exists, OuterRef
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from agents.cache import TtlCache
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.processes.remembered import Remembered
 
 Level = Literal["deployment", "agent", "site", "profile"]
 
@@ -172,7 +172,7 @@ def current_config(deployment_id: int) -> EffectiveConfig:
     return _recent.get(read, (deployment_id, get_language()))
 
 
-_recent: Remembered[EffectiveConfig] = Remembered("CONFIG_CACHE_SECONDS")
+_recent: TtlCache[EffectiveConfig] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
 def agent_setting(agent: Agent, name: str) -> Any:

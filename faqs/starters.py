@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from django.utils.translation import get_language
 
+from agents.cache import TtlCache
 from agents.models import Deployment
-from agents.processes.remembered import Remembered
 from faqs.models import IndexState, LearnedKind, LearnedResponse
 from knowledge.language.detection import language_of
 from knowledge.models import Chunk, Document, DocumentStatus
@@ -27,11 +27,11 @@ def starter_questions(deployment: Deployment, most: int) -> list[str]:
     if lines:
         return sorted(lines, key=lambda line: language_of(line) not in ("", language))[:most]
     key = (deployment.pk, language)
-    return _remembered.get(lambda: _of_content(deployment, language), key)[:most]
+    return _cached.get(lambda: _of_content(deployment, language), key)[:most]
 
 
 #: A burst of visitors reads them once.
-_remembered: Remembered[list[str]] = Remembered("CONFIG_CACHE_SECONDS")
+_cached: TtlCache[list[str]] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
 def _of_content(deployment: Deployment, language: str) -> list[str]:

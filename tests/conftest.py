@@ -11,7 +11,7 @@ from django.test.signals import setting_changed
 from hypothesis import HealthCheck, settings
 from kombu.transport.memory import Channel as MemoryBroker
 
-from agents.processes.remembered import Remembered
+from agents.cache import TtlCache
 from agents.words import count_in_french
 from tests.servers import of_the_run
 
@@ -66,10 +66,10 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
     """What a process keeps for some seconds is read anew in each test; no message waits from the one before."""
-    Remembered.forget_all()
+    TtlCache.clear_all()
     MemoryBroker.queues.clear()
     yield
-    Remembered.forget_all()
+    TtlCache.clear_all()
 
 
 @pytest.fixture

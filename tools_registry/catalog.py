@@ -20,7 +20,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import Q, QuerySet
 
-from agents.processes.remembered import Remembered
+from agents.cache import TtlCache
 from tools_registry.models import CatalogueState, ToolExample, ToolOverride
 from tools_registry.ranking import Positions, Ranking, WordIndex
 from tools_registry.sources.remote import remote_specs
@@ -103,8 +103,8 @@ class _Snapshot:
 
 _lock = threading.Lock()
 _current: _Snapshot | None = None
-_catalogue: Remembered[_Snapshot] = Remembered("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
-_offered: Remembered[ToolList] = Remembered("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
+_catalogue: TtlCache[_Snapshot] = TtlCache("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
+_offered: TtlCache[ToolList] = TtlCache("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
 
 
 def available_tools(*, user_tags: frozenset[str], agent_id: int | None) -> ToolList:
@@ -127,8 +127,8 @@ def tools_at_hand(*, user_id: int | None, agent_id: int | None) -> ToolList:
 
 def forget_recent() -> None:
     """Have every question from now on read again what was changed."""
-    _catalogue.forget()
-    _offered.forget()
+    _catalogue.clear()
+    _offered.clear()
 
 
 def permitted_now(names: Collection[str], *, user_id: int | None, agent_id: int | None) -> frozenset[str]:

@@ -14,9 +14,9 @@ from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest
 
+from agents.cache import TtlCache
 from agents.database import in_database
 from agents.models import RuntimeSettings
-from agents.processes.remembered import Remembered
 from chat.access.buckets import Buckets, Limit, LocalBuckets
 from chat.exceptions import RateLimitedError
 
@@ -31,7 +31,7 @@ def _new_buckets() -> Buckets:
 
 
 _buckets = _new_buckets()
-_limits: Remembered[RuntimeSettings] = Remembered("RATE_LIMITS_CACHE_SECONDS")
+_limits: TtlCache[RuntimeSettings] = TtlCache("RATE_LIMITS_CACHE_SECONDS")
 
 
 def _current_limits() -> RuntimeSettings:
@@ -42,7 +42,7 @@ def forget() -> None:
     """Start with full buckets and read the limits anew; for tests."""
     global _buckets
     _buckets = _new_buckets()
-    _limits.forget()
+    _limits.clear()
 
 
 def limit_asking(person: uuid.UUID | int | None, address: str) -> None:

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
+from agents.cache import TtlCache
 from agents.hooks import Hooks
-from agents.processes.remembered import Remembered
 from knowledge.acronyms.finding import SpelledOut, letters_of, spelled_out
 from knowledge.acronyms.readings import NO_FORMS, Form, Forms
 from knowledge.language.folding import fold
@@ -26,7 +26,7 @@ MOST_OF_A_DOCUMENT = 1_000
 _SHORT_CHARACTERS = 60
 _LONG_CHARACTERS = 300
 
-_tables: Remembered[Forms] = Remembered("CONFIG_CACHE_SECONDS")
+_tables: TtlCache[Forms] = TtlCache("CONFIG_CACHE_SECONDS")
 
 #: Told the forms of an agent that questions are read by from now on.
 FormsListener = Callable[[int, Forms], None]
@@ -125,5 +125,5 @@ def forget_with_document(instance: Document, **_kwargs: object) -> None:
 @receiver(post_delete, sender=Synonym)
 def refresh_tables(**_kwargs: object) -> None:
     """Have this process read the tables again; the others do when theirs have become too old."""
-    _tables.forget()
-    transaction.on_commit(_tables.forget)
+    _tables.clear()
+    transaction.on_commit(_tables.clear)

@@ -27,8 +27,8 @@ from agents.admin_base import (
     rounded,
     stacked,
 )
+from agents.cache import TtlCache
 from agents.processes.heartbeat import WorkerState, worker_state
-from agents.processes.remembered import Remembered
 from agents.processes.telling import duration_text, missing_text
 from knowledge.admin.build_decisions import cancel, rebuild_indexes, retry_builds, retry_failed_build, roll_indexes_back
 from knowledge.admin.questions import begin_questions
@@ -41,7 +41,7 @@ REFRESH_SECONDS = 3
 UNCLAIMED_AFTER = timedelta(seconds=60)
 
 #: Of a whole list, asked once.
-_workers: Remembered[WorkerState] = Remembered(5.0)
+_workers: TtlCache[WorkerState] = TtlCache(5.0)
 
 _BUILD_TONES: dict[str, Tone] = {
     BuildStatus.QUEUED: "neutral",

@@ -10,11 +10,11 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
-from agents.processes.remembered import Remembered
+from agents.cache import TtlCache
 from knowledge.calibration.profiles import Calibrated, Rate, use_calibrations
 from knowledge.models import ThresholdCalibration
 
-_loaded: Remembered[None] = Remembered("CALIBRATION_CACHE_SECONDS")
+_loaded: TtlCache[None] = TtlCache("CALIBRATION_CACHE_SECONDS")
 
 
 def load_calibrations() -> None:
@@ -29,7 +29,7 @@ def _load() -> None:
 def forget_calibrations() -> None:
     """Have them read again at the next call; until then the shipped profiles hold."""
     use_calibrations(())
-    _loaded.forget()
+    _loaded.clear()
 
 
 def store_calibration(value: Calibrated, *, budget: float) -> ThresholdCalibration:

@@ -7,7 +7,6 @@ checks what comes back; a subclass owns the vendor call only. Embedders are thre
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -16,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
@@ -60,7 +60,8 @@ class Embedder(ABC):
     batch_size: ClassVar[int] = 64
     max_characters: ClassVar[int] = 8_000
     #: Single texts whose vectors are kept (people ask the same questions): 2 MB at 512 dimensions.
-    remembered: ClassVar[int] = 1_024
+    cached: ClassVar[int] = 1_024
+    _lock = threading.Lock()
 
     @property
     @abstractmethod
@@ -94,7 +95,7 @@ class Embedder(ABC):
         return rows[[place[text] for text in prepared]]
 
     def embed_one(self, text: str, *, purpose: Purpose) -> Vectors:
-        """Embed one text as a read-only vector of shape (dimensions,); the last `remembered` ones are kept."""
+        """Embed one text as a read-only vector of shape (dimensions,); the last `cached` ones are kept."""
         row = self.known_vector(text, purpose=purpose)
         if row is None:
             row = self._keep(text, purpose, self.embed([text], purpose=purpose)[0])
@@ -104,23 +105,25 @@ class Embedder(ABC):
         """Embed texts in batches, so that `embed_one` and `known_vector` have them; as many as are kept."""
         fresh = [
             text for text in dict.fromkeys(texts) if text.strip() and self.known_vector(text, purpose=purpose) is None
-        ][: self.remembered]
+        ][: self.cached]
         for text, row in zip(fresh, self.embed(fresh, purpose=purpose), strict=True):
             self._keep(text, purpose, row)
 
     def known_vector(self, text: str, *, purpose: Purpose) -> Vectors | None:
         """The vector of a text that was embedded lately, at no cost: callable where nothing may block."""
-        return self._recent.get((text, purpose))
+        with self._lock:
+            return self._recent.get((text, purpose))
 
     def _keep(self, text: str, purpose: Purpose, row: Vectors) -> Vectors:
         kept = row.copy()
         kept.flags.writeable = False
-        self._recent.put((text, purpose), kept)
+        with self._lock:
+            self._recent[text, purpose] = kept
         return kept
 
     @cached_property
-    def _recent(self) -> "_RecentRows":
-        return _RecentRows(self.remembered)
+    def _recent(self) -> "LRUCache[tuple[str, Purpose], Vectors]":
+        return LRUCache(self.cached)
 
     def check(self) -> list[CheckMessage]:
         return []
@@ -145,28 +148,6 @@ class Embedder(ABC):
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         unit: Vectors = (rows / np.maximum(norms, 1e-12)).astype(np.float32)
         return unit
-
-
-class _RecentRows:
-    """Vectors by text and purpose, the least recently used forgotten first. Thread-safe."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._rows: OrderedDict[tuple[str, Purpose], Vectors] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, Purpose]) -> Vectors | None:
-        with self._lock:
-            row = self._rows.get(key)
-            if row is not None:
-                self._rows.move_to_end(key)
-            return row
-
-    def put(self, key: tuple[str, Purpose], row: Vectors) -> None:
-        with self._lock:
-            self._rows[key] = row
-            while len(self._rows) > self._size:
-                self._rows.popitem(last=False)
 
 
 _embedders: BackendHandler[Embedder] = BackendHandler("EMBEDDERS", Embedder)

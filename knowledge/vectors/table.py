@@ -386,7 +386,7 @@ def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> lis
 
 
 def _committed_payloads(state: _State, keys: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
-    """Remembered while the collection stands at one version: a read that is later than its mark is no older than it."""
+    """Cached while the collection stands at one version: a read that is later than its mark is no older than it."""
     points = _kept(state)
     version, known = points.payloads
     if version != state.version or len(known) > _MOST_PAYLOADS:

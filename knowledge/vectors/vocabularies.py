@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from django.conf import settings
 
-from agents.processes.remembered import Remembered
+from agents.cache import TtlCache
 from knowledge.exceptions import CollectionMissingError
 from knowledge.language.typed.vocabulary import Vocabulary
 from knowledge.vectors.base import vector_store
@@ -17,19 +17,19 @@ from knowledge.vectors.payloads import searched_fields
 
 #: What the indexes looked like, and the words that were read then.
 _Known = tuple[tuple[tuple[str, int], ...], Vocabulary]
-_remembered: Remembered[Vocabulary] = Remembered("VOCABULARY_CACHE_SECONDS")
+_cached: TtlCache[Vocabulary] = TtlCache("VOCABULARY_CACHE_SECONDS")
 _last: dict[tuple[str, ...], _Known] = {}
 
 
 def is_vocabulary_known(collections: Sequence[str]) -> bool:
     """Whether `vocabulary_of` would ask the store nothing."""
-    return _remembered.is_fresh(tuple(collections))
+    return _cached.is_fresh(tuple(collections))
 
 
 def vocabulary_of(collections: Sequence[str]) -> Vocabulary:
     """The words of these indexes together; of one that is missing, none."""
     key = tuple(collections)
-    return _remembered.get(lambda: _read(key), key)
+    return _cached.get(lambda: _read(key), key)
 
 
 def _read(collections: tuple[str, ...]) -> Vocabulary:

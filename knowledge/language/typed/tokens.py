@@ -27,7 +27,7 @@ class Token:
 
 @lru_cache(maxsize=64)
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """Remembered for the steps that read one question after each other."""
+    """Cached for the steps that read one question after each other."""
     found: list[Token] = []
     last = 0
     for chunk in _CHUNK.finditer(text):

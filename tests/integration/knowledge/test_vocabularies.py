@@ -2,8 +2,8 @@
 
 from django.test import TestCase
 
+from agents.cache import TtlCache
 from agents.models import IndexingMethod
-from agents.processes.remembered import Remembered
 from knowledge.vectors.base import collection_alias
 from knowledge.vectors.vocabularies import is_vocabulary_known, vocabulary_of
 from tests.factories import add_document, make_agent
@@ -27,8 +27,8 @@ class VocabularyTests(TestCase):
     def test_unchanged_index_is_not_read_again_and_a_changed_one_is(self) -> None:
         add_document(self.agent)
         words = vocabulary_of([self.name])
-        Remembered.forget_all()
+        TtlCache.clear_all()
         assert vocabulary_of([self.name]) is words
         add_document(self.agent, name="b.md", text="## Où garer sa trottinette ?\n\nAu parking.\n")
-        Remembered.forget_all()
+        TtlCache.clear_all()
         assert "trottinette" in vocabulary_of([self.name]).forms
