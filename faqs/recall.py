@@ -48,6 +48,9 @@ from knowledge.language.folding import fold, words
 from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
 
+#: From this similarity on, a use of an answer in memory counts twice.
+MEMORY_STRONG_SIMILARITY = 0.95
+
 _DAY = 86_400.0
 
 #: Why an entry near enough was not served.
@@ -324,7 +327,7 @@ def _take(held: Held, score: float, *, counts: bool) -> tuple[Any, ...] | None:
             cursor.execute(_READ, (held.pk, held.version))
             found: tuple[Any, ...] | None = cursor.fetchone()
         return found
-    uses = 2 if score >= settings.MEMORY_STRONG_SIMILARITY else 1
+    uses = 2 if score >= MEMORY_STRONG_SIMILARITY else 1
     with single_write(), connection.cursor() as cursor:
         cursor.execute(_CLAIM, (uses, held.pk, held.version))
         # All of it: a statement that is not read to its end is not finished on SQLite.

@@ -36,6 +36,9 @@ from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search
 from knowledge.vectors.base import Query, batches, collection_alias
 
+#: Questions this close mean the same, where the embedding model has no measured profile.
+UNANSWERED_GROUP_THRESHOLD = 0.75
+
 #: Questions that are grouped in one transaction, and groups that each is compared with, the newest first.
 GROUP_BATCH = 200
 MAX_GROUPS = 2_000
@@ -203,7 +206,7 @@ def same_meaning_threshold() -> float:
     """How close two questions must be to share a group; no second key stands behind it."""
     profile = threshold_profile(embedder().recipe.model)
     if profile is None or profile.same_meaning is None:
-        return float(settings.UNANSWERED_GROUP_THRESHOLD)
+        return float(UNANSWERED_GROUP_THRESHOLD)
     return profile.same_meaning
 
 

@@ -19,6 +19,15 @@ from django.conf import settings
 from knowledge.qa_extraction import extract_questions
 from knowledge.readers.base import Block, ParsedDocument
 
+#: A chunk's aim and ceiling (about 180 and 300 French words).
+CHUNK_TARGET_CHARACTERS = 1_100
+CHUNK_MAX_CHARACTERS = 1_800
+#: What one document may become: passages, and pieces of words in them (some 4 MB of French prose, 1,500 pages). That is
+#: embedded in half a minute by the fast model and in six by the other; what is beyond is not read, and the document
+#: says so.
+MAX_DOCUMENT_CHUNKS = 20_000
+MAX_DOCUMENT_WEIGHT = 1_000_000
+
 PATH_SEPARATOR = " > "
 #: A section shorter than this is joined to its neighbour under the headings that both share.
 TINY_CHARACTERS = 200
@@ -117,7 +126,7 @@ class _Budget:
         units = [text for unit in draft.units for text in (unit.question, unit.answer)]
         self.chunks += 1
         self.weight += sum(map(weight_of, (draft.parent_context, draft.content, *units)))
-        return self.chunks <= settings.MAX_DOCUMENT_CHUNKS and self.weight <= settings.MAX_DOCUMENT_WEIGHT
+        return self.chunks <= MAX_DOCUMENT_CHUNKS and self.weight <= MAX_DOCUMENT_WEIGHT
 
 
 def weight_of(text: str) -> int:
@@ -197,7 +206,7 @@ def _announced(blocks: Sequence[Block]) -> list[_Piece]:
     for block in blocks:
         text = f"**{block.text}**" if block.kind == "title" else block.text
         announced = bool(pieces) and block.kind in _ANNOUNCED and pieces[-1].text.endswith(":")
-        if announced and len(pieces[-1].text) + len(text) < settings.CHUNK_MAX_CHARACTERS:
+        if announced and len(pieces[-1].text) + len(text) < CHUNK_MAX_CHARACTERS:
             pieces[-1] = replace(pieces[-1], text=f"{pieces[-1].text}\n\n{text}")
         elif announced and len(pieces[-1].text) < TINY_CHARACTERS:
             pieces[-1] = replace(pieces[-1], text=text, lead=pieces[-1].text)
@@ -226,7 +235,7 @@ def _joined_run(run: Sequence[_Section]) -> Iterator[_Section]:
     units = list(_with_titles(run))
     texts = [Item("\n\n".join(piece.text for section in unit for piece in section.pieces)) for unit in units]
     start = 0
-    for group in segments(texts, aim=settings.CHUNK_TARGET_CHARACTERS, gap=2):
+    for group in segments(texts, aim=CHUNK_TARGET_CHARACTERS, gap=2):
         yield _join([section for unit in units[start : start + len(group)] for section in unit])
         start += len(group)
 
@@ -269,7 +278,7 @@ def _packed(pieces: Iterable[_Piece]) -> Iterator[tuple[str, str]]:
     """Pieces gathered to about the aimed size, each with the anchor of its beginning; a piece that is too long alone is
     cut.
     """
-    target, most = settings.CHUNK_TARGET_CHARACTERS, settings.CHUNK_MAX_CHARACTERS
+    target, most = CHUNK_TARGET_CHARACTERS, CHUNK_MAX_CHARACTERS
     parts: list[tuple[str, str]] = []
     for piece in _under_titles(pieces):
         first, *others = cut(piece.text, target, most)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
@@ -24,6 +23,10 @@ from knowledge.language.folding import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
 from knowledge.vectors.base import Hit, Vector, batches, collection_alias, vector_store
 from knowledge.vectors.payloads import Passage, is_question, passage_from_hit
+
+#: Above this product of questions compared, close questions are looked for only where documents change; pairs kept.
+OVERLAP_MAX_COMPARISONS = 400_000_000
+OVERLAP_MAX_PAIRS = 1_000
 
 logger = logging.getLogger(__name__)
 
@@ -69,13 +72,13 @@ def find_overlaps(agent: Agent, *, document_ids: Collection[int] | None = None, 
         for index, passage in enumerate(passages)
         if document_ids is None or passage.document_id in document_ids or (validated and passage.is_faq)
     ]
-    if len(mine) * len(passages) > settings.OVERLAP_MAX_COMPARISONS:
+    if len(mine) * len(passages) > OVERLAP_MAX_COMPARISONS:
         logger.info("%s: %d questions are too many to compare at once.", agent.slug, len(mine))
         return agent.overlaps.count()
     profile = threshold_profile(store.info(alias).recipe.model)
     least = _ALIKE if profile is None else profile.direct_answer
     found = list(_overlaps(passages, rows, mine, _ALIKE if least is None else least))
-    _keep(agent, found[: settings.OVERLAP_MAX_PAIRS], document_ids, validated)
+    _keep(agent, found[:OVERLAP_MAX_PAIRS], document_ids, validated)
     return agent.overlaps.count()
 
 

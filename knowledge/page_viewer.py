@@ -23,6 +23,17 @@ from knowledge.models import Chunk, Document, DocumentStatus, SourceType
 from knowledge.readers.base import ParsedDocument, PlacedLine
 from knowledge.readers.pdf.drawing import UndrawablePageError, draw_page
 
+#: The picture of a cited page: enough to read A4 on a wide screen (150 dots an inch are 2.2 million), and how long
+#: drawing it may take.
+PAGE_PICTURE_PIXELS = 2_500_000
+PAGE_PICTURE_SECONDS = 20.0
+#: Drawn at the same time in one process; who comes later waits as long as a drawing may take.
+PAGE_PICTURES_AT_ONCE = 2
+#: Kept in each process (about 0.2 MB each), and by a reader's browser.
+PAGE_PICTURES_KEPT = 24
+#: Pages of one passage that are shown.
+MAX_CITED_PAGES = 4
+
 logger = logging.getLogger(__name__)
 
 #: Passages that are shown before a cited one, and after it, in a document without pages.
@@ -65,7 +76,7 @@ def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPag
         return None
     boxes: dict[int, list[Box]] = {}
     for page, x0, y0, x1, y1 in chunk.places:
-        if page not in boxes and len(boxes) >= settings.MAX_CITED_PAGES:
+        if page not in boxes and len(boxes) >= MAX_CITED_PAGES:
             continue
         found = boxes.setdefault(page, [])
         if x1 > x0 and y1 > y0:
@@ -101,13 +112,13 @@ class _Pictures:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._lock = threading.Lock()
-        self._drawing = threading.BoundedSemaphore(settings.PAGE_PICTURES_AT_ONCE)
+        self._drawing = threading.BoundedSemaphore(PAGE_PICTURES_AT_ONCE)
 
     def of(self, document: Document, page: int) -> bytes:
         key = document.file_hash, page
         if (found := self._find(key)) is not None:
             return found
-        if not self._drawing.acquire(timeout=settings.PAGE_PICTURE_SECONDS):
+        if not self._drawing.acquire(timeout=PAGE_PICTURE_SECONDS):
             raise PagePictureError("too many pages are drawn")
         try:
             # Somebody else may have drawn it meanwhile.
@@ -125,7 +136,7 @@ class _Pictures:
     def _keep(self, key: tuple[str, int], picture: bytes) -> bytes:
         with self._lock:
             self._kept[key] = picture
-            while len(self._kept) > settings.PAGE_PICTURES_KEPT:
+            while len(self._kept) > PAGE_PICTURES_KEPT:
                 self._kept.popitem(last=False)
         return picture
 
@@ -137,8 +148,8 @@ def _drawn(document: Document, page: int) -> bytes:
         return draw_page(
             data,
             page,
-            pixels=settings.PAGE_PICTURE_PIXELS,
-            seconds=settings.PAGE_PICTURE_SECONDS,
+            pixels=PAGE_PICTURE_PIXELS,
+            seconds=PAGE_PICTURE_SECONDS,
             memory=settings.PARSE_MEMORY_BYTES,
             folder=str(settings.BASE_DIR),
         )

@@ -3,16 +3,20 @@
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib import admin
 from django.test.signals import setting_changed
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from kombu.transport.memory import Channel as MemoryBroker
 
 from agents.cache import TtlCache
 from agents.words import count_in_french
+from tests.constants import Assigned
 from tests.servers import of_the_run
 
 #: Two workers of the suite share the cores; a library that starts a thread per core would only wait for the other's.
@@ -22,10 +26,10 @@ os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
 
 #: A deadline, or a limit on the time to invent a value, judges the machine: it fails where something else is running.
 #: The same examples each time, so that what a run says is about the change; `make fuzz` draws others.
-settings.register_profile(
+hypothesis_settings.register_profile(
     "suite", deadline=None, derandomize="FUZZ_CASES" not in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("suite")
+hypothesis_settings.load_profile("suite")
 
 #: New objects between two looks of the garbage collector; Python's own 700 are for small programs.
 COLLECTION_THRESHOLD = 20_000
@@ -70,6 +74,12 @@ def _nothing_remembered() -> Iterator[None]:
     MemoryBroker.queues.clear()
     yield
     TtlCache.clear_all()
+
+
+@pytest.fixture(name="settings")
+def _settings(settings: Any) -> Iterator[Assigned]:
+    with ExitStack() as stack:
+        yield Assigned(settings, stack)
 
 
 @pytest.fixture

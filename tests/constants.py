@@ -1,6 +1,9 @@
-"""`override`: another value of a setting, or of a constant in every module that has it by that name."""
+"""`override`: another value of a setting, or of a constant in every module that has it by that name; pytest's fixture
+`settings` does the same for each value that is assigned to it.
+"""
 
 import sys
+from contextlib import ExitStack
 from typing import Any
 
 from django.test import override_settings
@@ -55,3 +58,19 @@ class override(override_settings):
 
         cls.setUpClass, cls.tearDownClass = classmethod(set_up_class), classmethod(tear_down_class)
         return cls
+
+
+class Assigned:
+    """The fixture `settings`, which takes constants of modules, too."""
+
+    def __init__(self, wrapped: Any, stack: ExitStack) -> None:
+        vars(self).update(_wrapped=wrapped, _stack=stack)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if _holders(name):
+            self._stack.enter_context(override(**{name: value}))
+        else:
+            setattr(self._wrapped, name, value)

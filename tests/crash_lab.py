@@ -54,8 +54,8 @@ from tools_registry.execution import execute_calls  # noqa: E402
 from tools_registry.tool import registry, tool  # noqa: E402
 
 settings.DATABASE_THREAD_SENSITIVE = False
-settings.BATCH_RETRY_SECONDS = 0.005
-settings.BATCH_TRIES = 8
+chat.turn.tool_loop.BATCH_RETRY_SECONDS = 0.005
+chat.turn.tool_loop.BATCH_TRIES = 8
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 FOREIGN_BATCHES = 3
 _RAN = _FOLDER / "ran"

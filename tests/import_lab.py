@@ -23,6 +23,7 @@ from django.conf import settings  # the lab above sets Django up
 from django.utils import timezone
 
 from faqs.answers.indexing import sync_learned
+from faqs.files import applying
 from faqs.files.applying import reap_imports, run_import, start_import
 from faqs.files.importing import plan_import
 from faqs.files.previews import keep_preview
@@ -46,7 +47,7 @@ def build() -> None:
 
 
 def apply(fatal: int) -> None:
-    settings.FAQ_IMPORT_BATCH = BATCH
+    applying.FAQ_IMPORT_BATCH = BATCH
     preview = ImportPreview.objects.get()
     with boundaries(fatal):
         start_import(preview, chosen=[len(ROWS) + 2])
@@ -54,7 +55,7 @@ def apply(fatal: int) -> None:
 
 def take_up() -> None:
     """As the worker does once the lease has run out."""
-    settings.FAQ_IMPORT_BATCH = BATCH
+    applying.FAQ_IMPORT_BATCH = BATCH
     ImportPreview.objects.exclude(lease_expires_at=None).update(lease_expires_at=timezone.now())
     settings.JOB_REAP_SECONDS = 0.0
     found: list[Any] = []

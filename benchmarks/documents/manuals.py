@@ -12,7 +12,6 @@ import argparse
 from pathlib import Path
 
 import django
-from django.conf import settings
 from django.utils.module_loading import import_string
 
 from benchmarks.retrieval.run import (
@@ -27,6 +26,7 @@ from benchmarks.retrieval.run import (
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose
+from knowledge.indexing.sites import SITE_SAMPLE_PAGES
 from knowledge.readers.html.shapes import page_shape
 from knowledge.readers.html.site import learn_layout
 from knowledge.readers.registry import parse_document
@@ -39,7 +39,7 @@ def read_manual(folder: Path) -> tuple[Corpus, list[str]]:
     """Its passages, and the page of each."""
     pages = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     names = list(pages)
-    taught = names[:: max(1, len(names) // settings.SITE_SAMPLE_PAGES)]
+    taught = names[:: max(1, len(names) // SITE_SAMPLE_PAGES)]
     shapes = [page_shape(pages[name].read_bytes(), filename=name) for name in taught]
     layout = learn_layout(shapes, names)
     corpus, page_of = Corpus(), list[str]()

@@ -20,6 +20,12 @@ from agents.models import RuntimeSettings
 from chat.access.buckets import Buckets, Limit, LocalBuckets
 from chat.exceptions import RateLimitedError
 
+#: How often in a minute somebody may read lists and messages, and export: a page reads a few times a minute, and an
+#: export of a long conversation as PDF takes seconds. Behind one address so many people may read at the same time.
+READS_PER_MINUTE = 300
+EXPORTS_PER_MINUTE = 10
+READERS_PER_ADDRESS = 20
+
 
 def _new_buckets() -> Buckets:
     if not settings.REDIS_URL:
@@ -61,10 +67,10 @@ def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
 def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:
     """Count a reading of one's own conversations (`what`: "read" or "export"). Raises `RateLimitedError`. Synchronous."""
     if settings.RATE_LIMITS:
-        per_minute = {"read": settings.READS_PER_MINUTE, "export": settings.EXPORTS_PER_MINUTE}[what]
+        per_minute = {"read": READS_PER_MINUTE, "export": EXPORTS_PER_MINUTE}[what]
         _take(
             (f"{what}:person:{person}" if person else "", per_minute),
-            (f"{what}:address:{address}" if address else "", per_minute * settings.READERS_PER_ADDRESS),
+            (f"{what}:address:{address}" if address else "", per_minute * READERS_PER_ADDRESS),
         )
 
 

@@ -20,6 +20,10 @@ from django.shortcuts import render
 from chat.access.rate_limits import SignInTry, address_of, digest_of
 from chat.exceptions import RateLimitedError
 
+#: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from
+#: its own.
+KNOWN_BROWSER_DAYS = 90
+
 logger = logging.getLogger(__name__)
 
 #: The cookie of a browser in which somebody signed in: the last of its names, which it does not tell.
@@ -90,7 +94,7 @@ def _known_browser(request: HttpRequest, name: str) -> str:
     """The browser's own id, where this name's password was given in it before; else empty."""
     mark = request.COOKIES.get(KNOWN_BROWSER, "")
     try:
-        return _signer(name).unsign(mark, max_age=timedelta(days=settings.KNOWN_BROWSER_DAYS))
+        return _signer(name).unsign(mark, max_age=timedelta(days=KNOWN_BROWSER_DAYS))
     except BadSignature:
         return ""
 
@@ -99,7 +103,7 @@ def _know_browser(response: HttpResponseBase, name: str, browser: str) -> None:
     response.set_cookie(
         KNOWN_BROWSER,
         _signer(name).sign(browser),
-        max_age=timedelta(days=settings.KNOWN_BROWSER_DAYS),
+        max_age=timedelta(days=KNOWN_BROWSER_DAYS),
         path=settings.SESSION_COOKIE_PATH,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,

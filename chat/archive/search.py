@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.db.models import Exists, F, Func, Max, OuterRef, Q, QuerySet, TextField, Value
@@ -20,6 +19,10 @@ from django.dispatch import receiver
 
 from chat.models import Conversation, Message
 from knowledge.language.folding import ACCENTED, PLAIN, bounded_marks, fold_letters
+
+#: Of a person's conversations, so many of the latest are searched; so many words of the search count.
+SEARCH_MAX_CONVERSATIONS = 2_000
+SEARCH_MAX_WORDS = 8
 
 _LONGEST_WORD = 60
 #: An excerpt: so much before the first word that was found, and so much in all.
@@ -58,7 +61,7 @@ def search_conversations(own: QuerySet[Conversation], text: str) -> QuerySet[Con
     if not words:
         return own
     latest = own.order_by("-is_pinned", "-updated_at").values("pk")
-    latest = latest[: settings.SEARCH_MAX_CONVERSATIONS]
+    latest = latest[:SEARCH_MAX_CONVERSATIONS]
     in_title = Q()
     for word in words:
         in_title &= Q(plain_title__contains=word)
@@ -87,7 +90,7 @@ def excerpts(conversations: Iterable[Conversation], text: str) -> dict[uuid.UUID
 
 def _words(text: str) -> list[str]:
     plain = fold_letters(text).replace("\0", " ")
-    return [word[:_LONGEST_WORD] for word in plain.split()][: settings.SEARCH_MAX_WORDS]
+    return [word[:_LONGEST_WORD] for word in plain.split()][:SEARCH_MAX_WORDS]
 
 
 def _saying(words: Iterable[str]) -> QuerySet[Message]:

@@ -19,6 +19,9 @@ from chat.exceptions import LinkNotFoundError, SharingRefusedError
 from chat.models import Conversation, SharedThread
 from chat.thread.gone import hold_conversation
 
+#: Links that one conversation may have at a time.
+SHARE_MAX_LINKS = 20
+
 #: What a reader of the link is shown of a source.
 _SHOWN_OF_A_SOURCE = ("n", "title", "question", "text", "type")
 
@@ -45,8 +48,8 @@ def share_branch(conversation: Conversation) -> SharedThread:
     with short_write():
         # One at a time for a conversation, so that its links can be counted.
         hold_conversation(conversation.pk)
-        if standing_links(conversation).count() >= settings.SHARE_MAX_LINKS:
-            message = SharingRefusedError.too_many % {"limit": settings.SHARE_MAX_LINKS}
+        if standing_links(conversation).count() >= SHARE_MAX_LINKS:
+            message = SharingRefusedError.too_many % {"limit": SHARE_MAX_LINKS}
             raise SharingRefusedError("too many links", public_message=message)
         return SharedThread.objects.create(
             conversation=conversation,

@@ -25,6 +25,13 @@ from chat.doors.openai.wire import WireError
 from chat.doors.scopes import cookies_of, header_of, language_of
 from chat.exceptions import MessageTooLargeError, SlowRequestError
 
+#: The body of a request must come within so long, and a second more for each so many bytes that have come: a slow phone
+#: sends its photo, and a connection that drips is closed.
+REQUEST_BODY_SECONDS = 20.0
+REQUEST_BODY_BYTES_PER_SECOND = 16 * 1024
+#: What staff may send in one form beyond the files in it.
+FORM_BYTES = 2 * 1024 * 1024
+
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 _STAFF = "/admin/"
 
@@ -42,7 +49,7 @@ def bound_of(path: str) -> int:
 
 def staff_bound() -> int:
     """How many bytes staff may send to the admin: as many of the largest files as one form takes, and its fields."""
-    return int(settings.MAX_UPLOAD_BYTES + settings.FORM_BYTES)
+    return int(settings.MAX_UPLOAD_BYTES + FORM_BYTES)
 
 
 def bounded(application: Any, secured: Callable[[HttpResponse], HttpResponse]) -> Any:
@@ -92,9 +99,9 @@ class _Body:
         """The application's `receive`."""
         if self._is_whole:
             return await self._receive()
-        left = settings.REQUEST_BODY_SECONDS - (time.monotonic() - self._began)
+        left = REQUEST_BODY_SECONDS - (time.monotonic() - self._began)
         try:
-            async with timeout(left + self._count / settings.REQUEST_BODY_BYTES_PER_SECOND):
+            async with timeout(left + self._count / REQUEST_BODY_BYTES_PER_SECOND):
                 message = await self._receive()
         except TimeoutError:
             self.refusal = SlowRequestError(f"{self._count} bytes came")

@@ -20,6 +20,12 @@ from django.conf import settings
 from chat.exceptions import OverloadedError
 from chat.metrics import REFUSED
 
+#: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of
+#: processor time, so that four at once make one wait an eighth of a second (`benchmarks/load`); more wait in line.
+TURNS_PREPARED_AT_ONCE = 4
+#: …and where the line has not been empty for as long, everybody this long.
+OVERLOAD_WAIT_SECONDS = 0.2
+
 
 class Room:
     """One place, which is left once: by the door, or by the turn that was handed it."""
@@ -122,14 +128,14 @@ class Admission:
         if self._is_ending:
             most = settings.TURN_DRAIN_SECONDS
         elif line.stands:
-            most = settings.OVERLOAD_WAIT_SECONDS
+            most = OVERLOAD_WAIT_SECONDS
         else:
             most = settings.OVERLOAD_BURST_SECONDS if asks else settings.OVERLOAD_OPENING_SECONDS
         seconds: float = most
         return seconds
 
     async def _enter(self, line: _Line, most: float) -> None:
-        if self._taken < settings.TURNS_PREPARED_AT_ONCE:
+        if self._taken < TURNS_PREPARED_AT_ONCE:
             self._taken += 1
             return
         place = line.join()

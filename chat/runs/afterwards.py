@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
-from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -29,6 +28,10 @@ from faqs.answers.writing import record_served
 from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered
 from tools_registry.execution import record_selected
+
+#: After so long a worker keeps it in the place of a process that did not, so many turns at a look.
+UNSETTLED_SECONDS = 60.0
+UNSETTLED_BATCH = 100
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +52,9 @@ def settle_left_behind() -> int:
 
     Twice is as good as once, should that process live after all.
     """
-    before = timezone.now() - timedelta(seconds=settings.UNSETTLED_SECONDS)
+    before = timezone.now() - timedelta(seconds=UNSETTLED_SECONDS)
     found = Turn.objects.exclude(unsettled="").filter(finished_at__lt=before)
-    turns = list(found.order_by("finished_at")[: settings.UNSETTLED_BATCH])
+    turns = list(found.order_by("finished_at")[:UNSETTLED_BATCH])
     for turn in turns:
         try:
             result = left_behind(turn)

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from weakref import WeakValueDictionary
 
-from django.conf import settings
 from django.db import DatabaseError
 
 from agents.database import first_line, in_database, is_surprising
@@ -19,6 +18,9 @@ from chat.runs.stale import settle_stale_turns
 from chat.runs.stored_events import read_turn
 from chat.thread.gone import still_there
 from chat.thread.turns import running_turns
+
+#: How often a reader of a turn that another process runs looks whether it has ended.
+TURN_POLL_SECONDS = 0.5
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class Following:
         while log.is_lost or not log.is_complete:
             # The process that ran it died or lost it, or what it told cannot be seen from here.
             if log.is_lost:
-                await asyncio.sleep(settings.TURN_POLL_SECONDS)
+                await asyncio.sleep(TURN_POLL_SECONDS)
             log, after = await self._found(turn_id, 0)
             async for numbered in log.follow(after):
                 yield numbered
@@ -95,7 +97,7 @@ class Following:
                     self._elsewhere.pop(turn_id, None)
                 missed = over
             del followed
-            await asyncio.sleep(settings.TURN_POLL_SECONDS)
+            await asyncio.sleep(TURN_POLL_SECONDS)
 
 
 def _may_have_gone_on(log: TurnLog) -> bool:

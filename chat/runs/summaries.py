@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from django.conf import settings
 from django.db.models import F
 
 from agents.database import in_database, short_write
@@ -23,6 +22,8 @@ from chat.thread.messages import check_isolation
 from chat.turn.context import load_exchanges
 from chat.turn.trace import Trace
 from chat.turn.values import Exchange, TurnRequest, TurnResult
+
+SUMMARY_TIMEOUT_SECONDS = 20.0
 
 INSTRUCTION = """\
 Summarise the conversation for the assistant who will go on with it.
@@ -84,7 +85,7 @@ def _length(history: Sequence[Exchange]) -> int:
 async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str) -> Reply:
     """What one call of the model gave; its text is empty where it failed, was too slow or wrote too much."""
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(messages, options, seconds=settings.SUMMARY_TIMEOUT_SECONDS, characters=MAX_CHARACTERS)
+    reply = await llm.write(messages, options, seconds=SUMMARY_TIMEOUT_SECONDS, characters=MAX_CHARACTERS)
     if reply is None:
         return Reply("", model)
     text = "" if len(reply.text) > MAX_CHARACTERS else _CITATION.sub("", reply.text).strip()

@@ -1,13 +1,14 @@
 """Conversation titles written by the model (a setting); a failure keeps the default title."""
 
-from django.conf import settings
-
 from agents.database import in_database
 from agents.effective import current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.models import AnswerSource, TurnStatus
 from chat.thread.turns import is_unnamed, rename_conversation
 from chat.turn.values import TurnRequest, TurnResult
+
+#: How long a model may take to name a conversation or to summarise it, after its answer.
+TITLE_TIMEOUT_SECONDS = 20.0
 
 TITLE_TOKENS = 24
 MAX_CHARACTERS = 200
@@ -21,7 +22,7 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
     """A short title, or an empty string where the model gave none in time."""
     messages = [PromptMessage("system", _INSTRUCTION), PromptMessage("user", question[:2000])]
     options = GenerationOptions(model=llm_model, temperature=0.2, max_tokens=TITLE_TOKENS)
-    reply = await model.write(messages, options, seconds=settings.TITLE_TIMEOUT_SECONDS, characters=MAX_CHARACTERS)
+    reply = await model.write(messages, options, seconds=TITLE_TIMEOUT_SECONDS, characters=MAX_CHARACTERS)
     return " ".join(reply.text.split()).strip("\"'«» .")[:MAX_CHARACTERS] if reply else ""
 
 

@@ -18,6 +18,17 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from chat.access.rate_limits import address_in
 
+#: The headers of a request must come within so long, whether it is the first of its connection or a later one.
+REQUEST_HEADERS_SECONDS = 10.0
+#: Request line and headers together, and how many headers: what nginx (4 × 8 kB) and Apache (100) take by default.
+#: Trailers of a body count among them.
+REQUEST_HEAD_BYTES = 32 * 1024
+REQUEST_HEADERS = 100
+#: Requests that a connection may send before the first of them is answered; no browser and no proxy sends any.
+REQUESTS_AHEAD = 32
+#: Of the connections of a web process, how many may be sockets of readers: the others are kept for requests and probes.
+SOCKETS_SHARE = 0.75
+
 logger = logging.getLogger(__name__)
 
 _END = b"content-length: 0\r\nconnection: close\r\n\r\n"
@@ -41,7 +52,7 @@ def most_connections() -> int:
 
 
 def most_sockets() -> int:
-    return int(most_connections() * settings.SOCKETS_SHARE)
+    return int(most_connections() * SOCKETS_SHARE)
 
 
 class CountedSocket(WebSocketsSansIOProtocol):
@@ -112,14 +123,14 @@ class BoundedConnection(HttpToolsProtocol):
         if self._is_refused or self._is_socket or self.transport.is_closing():
             return
         self._head_bytes += len(piece)
-        if self._head_bytes > settings.REQUEST_HEAD_BYTES:
+        if self._head_bytes > REQUEST_HEAD_BYTES:
             self._refuse("its headers are too long")
         else:
             super().data_received(piece)
 
     def on_message_begin(self) -> None:
         self._head_bytes = 0
-        if len(self.pipeline) >= settings.REQUESTS_AHEAD:
+        if len(self.pipeline) >= REQUESTS_AHEAD:
             self._refuse("too many were sent ahead")
             raise _RefusedError
         super().on_message_begin()
@@ -130,7 +141,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Also of the trailers of a body in chunks."""
-        if len(self.headers) >= settings.REQUEST_HEADERS:
+        if len(self.headers) >= REQUEST_HEADERS:
             self._refuse("too many headers")
             raise _RefusedError
         super().on_header(name, value)
@@ -191,7 +202,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _expect_headers(self) -> None:
         if self._late is None:
-            self._late = self.loop.call_later(settings.REQUEST_HEADERS_SECONDS, self._close_late)
+            self._late = self.loop.call_later(REQUEST_HEADERS_SECONDS, self._close_late)
 
     def _forget_headers(self) -> None:
         if self._late is not None:

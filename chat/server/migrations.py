@@ -14,6 +14,12 @@ from django.db.migrations.exceptions import InconsistentMigrationHistory, NodeNo
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+#: How long a migration waits for a table, on PostgreSQL: below the second after which it looks for deadlocks.
+MIGRATION_LOCK_SECONDS = 0.8
+#: How often, and after which pause: together some minutes, as long as a back-up of a large site may hold a table.
+MIGRATION_TRIES = 150
+MIGRATION_PAUSE_SECONDS = 1.0
+
 HALF_WAY = (
     "This database was made by a version before 0.1.0 and stopped half-way ({reason}). Bring it up to date with the version "
     "that it was made with, then migrate again; or restore a back-up. See docs/operations.md, Upgrade."
@@ -72,8 +78,8 @@ def without_waiting(migrate: Callable[[], object], *, say: Callable[[str], objec
     if connection.vendor != "postgresql":
         migrate()
         return
-    milliseconds = int(settings.MIGRATION_LOCK_SECONDS * 1000)
-    for tries_left in reversed(range(settings.MIGRATION_TRIES)):
+    milliseconds = int(MIGRATION_LOCK_SECONDS * 1000)
+    for tries_left in reversed(range(MIGRATION_TRIES)):
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {milliseconds}")
         try:
@@ -83,7 +89,7 @@ def without_waiting(migrate: Callable[[], object], *, say: Callable[[str], objec
             if not (_is_taken(error) and tries_left):
                 raise
         say("A table is in use; trying again.")
-        time.sleep(settings.MIGRATION_PAUSE_SECONDS)
+        time.sleep(MIGRATION_PAUSE_SECONDS)
 
 
 def _is_taken(error: OperationalError) -> bool:

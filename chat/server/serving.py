@@ -32,6 +32,12 @@ from chat.server.connections import BoundedConnection
 from chat.server.figures import emptied, fold
 from chat.server.supervision import WORKER_STOP_SECONDS, Child, end_with_the_parent
 
+#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew;
+#: workers of your own choose theirs on their command line, `prefork` being the one that enforces the limits below.
+EMBEDDED_WORKER_POOL = "solo"
+#: How long a stopping server waits for its connections, after its answers have ended.
+GRACEFUL_SHUTDOWN_SECONDS = 5
+
 #: How long a stopping server waits for a request on a connection that is open and silent: a balancer may have sent it.
 ARRIVAL_SECONDS = 2.0
 #: How often it looks whether all of them are answered.
@@ -209,7 +215,7 @@ def _stop(children: Sequence[Child], opened: ExitStack) -> None:
 
 
 def _stop_seconds() -> float:
-    given: float = settings.TURN_DRAIN_SECONDS + settings.GRACEFUL_SHUTDOWN_SECONDS
+    given: float = settings.TURN_DRAIN_SECONDS + GRACEFUL_SHUTDOWN_SECONDS
     return given + STOP_MARGIN_SECONDS
 
 
@@ -221,7 +227,7 @@ def _worker() -> Iterator[None]:
         "worker",
         [
             *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
-            *("--pool", settings.EMBEDDED_WORKER_POOL, "--concurrency", "1"),
+            *("--pool", EMBEDDED_WORKER_POOL, "--concurrency", "1"),
             *("--without-gossip", "--without-mingle"),
             *("--loglevel", "WARNING", "--hostname", f"{name}@%h"),
         ],
@@ -253,7 +259,7 @@ def _configuration() -> dict[str, Any]:
         "proxy_headers": False,
         # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
         "ws_max_size": 64 * settings.MAX_FRAME_BYTES,
-        "timeout_graceful_shutdown": settings.GRACEFUL_SHUTDOWN_SECONDS,
+        "timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_SECONDS,
     }
 
 

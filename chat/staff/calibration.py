@@ -24,6 +24,9 @@ from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
 from knowledge.models import PairVerdict
 from knowledge.vectors.base import batches
 
+#: Pairs of one file of `check_pairs` or `calibrate_thresholds`.
+MAX_PAIRS = 100_000
+
 #: A threshold may give up this share of the most hits that the budget allows, and is as high as that permits.
 _KEPT_HITS = 0.98
 _STEPS = tuple(round(step / 100, 2) for step in range(100))
@@ -78,8 +81,8 @@ def read_pairs(path: Path) -> list[Pair]:
             for number, line in enumerate(lines, start=1):
                 if not line.strip():
                     continue
-                if len(pairs) >= settings.MAX_PAIRS:
-                    raise InvalidPairsError(f"{path} has more than {settings.MAX_PAIRS} pairs.")
+                if len(pairs) >= MAX_PAIRS:
+                    raise InvalidPairsError(f"{path} has more than {MAX_PAIRS} pairs.")
                 pairs.append(_pair(line, f"{path}, line {number}"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidPairsError(f"{path}: {error}") from error
@@ -136,7 +139,7 @@ def verdict_pairs(*, index: str = "") -> list[Pair]:
     rows = PairVerdict.objects.filter(index=index) if index else PairVerdict.objects.all()
     return [
         Pair(a=row.stored, b=row.asked, same_answer=row.same_answer, category="verdict")
-        for row in rows.order_by("pk")[: settings.MAX_PAIRS]
+        for row in rows.order_by("pk")[:MAX_PAIRS]
     ]
 
 

@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NoReturn, cast
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from agents.llm.base import PromptMessage, RequestedCall
 from agents.llm.base import Role as WireRole
 from chat.exceptions import InvalidToolMessageError
 from chat.models import Message, Role
+
+#: The longest result of one tool that a thread keeps.
+TOOL_MESSAGE_MAX_CHARACTERS = 50_000
 
 #: What a call got whose tool was not run to its end.
 INTERRUPTED = "interrupted"
@@ -223,10 +225,10 @@ def _check_answer(message: ThreadMessage, *, where: str) -> None:
         _refuse(_("%(where)s : « tool_call_id » et « name » sont obligatoires.") % {"where": where})
     if not is_json(message.content):
         _refuse(_("%(where)s : « content » doit être du JSON, en texte.") % {"where": where})
-    if len(message.content) > settings.TOOL_MESSAGE_MAX_CHARACTERS:
+    if len(message.content) > TOOL_MESSAGE_MAX_CHARACTERS:
         _refuse(
             _("%(where)s : « content » dépasse %(limit)d caractères.")
-            % {"where": where, "limit": settings.TOOL_MESSAGE_MAX_CHARACTERS}
+            % {"where": where, "limit": TOOL_MESSAGE_MAX_CHARACTERS}
         )
 
 

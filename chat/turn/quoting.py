@@ -16,7 +16,6 @@ from functools import cache
 from itertools import pairwise
 from math import log
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
@@ -25,6 +24,11 @@ from knowledge.language.classes import word_class
 from knowledge.language.folding import fold, same_writing, words
 from knowledge.language.stemming import common_stem
 from knowledge.search import Passage
+
+#: And in an answer without a model: the first one is seldom longer (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at
+#: 700, somebody who had not the source understood six.
+MAX_FIRST_QUOTE_CHARACTERS = 1_400
+MAX_QUOTE_CHARACTERS = 700
 
 _LEFT_OUT = "[…]"
 #: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512
@@ -117,7 +121,7 @@ def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
 def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:
     """A passage under its question; two under the same one are told apart by where they stand."""
     place = passage.place(between=" › ")
-    limit = settings.MAX_QUOTE_CHARACTERS if number > 1 else settings.MAX_FIRST_QUOTE_CHARACTERS
+    limit = MAX_QUOTE_CHARACTERS if number > 1 else MAX_FIRST_QUOTE_CHARACTERS
     text = telling_part(passage.content, question, place, limit)
     if text == passage.content.strip() and not passage.question:
         text = _without_open_end(text)
@@ -138,7 +142,7 @@ def telling_part(content: str, question: str, place: str = "", limit: int | None
     all of it where it is short.
     """
     content = content.strip()
-    limit = settings.MAX_QUOTE_CHARACTERS if limit is None else limit
+    limit = MAX_QUOTE_CHARACTERS if limit is None else limit
     if len(content) <= limit:
         return content
     pieces = _pieces(content)
@@ -259,7 +263,7 @@ def _first_restricted(pieces: Sequence[_Piece], at: int) -> int:
 
 def _items(text: str) -> list[str]:
     """A list is one piece; one that is too long for a quote is cut between its items."""
-    if len(text) <= settings.MAX_QUOTE_CHARACTERS:
+    if len(text) <= MAX_QUOTE_CHARACTERS:
         return [text]
     return re.split(r"\n(?=(?:[-*+]|\d+[.)])\s)", text)
 

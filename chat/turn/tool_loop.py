@@ -50,6 +50,10 @@ from chat.turn.values import TurnInProgress
 from tools_registry.execution import ToolCall, ToolResult, execute_calls, record_refused
 from tools_registry.tool import ToolContext, ToolImage, ToolSpec
 
+#: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
+BATCH_TRIES = 3
+BATCH_RETRY_SECONDS = 0.05
+
 logger = logging.getLogger(__name__)
 
 #: One call of the model, streamed to the reader: messages and tool definitions in, the whole reply out.
@@ -338,16 +342,16 @@ class ToolLoop:
 
     async def _persist(self, planned: PlannedRound, version: int) -> None:
         """One batch; where somebody wrote meanwhile, reload and replay it, a bounded number of times."""
-        for attempt in range(settings.BATCH_TRIES + 1):
+        for attempt in range(BATCH_TRIES + 1):
             try:
                 result = await in_database(
                     apply_round, planned.pk, expected_version=version, max_tool_calls=self.config.max_tool_calls
                 )
             except ThreadConflictError:
                 self._log(planned, "conflict", applied=None)
-                if attempt == settings.BATCH_TRIES:
+                if attempt == BATCH_TRIES:
                     raise
-                await asyncio.sleep(settings.BATCH_RETRY_SECONDS * 2**attempt)
+                await asyncio.sleep(BATCH_RETRY_SECONDS * 2**attempt)
                 version = (await self._load()).thread.version
             else:
                 self._log(planned, "applied" if result.applied else "replayed", result.applied)

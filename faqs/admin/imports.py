@@ -7,7 +7,6 @@ import uuid
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.paginator import Page, Paginator
@@ -28,6 +27,10 @@ from faqs.files.applying import retry_import, start_import
 from faqs.files.importing import ASKED, ImportPlan, PlannedRow, RowKind, StoredAnswer, plan_import
 from faqs.files.previews import choose, find_preview, keep_preview, leave_preview, plan_of
 from faqs.models import ImportPreview, ImportState, LearnedResponse, LearnedStatus
+
+#: Questions of a file that a request compares with the validated answers: each is embedded. A command compares them
+#: all.
+FAQ_MAX_COMPARED = 1_000
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
 #: Refused rows that are named one by one after an import; the others are counted.
@@ -81,7 +84,7 @@ def import_faqs(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             plan = plan_import(
-                form.cleaned_data["agent"], form.cleaned_data["file"].read(), max_compared=settings.FAQ_MAX_COMPARED
+                form.cleaned_data["agent"], form.cleaned_data["file"].read(), max_compared=FAQ_MAX_COMPARED
             )
             preview = keep_preview(plan, by=_user(request))
         except ApplicationError as error:

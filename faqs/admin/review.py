@@ -17,6 +17,8 @@ from agents.staff.scope import visible
 from faqs.models import CachedResponse, LearnedResponse
 from faqs.review import ToReview, decide, page_to_review
 
+REVIEW_MAX_PAGES = 40
+
 _MODELS = {"memory": CachedResponse, "faq": LearnedResponse}
 _KINDS = {"": None, "stale": True, "other": False}
 
@@ -47,7 +49,7 @@ def review_answers(request: HttpRequest) -> HttpResponse:
         ],
         kind=kind,
         previous=page - 1,
-        next=page + 1 if has_more and page < settings.REVIEW_MAX_PAGES else 0,
+        next=page + 1 if has_more and page < REVIEW_MAX_PAGES else 0,
     )
 
 
@@ -58,7 +60,7 @@ def _tables(request: HttpRequest, right: str) -> list[str]:
 def _page_number(request: HttpRequest) -> int:
     wanted = request.GET.get("page", "1")
     number = int(wanted) if wanted.isdecimal() and len(wanted) < 5 else 1
-    return min(max(number, 1), settings.REVIEW_MAX_PAGES)
+    return min(max(number, 1), REVIEW_MAX_PAGES)
 
 
 def _row(waiting: ToReview, changeable: list[str]) -> dict[str, Any]:

@@ -36,6 +36,12 @@ from knowledge.overlaps import find_overlaps
 from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
 from knowledge.vectors.generations import current_generation
 
+#: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a
+#: worker.
+ANSWERS_SETTLED_AT_ONCE = 50
+#: A validated answer whose points could not be written is tried again, at the latest after this time.
+FAQ_RETRY_MAX_SECONDS = 300.0
+
 logger = logging.getLogger(__name__)
 
 #: By name, because the task module imports this one.
@@ -77,7 +83,7 @@ def take_effect(keys: Sequence[int]) -> None:
 def settle_now(keys: list[int]) -> None:
     """Committed rows that wait take effect: a few here, many in a worker."""
     phrasings = Phrasing.objects.filter(response__in=keys).count()
-    if len(keys) + phrasings <= settings.ANSWERS_SETTLED_AT_ONCE:
+    if len(keys) + phrasings <= ANSWERS_SETTLED_AT_ONCE:
         sync_learned(keys)
     nudge(keys)
 
@@ -106,7 +112,7 @@ def reap_learned() -> int:
     due = list(LearnedResponse.objects.due_for_indexing().values_list("pk", flat=True)[:SYNC_BATCH])
     if due:
         # Whoever is nudged now has until then; the next look does not ask a second time meanwhile.
-        grace = timezone.now() + timedelta(seconds=settings.FAQ_RETRY_MAX_SECONDS)
+        grace = timezone.now() + timedelta(seconds=FAQ_RETRY_MAX_SECONDS)
         LearnedResponse.objects.filter(pk__in=due).update(next_attempt_at=grace)
         nudge(due)
     return len(due)
@@ -338,7 +344,7 @@ def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: 
     state = IndexState.PENDING if _heals(error) else IndexState.FAILED
     reason = str(error.public_message)
     for row in rows:
-        wait = min(settings.JOB_REAP_SECONDS * 2 ** min(row.attempts, 16), settings.FAQ_RETRY_MAX_SECONDS)
+        wait = min(settings.JOB_REAP_SECONDS * 2 ** min(row.attempts, 16), FAQ_RETRY_MAX_SECONDS)
         LearnedResponse.objects.filter(pk=row.pk).update(
             index_state=state,
             index_error=reason,

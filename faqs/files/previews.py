@@ -22,16 +22,18 @@ from faqs.exceptions import AnswerRejectedError
 from faqs.files.importing import ImportPlan
 from faqs.models import ImportPreview, ImportState
 
+FAQ_MAX_PREVIEW_BYTES = 25 * 1024 * 1024
+
 _PLANS: TypeAdapter[ImportPlan] = TypeAdapter(ImportPlan)
 
 
 def keep_preview(plan: ImportPlan, *, by: AbstractBaseUser) -> ImportPreview:
     """Keep a plan in the place of the uploader's last one; raises `AnswerRejectedError` for one that is too large."""
     data = _PLANS.dump_json(plan)
-    if len(data) > settings.FAQ_MAX_PREVIEW_BYTES:
+    if len(data) > FAQ_MAX_PREVIEW_BYTES:
         raise AnswerRejectedError(
             _("L’aperçu de ce fichier dépasse %(limit)d octets ; importez-le en plusieurs fois.")
-            % {"limit": settings.FAQ_MAX_PREVIEW_BYTES}
+            % {"limit": FAQ_MAX_PREVIEW_BYTES}
         )
     with transaction.atomic():
         _idle().filter(uploaded_by=by.pk).delete()

@@ -40,6 +40,9 @@ from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.vectors.base import Vector
 from knowledge.vectors.cached_matrix import Uncommitted
 
+#: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
+MEMORY_PURGE_VERSIONS = 1_000
+
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500
 
@@ -410,7 +413,7 @@ def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple
 
 def _forget_old_deletions(shelf: MemoryShelf) -> None:
     """Now and then, forget deletions so old that living arrays have seen them."""
-    every = settings.MEMORY_PURGE_VERSIONS
+    every = MEMORY_PURGE_VERSIONS
     if shelf.version % every:
         return
     old = DeletedResponse.objects.filter(shelf=shelf, version__lte=shelf.version - every)

@@ -19,6 +19,13 @@ from django.utils.translation import gettext as _
 from agents.network import Reach, guarded_async_client, host_of
 from knowledge.exceptions import PageRefusedError, PageUnavailableError
 
+#: Each wait for a site, and one page with all its redirects.
+URL_TIMEOUT_SECONDS = 15.0
+URL_TOTAL_SECONDS = 120.0
+URL_MAX_REDIRECTS = 5
+#: Between two requests of one process to one host: what a polite robot keeps.
+URL_HOST_PAUSE_SECONDS = 1.0
+
 _GONE = (404, 410)
 #: Statuses that may pass: time-out, too early, too many requests, and the server's own failures.
 _MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
@@ -60,7 +67,7 @@ def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetc
     try:
         return asyncio.run(_bounded(address, {name: value for name, value in marks.items() if value}))
     except TimeoutError as error:
-        raise PageUnavailableError(f"{address} took more than {settings.URL_TOTAL_SECONDS} s.") from error
+        raise PageUnavailableError(f"{address} took more than {URL_TOTAL_SECONDS} s.") from error
     except httpx2.InvalidURL as error:
         # Where a redirect leads: the address itself was looked at before.
         raise PageRefusedError(f"{address} redirects to what is no address: {error}") from error
@@ -69,7 +76,7 @@ def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetc
 
 
 async def _bounded(address: str, marks: dict[str, str]) -> Fetched | Unchanged | Gone:
-    async with asyncio.timeout(settings.URL_TOTAL_SECONDS):
+    async with asyncio.timeout(URL_TOTAL_SECONDS):
         return await _followed(address, marks)
 
 
@@ -82,19 +89,19 @@ async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged 
     )
     async with guarded_async_client(
         reach,
-        timeout=settings.URL_TIMEOUT_SECONDS,
+        timeout=URL_TIMEOUT_SECONDS,
         headers={"User-Agent": settings.URL_USER_AGENT, "Accept": "*/*", **marks},
         verify=_trusted(),
     ) as client:
         url = httpx2.URL(address)
-        for _hop in range(settings.URL_MAX_REDIRECTS + 1):
+        for _hop in range(URL_MAX_REDIRECTS + 1):
             async with client.stream("GET", url) as response:
                 if response.has_redirect_location:
                     url = url.join(response.headers["Location"])
                     continue
                 return await _read(response, str(url))
     raise PageRefusedError(
-        f"{address} redirects more than {settings.URL_MAX_REDIRECTS} times.",
+        f"{address} redirects more than {URL_MAX_REDIRECTS} times.",
         public_message=_("Cette page renvoie trop souvent à une autre."),
     )
 
@@ -138,7 +145,7 @@ _lock = threading.Lock()
 
 def _wait_for_turn(host: str) -> None:
     """Sleep until the host may be asked again; those who wait are given times one after the other."""
-    pause = settings.URL_HOST_PAUSE_SECONDS
+    pause = URL_HOST_PAUSE_SECONDS
     with _lock:
         now = time.monotonic()
         for known in [known for known, at in _turns.items() if at <= now]:

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 from lxml import etree
 
@@ -17,6 +16,9 @@ from knowledge.exceptions import KnowledgeError, PageRefusedError
 from knowledge.fetching.addresses import normal_address, same_host
 from knowledge.fetching.pages import Fetched, fetch_page
 from knowledge.models import page_address
+
+#: Sitemaps that an index of sitemaps may name.
+SITEMAP_MAX_FILES = 50
 
 #: Addresses of one file (the protocol's own limit).
 _MOST_ADDRESSES = 50_000
@@ -49,19 +51,19 @@ def read_sitemap(address: str) -> Sitemap:
     sitemap = Sitemap()
     seen: dict[str, None] = {}
     files = _add(sitemap, seen, address, _fetched(address))
-    for file in files[: settings.SITEMAP_MAX_FILES]:
+    for file in files[:SITEMAP_MAX_FILES]:
         try:
             _add(sitemap, seen, file, _fetched(file))
         except KnowledgeError as error:
             sitemap.is_complete = False
             sitemap.notices.append((file, f"{error.public_message} ({error})"))
-    if len(files) > settings.SITEMAP_MAX_FILES:
+    if len(files) > SITEMAP_MAX_FILES:
         sitemap.is_complete = False
         sitemap.notices.append(
             (
                 address,
                 _("Ce plan renvoie à %(count)d autres ; les %(limit)d premiers sont lus.")
-                % {"count": len(files), "limit": settings.SITEMAP_MAX_FILES},
+                % {"count": len(files), "limit": SITEMAP_MAX_FILES},
             )
         )
     sitemap.addresses = list(seen)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from os import stat_result
 from pathlib import Path
 
-from django.conf import settings
-
 from agents.errors import ApplicationError
 from agents.models import Agent
 from knowledge.indexing.path import receive_file
@@ -21,6 +19,9 @@ from knowledge.indexing.sync import count_points
 from knowledge.models import Category, Chunk, Document, DocumentStatus
 from knowledge.readers.registry import is_read_by_newest
 from knowledge.vectors.base import batches
+
+#: A file that changed so shortly before it was read may change again within one tick of its file system's clock.
+SETTLED_FILE_SECONDS = 2.0
 
 _BATCH = 500
 
@@ -106,7 +107,7 @@ def _is_as_loaded(row: Document, file: FolderFile, found: stat_result, category:
 
 def _remember(document: Document, file: FolderFile, found: stat_result) -> None:
     """By a query: nothing that the points carry changes, and no signal is sent."""
-    is_settled = time.time() - found.st_mtime > settings.SETTLED_FILE_SECONDS
+    is_settled = time.time() - found.st_mtime > SETTLED_FILE_SECONDS
     changes = {
         "folder": file.folder,
         "loaded_size": found.st_size,

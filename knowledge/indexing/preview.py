@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.texts import read_json
@@ -20,6 +18,9 @@ from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.search import confirm_passages, query_of, search
 from knowledge.vectors.base import collection_alias
 from knowledge.vectors.generations import new_generation
+
+#: Real questions that a rebuild is previewed with, when none are named.
+PREVIEW_QUESTIONS = 50
 
 #: The last real questions put to an agent, newest first.
 QuestionSource = Callable[[Agent, int], Sequence[str]]
@@ -106,7 +107,7 @@ def compare_questions(
 
 def recent_questions(agent: Agent) -> list[str]:
     """The last real questions to an agent, each once."""
-    limit = settings.PREVIEW_QUESTIONS
+    limit = PREVIEW_QUESTIONS
     found = [question for source in _sources for question in source(agent, limit)]
     return list(dict.fromkeys(found))[:limit]
 

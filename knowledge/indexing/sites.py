@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from django.conf import settings
-
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.isolation import Reader
 from knowledge.models import Document
 from knowledge.readers.html.site import LEAST_PAGES, SiteLayout, learn_layout
+
+#: Pages of one site from which the frame around their content is learned: enough for a place that a third of them
+#: share.
+SITE_SAMPLE_PAGES = 30
 
 _PAGES = (".html", ".htm", ".xhtml")
 
@@ -60,7 +62,7 @@ class SiteLayouts:
             return None
         sample = sorted(pages, key=lambda page: hashlib.sha256(page.name.encode()).digest())
         shapes = []
-        for page in sample[: settings.SITE_SAMPLE_PAGES]:
+        for page in sample[:SITE_SAMPLE_PAGES]:
             try:
                 with page.file.open("rb") as file:
                     shapes.append(self._reader.shape(file.read(), filename=page.file_name))

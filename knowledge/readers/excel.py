@@ -15,7 +15,6 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import openpyxl
-from django.conf import settings
 from django.utils.translation import gettext as _
 from openpyxl.cell.read_only import ReadOnlyCell
 
@@ -36,6 +35,9 @@ from knowledge.readers.base import (
 )
 from knowledge.readers.csv import add_question_row, some_notices
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged
+
+#: Cells of a spreadsheet, over all its sheets: minutes of reading.
+MAX_WORKBOOK_CELLS = 2_000_000
 
 #: Of columns that are not read, so many are named, each by so many characters.
 _MOST_NAMED, _NAME_LENGTH = 20, 50
@@ -63,10 +65,10 @@ class _Budget:
     def take(self, cells: int, characters: int) -> None:
         self.cells += cells
         self.characters += characters
-        if self.cells > settings.MAX_WORKBOOK_CELLS:
+        if self.cells > MAX_WORKBOOK_CELLS:
             raise unreadable(
-                f"{self.filename}: over {settings.MAX_WORKBOOK_CELLS} cells",
-                _("Ce classeur a trop de cellules : %(limit)d au plus.") % {"limit": settings.MAX_WORKBOOK_CELLS},
+                f"{self.filename}: over {MAX_WORKBOOK_CELLS} cells",
+                _("Ce classeur a trop de cellules : %(limit)d au plus.") % {"limit": MAX_WORKBOOK_CELLS},
             )
         check_length(self.characters, filename=self.filename)
 

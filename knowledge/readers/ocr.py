@@ -21,6 +21,10 @@ from django.conf import settings
 
 from knowledge.readers.base import PlacedLine
 
+#: A scanned page, drawn for Tesseract, and how long Tesseract may take for it.
+OCR_PAGE_PIXELS = 20_000_000
+OCR_PAGE_SECONDS = 60.0
+
 logger = logging.getLogger(__name__)
 
 #: What Tesseract is made for, and the size of PDF's own unit.
@@ -71,7 +75,7 @@ def recognise_pages(document: Any, numbers: Sequence[int], *, languages: str) ->
         except (pypdfium2.PdfiumError, ValueError, ArithmeticError) as error:
             logger.warning("A page cannot be drawn: %s.", type(error).__name__)
             continue
-        seconds = min(settings.OCR_PAGE_SECONDS, left)
+        seconds = min(OCR_PAGE_SECONDS, left)
         table = _read(picture, languages=languages, seconds=seconds)
         if lines := list(_lines(table, number, width, height)):
             found.lines[number] = lines
@@ -106,7 +110,7 @@ def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
     page = document[number - 1]
     width, height = page.get_size()
     # A page may claim any size.
-    most = math.sqrt(settings.OCR_PAGE_PIXELS / (width * height))
+    most = math.sqrt(OCR_PAGE_PIXELS / (width * height))
     bitmap = page.render(scale=min(_DOTS_PER_INCH / _UNITS_PER_INCH, most), grayscale=True)
     pixels, stride = bytes(bitmap.buffer), bitmap.stride
     if stride != bitmap.width:

@@ -11,13 +11,16 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 from lxml import etree
 
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
 from knowledge.readers.base import MALFORMED, BlockKind, clean_text, one_line, table_text, unreadable
+
+#: What an archive (DOCX, XLSX, PPTX) may unpack to, and its highest ratio of unpacked to packed bytes: zip bombs.
+MAX_UNPACKED_BYTES = 200 * 1024 * 1024
+MAX_UNPACK_RATIO = 200
 
 #: Office 365 numbers the main part of some files.
 _MAIN_PARTS = {
@@ -85,8 +88,8 @@ def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:
 
 def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) -> None:
     unpacked = sum(entry.file_size for entry in entries)
-    too_dense = unpacked > packed * settings.MAX_UNPACK_RATIO
-    if unpacked > settings.MAX_UNPACKED_BYTES or too_dense:
+    too_dense = unpacked > packed * MAX_UNPACK_RATIO
+    if unpacked > MAX_UNPACKED_BYTES or too_dense:
         raise unreadable(
             f"{filename}: unpacks from {packed} to {unpacked} bytes",
             _("Ce fichier se décompresse en %(size)d octets : il est refusé (bombe de compression).")

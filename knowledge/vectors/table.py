@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, models, transaction
 from django.db.models import Count, Max, Q
 from django.utils.translation import gettext as _
@@ -40,6 +39,11 @@ from knowledge.vectors.base import (
 from knowledge.vectors.cached_matrix import NEVER, Followed, FollowedCollections, Uncommitted
 from knowledge.vectors.lexical import Terms, document_terms, question_terms
 from knowledge.vectors.similarity import Matrix, Snapshot
+
+#: Above this many points in one collection the table store says that Qdrant is the store for growth.
+TABLE_STORE_COMFORTABLE_POINTS = 100_000
+#: Deletions are purged this many versions later; a process that missed more loads the collection anew.
+TABLE_STORE_PURGE_VERSIONS = 1_000
 
 logger = logging.getLogger(__name__)
 
@@ -314,9 +318,9 @@ class TableVectorStore(VectorStore):
                 "La collection %(name)s compte %(points)d points ; au-delà de %(limit)d, installez Qdrant "
                 "(QDRANT_URL) puis lancez migrate_vectors --from table --to qdrant."
             )
-            % {"name": info.name, "points": info.points, "limit": settings.TABLE_STORE_COMFORTABLE_POINTS}
+            % {"name": info.name, "points": info.points, "limit": TABLE_STORE_COMFORTABLE_POINTS}
             for info in self.collections()
-            if info.points > settings.TABLE_STORE_COMFORTABLE_POINTS
+            if info.points > TABLE_STORE_COMFORTABLE_POINTS
         ]
 
 
@@ -459,13 +463,13 @@ def _as_rows(vectors: Sequence[bytes | memoryview], state: _State) -> Vector:
 
 
 def _warn_when_large(state: _State, points: int) -> None:
-    if points > settings.TABLE_STORE_COMFORTABLE_POINTS and _matrices.first_warning(state.uuid):
+    if points > TABLE_STORE_COMFORTABLE_POINTS and _matrices.first_warning(state.uuid):
         logger.warning(
             "Collection %s holds %d points, above TABLE_STORE_COMFORTABLE_POINTS=%d: set QDRANT_URL and run "
             "migrate_vectors --from table --to qdrant.",
             state.name,
             points,
-            settings.TABLE_STORE_COMFORTABLE_POINTS,
+            TABLE_STORE_COMFORTABLE_POINTS,
         )
 
 
@@ -527,7 +531,7 @@ def _writing(collection: str) -> Iterator[VectorCollection]:
 
 def _purge(row: VectorCollection) -> None:
     """Now and then, remove for good what was deleted so long ago that living matrices have seen it."""
-    every = settings.TABLE_STORE_PURGE_VERSIONS
+    every = TABLE_STORE_PURGE_VERSIONS
     if row.version % every:
         return
     old = VectorPoint.objects.filter(collection_id=row.pk, deleted=True, version__lte=row.version - every)

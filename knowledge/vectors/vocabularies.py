@@ -7,13 +7,14 @@ database this belongs on its bridge.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from django.conf import settings
-
 from agents.cache import TtlCache
 from knowledge.exceptions import CollectionMissingError
 from knowledge.language.typed.vocabulary import Vocabulary
 from knowledge.vectors.base import vector_store
 from knowledge.vectors.payloads import searched_fields
+
+#: Points whose words are read, about a second: further ones have the same words.
+VOCABULARY_MOST_POINTS = 10_000
 
 #: What the indexes looked like, and the words that were read then.
 _Known = tuple[tuple[tuple[str, int], ...], Vocabulary]
@@ -50,7 +51,7 @@ def _read(collections: tuple[str, ...]) -> Vocabulary:
 
 
 def _texts(collections: Sequence[str]) -> Iterator[str]:
-    left = settings.VOCABULARY_MOST_POINTS
+    left = VOCABULARY_MOST_POINTS
     for name in collections:
         for batch in vector_store().scroll(name):
             yield from texts_of([point.payload for point in batch[:left]])

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from benchmarks.resilience.site import AGENT, Site, WebProcess
-from config.constants import REQUESTS_AHEAD, SOCKETS_SHARE
+from chat.server.connections import REQUESTS_AHEAD, SOCKETS_SHARE
 from tests.servers.model_server import ModelServer
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]

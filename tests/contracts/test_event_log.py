@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import redis
-from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
 from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
 from chat.runs.event_log.memory import MemoryEventLogs
 from chat.runs.event_log.redis import _EVENTS, RedisEventLogs, _event, _extend, _key, _packed, _unpacked
+from tests.constants import override
 from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -236,7 +236,7 @@ def test_streams_die_by_themselves_the_finished_ones_first(redis_url: str) -> No
                     times.append(int(ttl()))
         return times
 
-    with override_settings(EVENT_LOG_TTL_SECONDS=3600, TURN_LOG_RETENTION_SECONDS=60):
+    with override(EVENT_LOG_TTL_SECONDS=3600, TURN_LOG_RETENTION_SECONDS=60):
         running, ended = asyncio.run(story(uuid.uuid4()))
     assert 3500 < running <= 3600
     assert 50 < ended <= 60
@@ -325,7 +325,7 @@ def test_redis_in_trouble_in_mid_turn_costs_no_token_here_or_elsewhere(trouble: 
             own = await here
             return own, await there, longest
 
-    with override_settings(EVENT_LOG_RETRY_CEILING_SECONDS=0.3, EVENT_LOG_TIMEOUT_SECONDS=2.0), RedisServer() as server:
+    with override(EVENT_LOG_RETRY_CEILING_SECONDS=0.3, EVENT_LOG_TIMEOUT_SECONDS=2.0), RedisServer() as server:
         here, there, longest = asyncio.run(story(server))
     whole = "".join(f"{number} " for number in range(120))
     assert text_of(here) == whole

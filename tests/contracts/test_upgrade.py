@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from benchmarks.resilience.site import MissingServerError, own_database
-from config import constants
+from chat.server.migrations import MIGRATION_LOCK_SECONDS
 from config.version import VERSION
 from tests.releases import keep
 from tests.releases.kept_site import AGENT, QUESTIONS
@@ -161,7 +161,7 @@ def longest_read(url: str, *, most_seconds: float) -> float:
         while (began := time.monotonic()) < end and waits < 2:
             reader.execute("SELECT count(*) FROM chat_feedback")
             took = time.monotonic() - began
-            longest, waits = (max(longest, took), waits + (took > constants.MIGRATION_LOCK_SECONDS / 4))
+            longest, waits = (max(longest, took), waits + (took > MIGRATION_LOCK_SECONDS / 4))
             time.sleep(0.02)
     return longest
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
 from chat.models import Conversation, Message, Role
 from chat.rendering import plain_markdown
 from chat.thread.branches import branch_turns
+
+#: An export or a shared link holds the last exchanges only, where there are more.
+EXPORT_MAX_EXCHANGES = 200
 
 _ADDRESS = re.compile(r"https?://[^\s<>\[\]`\\]+")
 
@@ -40,7 +42,7 @@ def exported_exchanges(conversation: Conversation) -> list[ExportedExchange]:
     turns = branch_turns(conversation.pk, conversation.leaf)
     stored = Message.objects.for_conversation(conversation.pk).exchanges().on_branch(turns)
     newest = stored.exclude(turn=None).select_related("turn").order_by("-id")
-    messages = list(reversed(newest[: 2 * settings.EXPORT_MAX_EXCHANGES]))
+    messages = list(reversed(newest[: 2 * EXPORT_MAX_EXCHANGES]))
     answers = {m.turn_id: m for m in messages if m.role == Role.ASSISTANT}
     return [_exchange(message, answers.get(message.turn_id)) for message in messages if message.role == Role.USER]
 

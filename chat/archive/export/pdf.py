@@ -25,6 +25,9 @@ from chat.archive.export.documents import ExportedExchange, dated, exported_exch
 from chat.models import Conversation
 from chat.rendering import answer_tokens
 
+#: A PDF holds about so many lines, two hundred pages: some 3 s of processor at worst, and more than anybody prints.
+EXPORT_PDF_MAX_LINES = 10_000
+
 #: What a core font of PDF can show; anything else becomes this.
 _CORE_ENCODING, _UNKNOWN = "cp1252", "?"
 _MARGIN_MM = 18
@@ -72,7 +75,7 @@ def _newest(exchanges: Sequence[ExportedExchange]) -> Sequence[ExportedExchange]
     lines = 0
     for count, exchange in enumerate(reversed(exchanges)):
         lines += _estimated_lines(exchange)
-        if count and lines > settings.EXPORT_PDF_MAX_LINES:
+        if count and lines > EXPORT_PDF_MAX_LINES:
             return exchanges[-count:]
     return exchanges
 

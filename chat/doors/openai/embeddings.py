@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from chat.doors.openai.requests import refuse, required_model
 from chat.protocol import parse_json_object
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import EmbeddingInputError
+
+#: Texts of one request for vectors: 128 of a thousand characters are about a second of the local model.
+API_MAX_EMBEDDED_TEXTS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,9 @@ def parse_embedding_request(body: bytes) -> EmbeddingRequest:
     texts = [asked] if isinstance(asked, str) else asked
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
         refuse("input", _("« input » est un texte, ou une liste de textes."))
-    if len(texts) > settings.API_MAX_EMBEDDED_TEXTS:
+    if len(texts) > API_MAX_EMBEDDED_TEXTS:
         message = _("« input » a plus de %(limit)d textes.")
-        refuse("input", message % {"limit": settings.API_MAX_EMBEDDED_TEXTS})
+        refuse("input", message % {"limit": API_MAX_EMBEDDED_TEXTS})
     form = data.get("encoding_format", "float")
     if form not in ("float", "base64"):
         refuse("encoding_format", _("« encoding_format » est « float » ou « base64 »."))

@@ -25,6 +25,8 @@ from chat.exceptions import LinkNotFoundError, RateLimitedError, TurnNotFoundErr
 from knowledge.exceptions import PagePictureError
 from knowledge.page_viewer import CitedPages, page_picture
 
+PAGE_PICTURE_CACHE_SECONDS = 3_600
+
 
 @never_cache
 @require_safe
@@ -101,7 +103,7 @@ def page_image(request: HttpRequest, token: str, page: int) -> HttpResponse:
 
 def _cached(response: HttpResponse, etag: str) -> HttpResponse:
     response["ETag"] = etag
-    response["Cache-Control"] = f"private, max-age={settings.PAGE_PICTURE_CACHE_SECONDS}"
+    response["Cache-Control"] = f"private, max-age={PAGE_PICTURE_CACHE_SECONDS}"
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     return response
 

@@ -27,6 +27,15 @@ from redis.retry import Retry
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
 from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, PartialAnswer, TurnLog
 
+#: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
+EVENT_LOG_FLUSH_SECONDS = 0.05
+#: ... how long an answer that was never finished is kept there, and about how many pieces of one, ...
+EVENT_LOG_TTL_SECONDS = 3600
+EVENT_LOG_MAX_ENTRIES = 10_000
+#: ... how long Redis may take, and the longest pause before it is tried again.
+EVENT_LOG_TIMEOUT_SECONDS = 2.0
+EVENT_LOG_RETRY_CEILING_SECONDS = 5.0
+
 logger = logging.getLogger(__name__)
 
 #: Counts the stops that were asked for; who runs turns looks for its own when it has changed.
@@ -59,7 +68,7 @@ class RedisEventLogs(EventLogs):
 
     async def _write(self) -> None:
         """Copy what is new until no turn runs; while Redis is away, try again at growing intervals."""
-        pause = flush = settings.EVENT_LOG_FLUSH_SECONDS
+        pause = flush = EVENT_LOG_FLUSH_SECONDS
         while self._copies:
             await asyncio.sleep(pause)
             try:
@@ -71,7 +80,7 @@ class RedisEventLogs(EventLogs):
                         "others get each answer once it is stored.",
                         error,
                     )
-                pause = min(pause * 2, settings.EVENT_LOG_RETRY_CEILING_SECONDS)
+                pause = min(pause * 2, EVENT_LOG_RETRY_CEILING_SECONDS)
                 for turn_id, copy in list(self._copies.items()):
                     copy.begin_again()
                     # An ended turn is in the database; there is nothing to wait for.
@@ -120,14 +129,14 @@ class RedisEventLogs(EventLogs):
 
     async def _read(self) -> None:
         """Fill the logs that somebody follows; while Redis is away, they wait for it or for the turn's rows."""
-        pause = flush = settings.EVENT_LOG_FLUSH_SECONDS
+        pause = flush = EVENT_LOG_FLUSH_SECONDS
         while followed := {key: log for key, log in self._followed.items() if not _is_over(log)}:
             try:
                 await self._fill(followed)
             except _TROUBLE as error:
                 if pause == flush:
                     logger.warning("The event log cannot be read from Redis: %s", error)
-                pause = min(pause * 2, settings.EVENT_LOG_RETRY_CEILING_SECONDS)
+                pause = min(pause * 2, EVENT_LOG_RETRY_CEILING_SECONDS)
             else:
                 pause = flush
             # A log that nobody holds any more goes by itself.
@@ -165,7 +174,7 @@ class RedisEventLogs(EventLogs):
         try:
             async with self._connection().pipeline(transaction=False) as pipeline:
                 pipeline.incr(STOPS)
-                pipeline.expire(STOPS, settings.EVENT_LOG_TTL_SECONDS)
+                pipeline.expire(STOPS, EVENT_LOG_TTL_SECONDS)
                 await pipeline.execute()
         except _TROUBLE as error:
             logger.warning(
@@ -176,7 +185,7 @@ class RedisEventLogs(EventLogs):
 
     async def aclose(self) -> None:
         if self._writing is not None and not self._writing.done():
-            await asyncio.wait([self._writing], timeout=settings.EVENT_LOG_TIMEOUT_SECONDS)
+            await asyncio.wait([self._writing], timeout=EVENT_LOG_TIMEOUT_SECONDS)
             self._writing.cancel()
         if self._reading is not None:
             self._reading.cancel()
@@ -210,15 +219,11 @@ class _Copy:
         events = self.log.events[self.position :]
         number = self.log.run * EVENTS_PER_RUN + self.position + len(events)
         pipeline.xadd(
-            self.key,
-            {_EVENTS: _packed(events)},
-            id=f"{number}-0",
-            maxlen=settings.EVENT_LOG_MAX_ENTRIES,
-            approximate=True,
+            self.key, {_EVENTS: _packed(events)}, id=f"{number}-0", maxlen=EVENT_LOG_MAX_ENTRIES, approximate=True
         )
         # A log without an end is what is left of an answer whose process died.
         is_complete = self.log.is_complete
-        seconds = settings.TURN_LOG_RETENTION_SECONDS if is_complete else settings.EVENT_LOG_TTL_SECONDS
+        seconds = settings.TURN_LOG_RETENTION_SECONDS if is_complete else EVENT_LOG_TTL_SECONDS
         pipeline.pexpire(self.key, max(1, int(1000 * seconds)))
 
 
@@ -227,7 +232,7 @@ def _key(turn_id: uuid.UUID, run: int) -> str:
 
 
 def _options() -> dict[str, Any]:
-    seconds: float = settings.EVENT_LOG_TIMEOUT_SECONDS
+    seconds: float = EVENT_LOG_TIMEOUT_SECONDS
     return {"socket_timeout": seconds, "socket_connect_timeout": seconds, "protocol": 2}
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, cast
 
 from django import forms
-from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -25,6 +24,9 @@ from chat.staff.figures.daily import bring_up_to_date
 from chat.staff.figures.reading import THINGS, Period, Prices
 from chat.staff.figures.tables import TOPICS, Report, Viewer, report
 from faqs.files.answers_csv import guarded
+
+#: The longest period that is shown.
+FIGURES_MAX_DAYS = 731
 
 RIGHT = "chat.view_figures"
 PERIODS = (7, 30, 90, 365)
@@ -74,9 +76,9 @@ class PeriodForm(forms.Form):
         if first > last:
             raise forms.ValidationError(gettext("La première date est après la dernière."))
         period = Period(first, last)
-        if period.days > settings.FIGURES_MAX_DAYS:
+        if period.days > FIGURES_MAX_DAYS:
             text = gettext("Une période a %(days)d jours au plus.")
-            raise forms.ValidationError(text % {"days": settings.FIGURES_MAX_DAYS})
+            raise forms.ValidationError(text % {"days": FIGURES_MAX_DAYS})
         try:
             period.before.bounds()
             period.bounds()

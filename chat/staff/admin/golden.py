@@ -79,6 +79,9 @@ from chat.staff.golden import (
 )
 from faqs.answers.texts import without_citations
 
+#: A file of questions, in bytes.
+GOLDEN_MAX_FILE_BYTES = 1_000_000
+
 RIGHT = "chat.add_goldenquestion"
 #: Either opens the runs of sets.
 SEEING = ("chat.view_goldenrun", "chat.view_turn")
@@ -308,11 +311,10 @@ def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
             tell_added(request, add_questions(golden_set, rows, QuestionOrigin.FILE))
             return HttpResponseRedirect(admin_url(GoldenSet, "change", set_id))
         upload = form.cleaned_data["file"]
-        if upload is None or upload.size > settings.GOLDEN_MAX_FILE_BYTES:
+        if upload is None or upload.size > GOLDEN_MAX_FILE_BYTES:
             form.add_error(
                 "file",
-                gettext("Choisissez un fichier de %(size)d Ko au plus.")
-                % {"size": settings.GOLDEN_MAX_FILE_BYTES // 1000},
+                gettext("Choisissez un fichier de %(size)d Ko au plus.") % {"size": GOLDEN_MAX_FILE_BYTES // 1000},
             )
         else:
             found = read_file(upload.name, upload.read())

@@ -15,6 +15,9 @@ from chat.staff.refusals import recent_refusals
 from faqs.models import QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
 
+#: Questions of a group that one replay asks again: each is a whole turn.
+UNANSWERED_REPLAY_QUESTIONS = 20
+
 
 @require_http_methods(["GET"])
 def refusals(request: HttpRequest) -> HttpResponse:
@@ -41,7 +44,7 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Ask the questions of a group again, on POST, and show which are answered now."""
     require(request, "chat.view_turn", "faqs.view_questiongroup")
     group = get_object_or_404(visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id)
-    questions = group_texts(group, settings.UNANSWERED_REPLAY_QUESTIONS)
+    questions = group_texts(group, UNANSWERED_REPLAY_QUESTIONS)
     form = ReplayForm(request.POST or None, agent=group.agent)
     replayed = None
     if request.method == "POST" and form.is_valid():

@@ -42,6 +42,11 @@ from chat.models import (
 from chat.thread.days import day_of, end_of, start_of
 from knowledge.vectors.base import batches
 
+#: A day that runs is counted again for who looks at the figures, at most so often, ...
+FIGURES_FRESH_SECONDS = 60.0
+#: ... and so many days at once: the others wait for the night, or for `manage.py count_days`.
+FIGURES_DAYS_AT_ONCE = 3
+
 logger = logging.getLogger(__name__)
 
 #: The columns of `DailyCount` that are added up.
@@ -312,7 +317,7 @@ def _count(days: list[date], on_counted: OnCounted) -> int:
 
 def bring_up_to_date() -> int:
     """What a page does before it reads: the newest due days, a few at most; returns how many are still to be counted."""
-    since = timezone.now() - timedelta(seconds=settings.FIGURES_FRESH_SECONDS)
+    since = timezone.now() - timedelta(seconds=FIGURES_FRESH_SECONDS)
     days = due_days(unless_counted_since=since)
-    _count(days[: settings.FIGURES_DAYS_AT_ONCE], lambda _done, _total: None)
-    return max(0, len(days) - settings.FIGURES_DAYS_AT_ONCE)
+    _count(days[:FIGURES_DAYS_AT_ONCE], lambda _done, _total: None)
+    return max(0, len(days) - FIGURES_DAYS_AT_ONCE)

@@ -10,7 +10,6 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from django.conf import settings
 from django.utils import formats
 from django.utils.functional import Promise
 from django.utils.html import conditional_escape
@@ -26,6 +25,9 @@ from chat.staff.explanation import STEPS
 from chat.staff.figures import reading
 from chat.staff.figures.drawing import Series, share_bar, stacked_bars
 from chat.staff.figures.reading import Named, Period, Prices, Sums, Totals
+
+#: Rows of a list of the most used, of the never used, of topics.
+FIGURES_LISTED = 10
 
 Words = str | Promise
 #: From here on nobody reads the cents of a mean.
@@ -339,7 +341,7 @@ def _savings(now: Totals, before: Totals, prices: Prices) -> Table:
 
 
 def _topics(period: Period, deployment: Deployment | None, viewer: Viewer) -> Table:
-    found = reading.topics(period, deployment, settings.FIGURES_LISTED, viewer.theirs)
+    found = reading.topics(period, deployment, FIGURES_LISTED, viewer.theirs)
     return Table(
         "topics",
         _("Sujets sans réponse"),
@@ -392,13 +394,13 @@ def _uses(period: Period, deployment: Deployment | None, viewer: Viewer) -> list
             continue
         most, never = titles[thing.kind]
         used = found[thing.kind]
-        named = reading.most_used(thing, used, settings.FIGURES_LISTED, viewer.theirs)
+        named = reading.most_used(thing, used, FIGURES_LISTED, viewer.theirs)
         name = (str(thing.kind.label), "text")
         columns: list[tuple[str, Kind]] = [(name[0], "text"), (_("Réponses"), "count")]
         rows = [(each.text, each.times) for each in named]
         tables.append(Table(f"used-{thing.kind}", most, columns, rows, links=_links(named)))
         if never:
-            unused = reading.never_used(thing, used, deployment, settings.FIGURES_LISTED, viewer.theirs)
+            unused = reading.never_used(thing, used, deployment, FIGURES_LISTED, viewer.theirs)
             note = _(
                 "%(unused)s sur %(total)s n’ont servi à aucune réponse de la période ; les premiers sont nommés."
             ) % {"unused": shown(unused.unused, "count"), "total": shown(unused.total, "count")}

@@ -37,6 +37,13 @@ from knowledge.overlaps import find_overlaps
 from knowledge.troubles import named_machine, staff_reason
 from knowledge.vectors.base import collection_alias
 
+#: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
+#: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
+QUESTIONS_TURN_SECONDS = 300.0
+#: The pause before a job that failed for a reason that may pass is tried again, doubled each time up to the ceiling.
+JOB_RETRY_SECONDS = 15.0
+JOB_RETRY_CEILING_SECONDS = 900.0
+
 logger = logging.getLogger(__name__)
 
 _LONGEST_REASON = 1_000
@@ -146,7 +153,7 @@ def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
     """When a writing of questions should come back; `None` while it need not go. An indexation goes first at once."""
     if others_wait(build):
         return settings.JOB_REAP_SECONDS
-    return 0.0 if time.monotonic() - since > settings.QUESTIONS_TURN_SECONDS else None
+    return 0.0 if time.monotonic() - since > QUESTIONS_TURN_SECONDS else None
 
 
 def _go_on_later(build: IndexBuild, owner: str, report: IndexReport) -> None:
@@ -185,7 +192,7 @@ def _retry_later(build: IndexBuild, owner: str, reason: str, report: IndexReport
     """Queue the build again after a pause that doubles; `False` when its attempts are used up."""
     if build.attempts >= settings.JOB_MAX_ATTEMPTS:
         return False
-    pause = min(settings.JOB_RETRY_SECONDS * 2 ** (build.attempts - 1), settings.JOB_RETRY_CEILING_SECONDS)
+    pause = min(JOB_RETRY_SECONDS * 2 ** (build.attempts - 1), JOB_RETRY_CEILING_SECONDS)
     try:
         with transaction.atomic():
             IndexBuild.objects.filter(pk=build.pk, lease_owner=owner).update(

@@ -16,6 +16,11 @@ from knowledge.chunking import KnowledgeUnit
 from knowledge.language.folding import fold, words
 from knowledge.vectors.payloads import full_path
 
+#: The share of the words of an answer written by the model that its chunk must hold.
+QA_MIN_GROUNDING = 0.6
+#: Questions that a model may write for one chunk, and the length of its reply in tokens.
+MAX_UNITS_PER_CHUNK = 8
+
 #: Part of what a chunk was asked with: a change of the prompt or of the rules asks again.
 PROMPT_VERSION = 1
 _SYSTEM = """\
@@ -121,7 +126,7 @@ def _prompt(*, title: str, parent_context: str, content: str, language: str) -> 
     if language not in ("", "fr"):
         place += f"\nLangue du document, dans laquelle écrire (code ISO 639) : {language}"
     return [
-        PromptMessage("system", _SYSTEM % {"count": settings.MAX_UNITS_PER_CHUNK}),
+        PromptMessage("system", _SYSTEM % {"count": MAX_UNITS_PER_CHUNK}),
         PromptMessage("user", f"Document : {place}\n\n<passage>\n{content}\n</passage>"),
     ]
 
@@ -149,7 +154,7 @@ def _accepted(envelope: _Envelope, source: str, spent: GeneratedUnits) -> Genera
         reason = _objection(question, answer, known)
         if not reason and key in kept:
             reason = _("question en double")
-        if not reason and len(kept) >= settings.MAX_UNITS_PER_CHUNK:
+        if not reason and len(kept) >= MAX_UNITS_PER_CHUNK:
             reason = _("trop de questions pour un passage")
         if reason:
             rejected.append(Rejected(question[:200], reason))
@@ -179,7 +184,7 @@ def _objection(question: str, answer: str, known: frozenset[str]) -> str:
         return _("réponse trop longue")
     if _invented_numbers(answer, known):
         return _("la réponse donne un nombre que le passage ne contient pas")
-    if _grounding(answer, known) < settings.QA_MIN_GROUNDING:
+    if _grounding(answer, known) < QA_MIN_GROUNDING:
         return _("la réponse ne vient pas du passage")
     return ""
 

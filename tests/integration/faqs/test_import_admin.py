@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client, TestCase, override_settings
+from django.test import Client, TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -16,6 +16,7 @@ from faqs.files.applying import reap_imports, run_import
 from faqs.files.previews import forgotten_previews
 from faqs.models import ImportPreview, ImportState, LearnedResponse
 from tests.admin_pages import client_of, make_staff, queries_of, shown_messages
+from tests.constants import override
 from tests.factories import make_agent, make_learned
 
 LONG_AGO = timezone.now() - timedelta(days=3_000)
@@ -109,7 +110,7 @@ class ImportTest(TestCase):
             self.client.post(address, {"go": go})
             assert ImportPreview.objects.get().chosen == chosen
 
-    @override_settings(FAQ_MAX_COMPARED=0)
+    @override(FAQ_MAX_COMPARED=0)
     def test_large_file_has_pages_and_says_what_was_not_compared(self) -> None:
         rows = "".join(f"Question {number} ?,R\n" for number in range(120))
         address = self.upload(f"question,answer\n{rows}")
@@ -143,7 +144,7 @@ class ImportTest(TestCase):
 
     def test_a_long_one_is_left_to_a_worker_and_followed(self) -> None:
         address = self.upload()
-        with override_settings(FAQ_IMPORT_AT_ONCE=0):
+        with override(FAQ_IMPORT_AT_ONCE=0):
             response = self.client.post(address, {"go": "apply"})
         self.assertRedirects(response, address)
         assert self.answers() == ["12 euros."]
@@ -161,7 +162,7 @@ class ImportTest(TestCase):
 
     def test_another_upload_leaves_one_that_goes_on_alone(self) -> None:
         address = self.upload()
-        with override_settings(FAQ_IMPORT_AT_ONCE=0, FAQ_PREVIEW_SECONDS=0):
+        with override(FAQ_IMPORT_AT_ONCE=0, FAQ_PREVIEW_SECONDS=0):
             preview = ImportPreview.objects.get()
             ImportPreview.objects.update(state=ImportState.APPLYING)
             self.upload()
@@ -246,7 +247,7 @@ class ImportTest(TestCase):
 
     def test_file_that_is_no_csv_or_too_large_to_show_is_refused_on_the_form(self) -> None:
         assert "colonnes attendues" in upload(self.client, self.agent.pk, "a,b\n").content.decode()
-        with override_settings(FAQ_MAX_PREVIEW_BYTES=10):
+        with override(FAQ_MAX_PREVIEW_BYTES=10):
             page = upload(self.client, self.agent.pk).content.decode()
         assert "en plusieurs fois" in page
         assert not ImportPreview.objects.exists()

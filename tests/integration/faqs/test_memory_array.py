@@ -21,6 +21,7 @@ from faqs.memory.array import memory_mark, nearest_entries
 from faqs.memory.entries import delete_entries, report_pair, set_status
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
+from tests.constants import override
 from tests.factories import make_deployment, make_entry, recall
 
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -91,7 +92,7 @@ class OtherProcessTests(TransactionTestCase):
         make_entry(self.deployment, answer="10 h")
         assert served(self.deployment) == "10 h"
 
-    @override_settings(MEMORY_PURGE_VERSIONS=3)
+    @override(MEMORY_PURGE_VERSIONS=3)
     def test_array_that_missed_forgotten_deletions_is_loaded_anew(self) -> None:
         make_entry(self.deployment)
         assert served(self.deployment) is not None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-from knowledge.chunking import ChunkDraft, KnowledgeUnit, chunk_document
+from knowledge.chunking import CHUNK_MAX_CHARACTERS, ChunkDraft, KnowledgeUnit, chunk_document
 from knowledge.models import SourceType
 from knowledge.readers.base import Block, ParsedDocument
 from knowledge.readers.registry import parse_document
@@ -36,7 +36,7 @@ def test_path_is_kept_without_the_title() -> None:
 def test_long_text_is_cut_between_sentences(settings: Settings) -> None:
     chunks = chunked(Block(" ".join(SENTENCES), ()))
     assert len(chunks) > 2
-    assert all(len(chunk.content) <= settings.CHUNK_MAX_CHARACTERS for chunk in chunks)
+    assert all(len(chunk.content) <= CHUNK_MAX_CHARACTERS for chunk in chunks)
     assert all(chunk.content.endswith(".") for chunk in chunks)
 
 
@@ -108,7 +108,7 @@ def test_chunking_is_deterministic(parts: list[str]) -> None:
 def test_word_without_end_is_cut_rather_than_lost(settings: Settings) -> None:
     chunks = chunked(Block("x" * 10_000, ()))
     assert sum(chunk.content.count("x") for chunk in chunks) == 10_000
-    assert all(len(chunk.content) <= settings.CHUNK_MAX_CHARACTERS for chunk in chunks)
+    assert all(len(chunk.content) <= CHUNK_MAX_CHARACTERS for chunk in chunks)
 
 
 def test_large_document_is_cut_quickly() -> None:

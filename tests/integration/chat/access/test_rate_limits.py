@@ -9,7 +9,6 @@ from unittest import mock
 
 import pytest
 import redis
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient, Client, TestCase, override_settings
 
@@ -18,6 +17,7 @@ from agents.models import Deployment, RuntimeSettings
 from chat.access import rate_limits
 from chat.access.buckets import LocalBuckets
 from chat.access.buckets_redis import RedisBuckets
+from chat.access.sign_in import KNOWN_BROWSER_DAYS
 from chat.models import Conversation
 from tests.factories import make_api_key, make_exchange, make_library, make_user
 from tests.integration.chat.turn.test_path import KNOWN
@@ -220,7 +220,7 @@ class DoorTests(TestCase):
         mark = low.cookies["known_browser"]
         assert mark["httponly"]
         assert mark["samesite"] == "Lax"
-        assert mark["max-age"] == settings.KNOWN_BROWSER_DAYS * 24 * 3600
+        assert mark["max-age"] == KNOWN_BROWSER_DAYS * 24 * 3600
         assert "low" not in mark.value
         forger = Client()
         forger.cookies["known_browser"] = f"anne{mark.value}"
@@ -228,7 +228,7 @@ class DoorTests(TestCase):
         assert self.tries(*["anne"] * 3) == [200, 200, 200]
         assert self.tries("anne", client=low) == [429]
         assert self.tries("anne", client=forger) == [429]
-        later = time.time() + settings.KNOWN_BROWSER_DAYS * 24 * 3600 + 1
+        later = time.time() + KNOWN_BROWSER_DAYS * 24 * 3600 + 1
         with mock.patch("django.core.signing.time.time", return_value=later):
             assert self.tries("anne", client=old) == [429]
         assert self.tries("anne", client=old) == [200]

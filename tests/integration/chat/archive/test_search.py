@@ -3,9 +3,10 @@
 import subprocess
 import sys
 
-from django.test import Client, override_settings
+from django.test import Client
 
 from chat.models import Conversation, Message, Role
+from tests.constants import override
 from tests.factories import make_exchange
 from tests.readers import ReaderTest
 
@@ -72,7 +73,7 @@ class SearchTests(ReaderTest):
     def say(self, answer: str) -> None:
         Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(content=answer)
 
-    @override_settings(SEARCH_MAX_CONVERSATIONS=1)
+    @override(SEARCH_MAX_CONVERSATIONS=1)
     def test_search_looks_at_the_latest_conversations_only(self) -> None:
         make_exchange(self.open_conversation(), "Autre chose", "Oui.")
         assert self.found("salle") == 0

@@ -14,6 +14,7 @@ from pypdf import PdfReader
 from chat.doors.http.archive import FORMATS
 from chat.models import Conversation, Message
 from chat.thread.turns import claim_turn
+from tests.constants import override
 from tests.factories import make_exchange
 from tests.readers import QUESTION, ReaderTest
 
@@ -92,7 +93,7 @@ class ExportTests(ReaderTest):
     def test_long_conversation_as_pdf_has_its_newest_and_says_what_is_left_out(self) -> None:
         for number in range(3):
             make_exchange(self.conversation, f"Et la salle {number} ?", "Par ici.\n" * 30)
-        with self.settings(EXPORT_PDF_MAX_LINES=70):
+        with override(EXPORT_PDF_MAX_LINES=70):
             text = self.pdf_text()
         assert "Les 2 échanges les plus anciens ne sont pas dans ce document" in text
         shown = [number for number in range(3) if f"Et la salle {number} ?" in text]
@@ -100,7 +101,7 @@ class ExportTests(ReaderTest):
         assert "ne sont pas dans ce document" not in self.pdf_text()
 
     def test_the_newest_exchange_is_in_a_pdf_however_long_it_is(self) -> None:
-        with self.settings(EXPORT_PDF_MAX_LINES=0):
+        with override(EXPORT_PDF_MAX_LINES=0):
             assert "À l’accueil" in self.pdf_text()
 
     def test_a_pdf_measures_each_word_once(self) -> None:

@@ -3,13 +3,14 @@
 from datetime import timedelta
 from unittest import mock
 
-from django.test import Client, override_settings
+from django.test import Client
 from django.utils import timezone
 
 from agents.models import Audience, Deployment
 from chat.archive.retention import forget_expired
 from chat.models import Conversation, Message, Role, SharedThread
 from chat.rendering import render_answer
+from tests.constants import override
 from tests.factories import make_exchange, make_user
 from tests.readers import QUESTION, ReaderTest
 
@@ -118,7 +119,7 @@ class LinkTests(ReaderTest):
         assert "<code>12</code> euros" in page
         assert "<script>x" not in page
 
-    @override_settings(SHARE_MAX_LINKS=2)
+    @override(SHARE_MAX_LINKS=2)
     def test_links_of_a_conversation_are_bounded(self) -> None:
         for _ in range(2):
             self.share()

@@ -8,14 +8,13 @@ from datetime import timedelta
 from functools import partial
 from unittest import mock
 
-from django.conf import settings
 from django.db import connection
 from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
 from agents.database import in_database
 from chat.models import Conversation, Turn
-from chat.runs.afterwards import _keep_of, settle, settle_left_behind
+from chat.runs.afterwards import UNSETTLED_SECONDS, _keep_of, settle, settle_left_behind
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
@@ -27,7 +26,7 @@ from tests.factories import make_conversation, make_exchange, make_library
 from tests.integration.chat.turn.test_memory_turn import NEAR, WRITTEN
 from tests.integration.chat.turn.test_path import FAR, Listener, scripted
 
-LATER = timedelta(seconds=settings.UNSETTLED_SECONDS + 1)
+LATER = timedelta(seconds=UNSETTLED_SECONDS + 1)
 
 
 class LeftBehindTests(TestCase):

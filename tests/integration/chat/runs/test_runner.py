@@ -28,6 +28,7 @@ from chat.runs.stale import interrupt_stale_turns
 from chat.thread.turns import Ending, default_title, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion
+from tests.constants import override
 from tests.factories import make_conversation, make_library, make_turn
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
 from tests.waiting import PATIENCE_SECONDS, until
@@ -110,7 +111,7 @@ class RunnerTests(TestCase):
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         elsewhere = Runner(MemoryEventLogs())
-        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)), override_settings(TURN_POLL_SECONDS=0.02):
+        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)), override(TURN_POLL_SECONDS=0.02):
             turn_id = await start(elsewhere, conversation, NEAR)
             last = (await told(Runner(MemoryEventLogs()), turn_id))[-1][1]
         assert isinstance(last, Done)
@@ -171,7 +172,7 @@ class RunnerTests(TestCase):
         assert isinstance(last, Done)
         assert (answer.content, answer.pk) == ("Un deux", last.message_id)
 
-    @override_settings(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
+    @override(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
     async def test_run_that_was_taken_over_stops_and_writes_nothing(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(SLOW):
@@ -184,7 +185,7 @@ class RunnerTests(TestCase):
         assert turn.status == TurnStatus.RUNNING
         assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
 
-    @override_settings(TURN_POLL_SECONDS=0.05)
+    @override(TURN_POLL_SECONDS=0.05)
     async def test_reader_of_a_run_that_was_taken_over_is_told_the_other(self) -> None:
         here, there = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
         conversation = await in_database(make_conversation, self.deployment)
@@ -203,7 +204,7 @@ class RunnerTests(TestCase):
         assert (last.status, last.content) == ("done", "La réponse.")
         assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == ["La réponse."]
 
-    @override_settings(TURN_POLL_SECONDS=0.05)
+    @override(TURN_POLL_SECONDS=0.05)
     async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         tries = iter([OperationalError("connection lost")])
@@ -348,7 +349,7 @@ async def begun(runner: Runner, turn_id: uuid.UUID) -> None:
             return
 
 
-@override_settings(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
+@override(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
 class OtherProcessTests(TestCase):
     """Two runners on one database know of each other as two processes do."""
 

@@ -4,7 +4,7 @@ import uuid
 from typing import Any
 from unittest import mock
 
-from django.test import TestCase, override_settings
+from django.test import TestCase
 
 from agents.database import in_database
 from agents.llm.base import Reply
@@ -18,6 +18,7 @@ from chat.thread.turns import claim_turn, save_exchange
 from chat.turn.context import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.path import run_turn
 from chat.turn.values import Exchange, TurnRequest, TurnResult
+from tests.constants import override
 from tests.factories import make_conversation, make_ending, make_exchange, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripted
 
@@ -127,7 +128,7 @@ class SummaryTests(TestCase):
         slow = ScriptedReply(pieces=["Un", " résumé"], interval=0.2)
         for fault in (slow, ScriptedReply(pieces=["mot " * 2_000]), ScriptedReply(pieces=[])):
             conversation = await in_database(make_conversation, self.deployment)
-            with scripted([LONG], fault, ["Oui [1]."], fault), override_settings(SUMMARY_TIMEOUT_SECONDS=0.05):
+            with scripted([LONG], fault, ["Oui [1]."], fault), override(SUMMARY_TIMEOUT_SECONDS=0.05):
                 await ask(conversation)
                 second = await ask(conversation)
                 assert LONG.strip() in prompt(2)[2]

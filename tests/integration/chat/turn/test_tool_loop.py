@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import Group
 from django.test import TestCase, override_settings
 from django.utils import timezone
@@ -42,9 +41,11 @@ from chat.runs.stale import settle_stale_turns
 from chat.staff.explanation import explain_trace
 from chat.thread.batches import Batch, append_batch, load_thread
 from chat.thread.rounds import operation_id_of
+from chat.turn.tool_loop import BATCH_TRIES
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnResult
 from faqs.models import CachedResponse
+from tests.constants import override
 from tests.factories import (
     make_agent,
     make_batch,
@@ -327,7 +328,7 @@ class SectionTwoTests(LoopTestCase):
         with (
             declared(interfere, uses_database=True),
             scripted(asking(call("interfere", id="mine")), ["Fin."]),
-            override_settings(BATCH_RETRY_SECONDS=0.001),
+            override(BATCH_RETRY_SECONDS=0.001),
             self.assertLogs("chat.logs", "INFO") as logs,
         ):
             result, _listener = await self.ask(conversation=conversation)
@@ -345,11 +346,11 @@ class SectionTwoTests(LoopTestCase):
         with (
             declared(clock),
             scripted(asking(call("clock", id="mine"))),
-            override_settings(BATCH_RETRY_SECONDS=0.001),
+            override(BATCH_RETRY_SECONDS=0.001),
             mock.patch("chat.turn.tool_loop.apply_round", side_effect=ThreadConflictError(version=3)) as applied,
         ):
             result, _listener = await self.ask(conversation=conversation)
-        assert applied.call_count == 1 + settings.BATCH_TRIES
+        assert applied.call_count == 1 + BATCH_TRIES
         assert result.error is not None
         assert result.error.code == "thread_conflict"
         kept = [m async for m in Message.objects.filter(role=Role.TOOL)]

@@ -23,6 +23,7 @@ from faqs.memory.keys import normalised_question
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import VectorStoreUnavailableError
+from tests.constants import override
 from tests.factories import make_agent, make_learned, make_user
 
 PRICE = "Combien coûte la carte de lecteur ?"
@@ -222,7 +223,7 @@ class ApplyingTest(TestCase):
             plan = planned(self.agent, FaqRow(PRICE, f"{limit} euros."))
             with (
                 mock.patch("faqs.answers.indexing.nudge") as nudge,
-                override_settings(ANSWERS_SETTLED_AT_ONCE=limit),
+                override(ANSWERS_SETTLED_AT_ONCE=limit),
                 self.captureOnCommitCallbacks(execute=True),
             ):
                 report = apply_import(plan, chosen={2})
@@ -274,7 +275,7 @@ class PreviewTest(TestCase):
             assert not leave_preview(preview)
             assert purge_previews() == 1
 
-    @override_settings(FAQ_MAX_PREVIEW_BYTES=100)
+    @override(FAQ_MAX_PREVIEW_BYTES=100)
     def test_one_that_is_too_large_is_refused(self) -> None:
         with pytest.raises(AnswerRejectedError, match="100"):
             keep_preview(self.plan, by=self.user)

@@ -19,6 +19,7 @@ from knowledge.vectors.base import Json, Point, Query, VectorStore, Wanted, vect
 from knowledge.vectors.migrate import migrate_vectors
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
+from tests.constants import override
 
 ALIAS = "agent_aide_qr_atomique"
 OLDEST, OLDER, CURRENT, BROKEN = (f"{ALIAS}_2026112{day}T035500123456" for day in range(4))
@@ -91,7 +92,7 @@ class StoreCommandTests(TestCase):
         assert CURRENT in out.getvalue()
         assert "1 collections, 3 points" in out.getvalue()
 
-    @override_settings(TABLE_STORE_COMFORTABLE_POINTS=2)
+    @override(TABLE_STORE_COMFORTABLE_POINTS=2)
     def test_stats_of_a_large_table_advise_qdrant(self) -> None:
         if not isinstance(self.store, TableVectorStore):
             self.skipTest("the advice is the table's")

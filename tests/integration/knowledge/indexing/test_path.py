@@ -3,7 +3,7 @@
 from unittest import mock
 
 import pytest
-from django.test import TestCase, override_settings
+from django.test import TestCase
 
 from agents.models import IndexingMethod
 from knowledge.embeddings.hashing import HashingEmbedder
@@ -13,6 +13,7 @@ from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
 from knowledge.search import confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
+from tests.constants import override
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
 
 KNOWN = "Combien coûte la carte de lecteur ?"
@@ -77,7 +78,7 @@ class IndexDocumentTests(TestCase):
         assert failed.status == DocumentStatus.FAILED
         assert failed.error
 
-    @override_settings(MAX_DOCUMENT_CHUNKS=2)
+    @override(MAX_DOCUMENT_CHUNKS=2)
     def test_a_document_that_was_cut_says_so_until_it_is_read_whole(self) -> None:
         agent = make_agent()
         rows = "".join(f"Combien coûte {n} ?,{n} euros\n" for n in range(5))

@@ -39,6 +39,7 @@ from knowledge.models import (
 from knowledge.search import confirm_passages
 from knowledge.tasks import run_index_build
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
+from tests.constants import override
 from tests.factories import make_agent, search_index
 from tests.servers.web_site import Answer, Site, web_site
 
@@ -59,7 +60,7 @@ def sitemap(site: Site, *paths: str, root: str = "urlset", entry: str = "url") -
 @contextmanager
 def site_of(**pages: Answer) -> Iterator[Site]:
     with web_site({f"/{name}": answer for name, answer in pages.items()}) as site:
-        with override_settings(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
+        with override(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
             yield site
 
 
@@ -208,7 +209,7 @@ class PageTests(TestCase):
             "/latin": Answer(latin.encode("cp1252"), kind="text/html; charset=windows-1252"),
         }
         with web_site(texts) as site:
-            with override_settings(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
+            with override(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
                 for path in texts:
                     refresh(add_source(agent=self.agent, address=site.url(path)))
         titles = list(self.agent.documents.order_by("title").values_list("title", "source_type"))
@@ -253,7 +254,7 @@ class GuardTests(TestCase):
                 fetch_page(site.url("/a"))
 
     def test_other_schemes_and_ports_are_refused_also_as_redirects(self) -> None:
-        with override_settings(URL_HOST_PAUSE_SECONDS=0.0):
+        with override(URL_HOST_PAUSE_SECONDS=0.0):
             for target in (
                 *("file:///etc/passwd", "ftp://a.example/", "http://u:p@a.example/"),
                 *("http://\xe9\xff.example/", "/a\x01b"),
@@ -267,7 +268,7 @@ class GuardTests(TestCase):
     def test_redirects_are_followed_and_bounded(self) -> None:
         hops = {f"/{n}": Answer(status=302, headers={"Location": f"/{n + 1}"}) for n in range(9)}
         with web_site({**hops, "/9": page("la carte")}) as site:
-            with override_settings(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
+            with override(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
                 reached = fetch_page(site.url("/5"))
                 assert isinstance(reached, Fetched)
                 assert reached.address == site.url("/9")
@@ -282,7 +283,7 @@ class GuardTests(TestCase):
                 with pytest.raises(PageRefusedError, match="longer than 20000"):
                     fetch_page(site.url(path))
 
-    @override_settings(URL_TOTAL_SECONDS=0.5, URL_TIMEOUT_SECONDS=5.0)
+    @override(URL_TOTAL_SECONDS=0.5, URL_TIMEOUT_SECONDS=5.0)
     def test_server_that_drips_is_given_up_after_the_whole_time(self) -> None:
         with site_of(a=Answer(b"a" * 100, drip=0.1)) as site:
             with pytest.raises(PageUnavailableError, match=r"more than 0\.5 s"):
@@ -291,7 +292,7 @@ class GuardTests(TestCase):
     def test_requests_to_one_host_are_spaced_and_say_who_asks(self) -> None:
         with site_of(a=page("la carte")) as site:
             with (
-                override_settings(URL_HOST_PAUSE_SECONDS=2.0, URL_USER_AGENT="Desk/2"),
+                override(URL_HOST_PAUSE_SECONDS=2.0, URL_USER_AGENT="Desk/2"),
                 mock.patch("knowledge.fetching.pages.time") as clock,
             ):
                 clock.monotonic.return_value = 1_000.0

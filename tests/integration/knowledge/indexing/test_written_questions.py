@@ -31,6 +31,7 @@ from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildKind, BuildStatus, Chunk, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.search import Passage, search_as
+from tests.constants import override
 from tests.factories import make_agent, make_deployment
 from tests.failing_store import failing_store
 
@@ -243,7 +244,7 @@ class WrittenQuestionsTests(TestCase):
         assert "hors du format" in job.error
 
     def test_model_of_whose_units_none_can_be_kept_stops_the_job(self) -> None:
-        with self.model(*[reply(BAD)] * 3), override_settings(QUESTIONS_USELESS_PASSAGES=3):
+        with self.model(*[reply(BAD)] * 3), override(QUESTIONS_USELESS_PASSAGES=3):
             self.add(count=5)
             self.write()
         assert "n’a pu être gardé" in self.job().error

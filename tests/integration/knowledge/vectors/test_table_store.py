@@ -19,6 +19,7 @@ from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors import table
 from knowledge.vectors.base import Condition, Json, PayloadFilter, Point, Query, Vector, Wanted
 from knowledge.vectors.table import TableVectorStore
+from tests.constants import override
 
 RECIPE = Recipe(model="table", dimensions=2)
 EVEN = PayloadFilter(all_of=(Condition("even", True),))
@@ -189,7 +190,7 @@ class CommittedTests(TransactionTestCase):
         assert len(found(self.store)) == 4 + 40
         assert VectorCollection.objects.get().version == 1 + 40
 
-    @override_settings(TABLE_STORE_PURGE_VERSIONS=3)
+    @override(TABLE_STORE_PURGE_VERSIONS=3)
     def test_purge_removes_old_deletions_and_late_readers_load_anew(self) -> None:
         def write() -> None:
             self.store.delete("c", [ident(1), ident(2)])  # version 2
@@ -201,7 +202,7 @@ class CommittedTests(TransactionTestCase):
         assert VectorCollection.objects.get().purged_version == 2
         assert found(self.store) == [3, 4, *range(10, 16)]
 
-    @override_settings(TABLE_STORE_PURGE_VERSIONS=3)
+    @override(TABLE_STORE_PURGE_VERSIONS=3)
     def test_recent_deletions_are_kept_for_other_readers(self) -> None:
         self.store.upsert("c", [point(5)])
         self.store.delete("c", [ident(1)])
@@ -217,7 +218,7 @@ class CommittedTests(TransactionTestCase):
                 assert 1 in found(self.store, name=name)
             assert len(table._matrices) == 1
 
-    @override_settings(TABLE_STORE_COMFORTABLE_POINTS=3)
+    @override(TABLE_STORE_COMFORTABLE_POINTS=3)
     def test_large_collection_is_warned_about_once_and_advised_on(self) -> None:
         self.store.upsert("c", [point(5)])
         with self.assertLogs("knowledge.vectors.table", "WARNING") as logged:

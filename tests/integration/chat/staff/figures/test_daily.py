@@ -21,6 +21,7 @@ from chat.staff.figures.daily import bring_up_to_date, count_anew, count_day, co
 from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 from config.celery import retain
+from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_ending
 from tests.figures_lab import ByHand, as_counted, past_turn
 
@@ -151,7 +152,7 @@ class Desk:
         self.now += timedelta(minutes=7 * (at % 200))
 
 
-@override_settings(TIME_ZONE="Europe/Paris", FIGURES_FRESH_SECONDS=0.0)
+@override(TIME_ZONE="Europe/Paris", FIGURES_FRESH_SECONDS=0.0)
 class AnyOrderTest(PropertyTestCase):
     @settings(max_examples=60, deadline=None)
     @given(
