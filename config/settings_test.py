@@ -19,7 +19,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file, as in production: an in-memory database shares one lock among threads and does not wait for it.
     DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.db")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-EMBEDDERS = {"default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}}
+EMBEDDERS = {"default": {"BACKEND": "tests.hashing.HashingEmbedder"}}
 LLMS = {}
 CELERY_BROKER_URL = "memory://"
 CELERY_BROKER_TRANSPORT_OPTIONS = {}

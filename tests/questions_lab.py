@@ -28,7 +28,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
-from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent, IndexingMethod, RuntimeSettings
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.jobs.run import run_build
@@ -38,6 +37,7 @@ from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildKind, Chunk, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent
+from tests.scripted import ScriptedLLM
 from tests.servers.of_the_run import migrated_sqlite
 
 PASSAGES, BUDGET = 6, 4

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agents.llm.base import RequestedCall
-from agents.llm.scripted import ScriptedReply
+from tests.scripted import ScriptedReply
 from tools_registry.tool import registry, spec_from_function
 
 _numbers = itertools.count(1)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from knowledge.embeddings.base import Vectors
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.embeddings.local import UniversalSentenceEncoder
+from tests.hashing import HashingEmbedder
 
 
 def count(texts: int) -> None:

@@ -10,4 +10,4 @@ from config.settings import INSTALLED_APPS, env
 SITE_CONSTANTS = env.json("SITE_CONSTANTS", default={})
 globals().update({name: value for name, value in SITE_CONSTANTS.items() if name in globals()})
 INSTALLED_APPS = [*INSTALLED_APPS, "benchmarks.resilience.site_constants.SiteConstants"]
-EMBEDDERS = {"default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}}
+EMBEDDERS = {"default": {"BACKEND": "tests.hashing.HashingEmbedder"}}

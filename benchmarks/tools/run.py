@@ -53,10 +53,7 @@ def main() -> None:
 def measure_speed() -> None:
     from django.test import override_settings
 
-    hashing: dict[str, object] = {
-        "BACKEND": "knowledge.embeddings.hashing.HashingEmbedder",
-        "OPTIONS": {"dimensions": DIMENSIONS},
-    }
+    hashing: dict[str, object] = {"BACKEND": "tests.hashing.HashingEmbedder", "OPTIONS": {"dimensions": DIMENSIONS}}
     print("tools | one product | rights + selection, half permitted | ratio | all permitted | ratio")
     with override_settings(EMBEDDERS={"default": hashing}):
         for size in SIZES:

@@ -65,7 +65,7 @@ def _prepare(folder: str, base_url: str, *, is_fast: bool) -> None:
 
     django.setup()
     if is_fast:
-        settings.EMBEDDERS = {"default": {"BACKEND": "knowledge.embeddings.hashing.HashingEmbedder"}}
+        settings.EMBEDDERS = {"default": {"BACKEND": "tests.hashing.HashingEmbedder"}}
     call_command("migrate", verbosity=0)
     from agents.models import Agent, RuntimeSettings
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from knowledge.embeddings.base import Embedder, Purpose, Recipe
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.embeddings.local import MultilingualE5Small, UniversalSentenceEncoder
 from knowledge.embeddings.openai import OpenAIEmbedder
 from knowledge.exceptions import EmbeddingInputError
+from tests.hashing import HashingEmbedder
 from tests.servers import embedding_server
 
 TEXTS = [

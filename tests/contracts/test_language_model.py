@@ -23,7 +23,7 @@ from agents.errors import (
 )
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk
 from agents.llm.openai import OpenAILanguageModel
-from agents.llm.scripted import ScriptedLLM, ScriptedReply
+from tests.scripted import ScriptedLLM, ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.waiting import PATIENCE_SECONDS
 

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from knowledge.embeddings.base import Purpose
-from knowledge.embeddings.hashing import HashingEmbedder
+from tests.hashing import HashingEmbedder
 
 KEY = "sk-only-for-tests"
 NATIVE = {"text-embedding-3-small": 1536, "text-embedding-ada-002": 1536, "house-model": 96}

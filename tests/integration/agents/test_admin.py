@@ -10,9 +10,9 @@ from agents.admin.forms import METHOD_FIELD
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from knowledge.embeddings.base import Recipe
-from knowledge.embeddings.hashing import HashingEmbedder
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import make_agent, make_deployment, make_user
+from tests.hashing import HashingEmbedder
 
 
 class MeasuredEmbedder(HashingEmbedder):

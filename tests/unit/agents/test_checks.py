@@ -16,7 +16,7 @@ OPENAI = "agents.llm.openai.OpenAILanguageModel"
     ("llms", "found"),
     [
         ({}, []),
-        ({"default": {"BACKEND": "agents.llm.scripted.ScriptedLLM"}}, []),
+        ({"default": {"BACKEND": "tests.scripted.ScriptedLLM"}}, []),
         ({"default": {"BACKEND": OPENAI, "OPTIONS": {"api_key": "k", "model": "m"}}}, []),
         ({"default": {"BACKEND": OPENAI}}, ["agents.E002", "agents.E003"]),
         ({"default": {"BACKEND": "nowhere.Model"}}, ["agents.E001"]),

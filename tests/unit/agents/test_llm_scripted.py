@@ -6,7 +6,7 @@ import pytest
 
 from agents.errors import LLMTimeoutError
 from agents.llm.base import GenerationOptions, PromptMessage
-from agents.llm.scripted import ScriptedLLM, ScriptedReply
+from tests.scripted import ScriptedLLM, ScriptedReply
 
 pytestmark = pytest.mark.unit
 

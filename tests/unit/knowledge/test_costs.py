@@ -12,9 +12,9 @@ from pytest_django.fixtures import Settings
 
 from knowledge.chunking import weight_of
 from knowledge.embeddings.base import Purpose, Vectors
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.isolation import ReadDocument, read_here
 from knowledge.language.folding import MOST_MARKS, bounded_marks, fold, fold_letters
+from tests.hashing import HashingEmbedder
 
 
 def read(text: str, name: str = "x.md") -> ReadDocument:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.embeddings.hashing import HashingEmbedder
 from tests.factories import make_tool
+from tests.hashing import HashingEmbedder
 from tools_registry.evaluation import LabelledQuery, evaluate_ranking, ranking_of
 from tools_registry.ranking import TextKind, WordIndex, best_positions, spoken_name, texts_of, tool_vector, words_of
 

@@ -16,7 +16,6 @@ from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
 from agents.errors import LLMCutError, LLMRateLimitedError, LLMTimeoutError
-from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment
 from chat.doors.openai.requests import parse_request
 from chat.doors.openai.turns import IdempotencyConflictError, open_request
@@ -24,6 +23,7 @@ from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
 from chat.thread.turns import default_title
 from tests.factories import make_api_key, make_deployment, make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+from tests.scripted import ScriptedReply
 from tests.tools import asking, call, declared
 
 ADDRESS = "/v1/chat/completions"

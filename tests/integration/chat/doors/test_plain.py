@@ -10,12 +10,12 @@ from django.conf import settings
 from django.test import AsyncClient, TestCase
 
 from agents.database import in_database
-from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.doors.page import plain
 from chat.models import Conversation, Message
 from tests.factories import make_library
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
+from tests.scripted import ScriptedReply
 
 
 def form_of(page: Any) -> dict[str, str]:

@@ -9,7 +9,6 @@ from django.contrib.sessions.models import Session
 from django.test import AsyncClient, TestCase
 
 from agents.database import in_database
-from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.doors.socket import ChatConsumer
 from chat.exceptions import RateLimitedError
@@ -17,6 +16,7 @@ from chat.metrics import SOCKETS
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from tests.factories import make_conversation, make_library, make_turn, make_user
 from tests.integration.chat.turn.test_path import NEAR, model, scripted
+from tests.scripted import ScriptedReply
 from tests.sockets import Socket
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"

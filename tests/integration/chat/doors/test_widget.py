@@ -14,7 +14,6 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 
 import chat
 from agents.database import in_database
-from agents.llm.scripted import ScriptedReply
 from agents.models import Audience, Deployment, RuntimeSettings, valid_origin
 from chat.access.visitors import WidgetVisitor
 from chat.doors.widget.views import IMPORTED_SCRIPTS
@@ -22,6 +21,7 @@ from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.doors.test_api import events_of, streamed
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
+from tests.scripted import ScriptedReply
 
 SITE = "https://www.example.org"
 

@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from agents.database import in_database
 from agents.errors import StorageUnavailableError
-from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import ConversationNotFoundError, ServerStoppingError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
@@ -31,6 +30,7 @@ from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
 from tests.factories import make_conversation, make_library, make_turn
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+from tests.scripted import ScriptedReply
 from tests.waiting import PATIENCE_SECONDS, until
 
 

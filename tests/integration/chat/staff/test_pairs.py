@@ -31,7 +31,7 @@ FIGURES = {
     *("pairs", "served", "same_answer", "hits", "hit_rate"),
     *("different_answer", "false_hits", "false_hit_rate"),
 }
-SCRIPTED = "agents.llm.scripted.ScriptedLLM"
+SCRIPTED = "tests.scripted.ScriptedLLM"
 
 
 def scripted(*replies: str) -> override_settings:

@@ -14,7 +14,6 @@ from django.utils import timezone
 from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from agents.llm.base import language_model
-from agents.llm.scripted import ScriptedLLM, ScriptedReply
 from agents.models import Deployment
 from chat.logs import masked
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
@@ -27,6 +26,7 @@ from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnRequest, TurnResult
 from knowledge.models import Chunk
 from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_learned, make_library
+from tests.scripted import ScriptedLLM, ScriptedReply
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
@@ -37,7 +37,7 @@ FAR = "xylophone zygote kiwi ?"
 
 def scripted(*replies: Any) -> override_settings:
     """Configure the scripted model with these replies."""
-    backend = "agents.llm.scripted.ScriptedLLM"
+    backend = "tests.scripted.ScriptedLLM"
     return override_settings(LLMS={"default": {"BACKEND": backend, "OPTIONS": {"replies": replies}}})
 
 

@@ -8,7 +8,6 @@ from django.test import TestCase
 
 from agents.database import in_database
 from agents.llm.base import Reply
-from agents.llm.scripted import ScriptedReply
 from agents.models import Deployment
 from chat.exceptions import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
@@ -21,6 +20,7 @@ from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.constants import override
 from tests.factories import make_conversation, make_ending, make_exchange, make_library
 from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripted
+from tests.scripted import ScriptedReply
 
 AGAIN = "Elle réserve encore une salle."
 LONG = "Les salles de travail se réservent à l'accueil [1]. " * 40

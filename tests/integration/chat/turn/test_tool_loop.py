@@ -20,7 +20,6 @@ from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from agents.llm.base import PromptMessage, RequestedCall, language_model
 from agents.llm.openai import OpenAILanguageModel
-from agents.llm.scripted import ScriptedReply
 from agents.models import Agent, Deployment
 from chat.exceptions import IsolationError, ThreadConflictError
 from chat.models import (
@@ -56,6 +55,7 @@ from tests.factories import (
     make_user,
 )
 from tests.integration.chat.turn.test_path import FAR, KNOWN, Listener, ask, model, scripted
+from tests.scripted import ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
 from tools_registry.selection import SelectedTool, SelectionReason

@@ -26,7 +26,6 @@ from faqs.answers.writing import (
 from faqs.exceptions import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
@@ -39,6 +38,7 @@ from knowledge.vectors.base import Point, collection_alias, vector_store
 from knowledge.vectors.payloads import is_faq_point
 from tests.factories import add_document, make_agent, make_deployment, make_learned, search_index, source_of
 from tests.failing_store import failing_store
+from tests.hashing import HashingEmbedder
 
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
 QUESTION, ANSWER = "Où garer son vélo ?", "Devant l’entrée, sous l’abri."

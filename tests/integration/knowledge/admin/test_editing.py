@@ -8,7 +8,6 @@ from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent, IndexingMethod
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
@@ -17,6 +16,7 @@ from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild, OverlapK
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, add_document, make_agent
+from tests.scripted import ScriptedLLM
 
 LIST = admin_url(Chunk, "changelist")
 

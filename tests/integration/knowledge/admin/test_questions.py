@@ -7,12 +7,12 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
-from agents.llm.scripted import ScriptedLLM
 from agents.models import Agent
 from knowledge.indexing.questions import waiting
 from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.factories import add_document, make_agent
+from tests.scripted import ScriptedLLM
 
 
 class QuestionPagesTest(TestCase):

@@ -17,12 +17,12 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.test import TestCase
 
-from agents.llm.scripted import ScriptedLLM
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.questions import waiting
 from knowledge.models import BuildKind, BuildStatus, IndexBuild, SourceType
 from knowledge.readers.registry import READER_VERSIONS
 from tests.factories import add_document, make_agent
+from tests.scripted import ScriptedLLM
 
 TEXT = "# {0}\n\n## Partie\n\n" + "La carte {0} coûte 12 euros au guichet de la mairie. " * 6
 #: Long enough ago that a file counts as settled.

@@ -10,7 +10,6 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs.decisions import retry_build
@@ -24,6 +23,7 @@ from knowledge.vectors.base import Json, collection_alias, vector_store
 from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
+from tests.hashing import HashingEmbedder
 
 FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY

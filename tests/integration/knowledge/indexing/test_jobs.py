@@ -19,7 +19,6 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.indexing import preview, sync
 from knowledge.indexing.jobs import lease, queue
 from knowledge.indexing.jobs.decisions import cancel_build, retry_build
@@ -45,6 +44,7 @@ from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
+from tests.hashing import HashingEmbedder
 from tests.waiting import PATIENCE_SECONDS
 
 QA = IndexingMethod.QA_ATOMIC

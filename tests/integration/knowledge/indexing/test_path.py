@@ -6,7 +6,6 @@ import pytest
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
@@ -15,6 +14,7 @@ from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
 from tests.constants import override
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
+from tests.hashing import HashingEmbedder
 
 KNOWN = "Combien coûte la carte de lecteur ?"
 

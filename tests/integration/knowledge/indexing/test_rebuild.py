@@ -10,7 +10,6 @@ from django.utils import timezone
 
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
-from knowledge.embeddings.hashing import HashingEmbedder
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import points
 from knowledge.indexing.jobs.lease import reap_builds
@@ -22,6 +21,7 @@ from knowledge.models import BuildStatus, Chunk, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
 from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent
+from tests.hashing import HashingEmbedder
 
 QA = IndexingMethod.QA_ATOMIC
 FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"

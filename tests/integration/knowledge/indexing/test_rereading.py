@@ -13,13 +13,13 @@ from django.core.management import call_command
 from django.test import TestCase
 from fpdf import FPDF
 
-from agents.llm.scripted import ScriptedLLM
 from knowledge import isolation
 from knowledge.indexing import rereading
 from knowledge.indexing.questions import waiting
 from knowledge.indexing.rereading import outdated_documents
 from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
+from tests.scripted import ScriptedLLM
 
 PARAGRAPHS = (
     "Le dossier complet est adressé au guichet de la préfecture avant la fin du mois. ",

@@ -17,7 +17,6 @@ from django.utils import timezone
 from agents.effective import effective_config
 from agents.errors import LLMResponseError, LLMUnavailableError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply
-from agents.llm.scripted import ScriptedLLM
 from agents.models import RuntimeSettings
 from knowledge.exceptions import KnowledgeError
 from knowledge.indexing.jobs.decisions import cancel_build, retry_build
@@ -34,6 +33,7 @@ from knowledge.search import Passage, search_as
 from tests.constants import override
 from tests.factories import make_agent, make_deployment
 from tests.failing_store import failing_store
+from tests.scripted import ScriptedLLM
 
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "Le passeport coûte 86 euros."}
 BAD = {"question": "Et sinon ?", "answer": "Il coûte 96 euros."}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.embeddings.base import Purpose
-from knowledge.embeddings.hashing import HashingEmbedder
+from tests.hashing import HashingEmbedder
 
 
 def test_case_and_accents_are_folded() -> None:

@@ -5,8 +5,8 @@ import json
 import pytest
 from pytest_django.fixtures import Settings
 
-from agents.llm.scripted import ScriptedLLM
 from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
+from tests.scripted import ScriptedLLM
 
 CONTENT = "La demande de passeport coûte 86 euros. Elle se dépose à la mairie, sur rendez-vous."
 GOOD = {"question": "Combien coûte un passeport ?", "answer": "La demande coûte 86 euros."}

@@ -1,4 +1,4 @@
-"""A language model that recites declared replies: the fake of the tests, shipped beside the real one.
+"""A language model that recites declared replies.
 
 Replies are used in order, by `complete` and `stream` alike, and every call is kept. A call that was not declared raises
 `AssertionError`, at once and again in `assert_exhausted`, so that an edge that swallows it hides nothing.
