@@ -6,6 +6,7 @@ Markup made here is escaped (`format_html`); its classes are those of the admin 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
@@ -25,12 +26,13 @@ from django.db.models.constants import LOOKUP_SEP
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import formats
+from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
+from agents.jobs import WorkerState
 from agents.staff.scope import OWNED, limit_of, may_reach, visible, within
 from agents.texts import storable_value
 
@@ -427,3 +429,32 @@ def bullets(item: str, rows: Iterable[Sequence[Any]]) -> SafeString | str:
     """A list with one item a row, or a dash where there is no row; `item` is the markup of one."""
     items = format_html_join("", f"<li>{item}</li>", rows)
     return format_html('<ul class="rp-text">{}</ul>', items) if items else "–"
+
+
+# In words: moments, durations, and workers that are missing.
+
+
+def moment_text(moment: datetime) -> str:
+    return formats.date_format(timezone.localtime(moment), "SHORT_DATETIME_FORMAT")
+
+
+def duration_text(seconds: float) -> str:
+    """« 3 min 20 s »."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return gettext("%(seconds)d s") % {"seconds": whole}
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
+    hours, minutes = divmod(minutes, 60)
+    return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+
+
+def missing_text(workers: WorkerState) -> str:
+    """Of workers that are missing: since when."""
+    if workers.seen_at is None:
+        return gettext("Aucun worker n’a encore été vu : démarrez-en un.")
+    return gettext("Aucun worker n’a été vu depuis %(since)s (%(moment)s) : démarrez-en un.") % {
+        "since": duration_text(workers.seconds or 0.0),
+        "moment": moment_text(workers.seen_at),
+    }

@@ -7,8 +7,9 @@ Nothing else reads a knob.
 
 import hashlib
 import secrets
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -16,6 +17,8 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, URLValidator
 from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.face import style_of, validate_accent, worded
@@ -809,68 +812,125 @@ class AgentLimit(models.Model):
         return str(self.user or self.group)
 
 
-# --- Processes and their upkeep --------------------------------------------------------------------------------------
+# --- Work ------------------------------------------------------------------------------------------------------------
 
 
-class Worker(models.Model):
-    """A worker that lives, or lived: `agents.processes.heartbeat` writes these rows, and says which of them are silent."""
+class JobKind(models.TextChoices):
+    """Every kind of work that is not done while somebody waits for a page; `settings.JOBS` names what carries each out."""
 
-    #: As Celery knows it: `celery@host`, or `embedded-PID@host` for the one that `serve` starts.
-    name = models.CharField(_("nom"), max_length=200, unique=True)
-    host = models.CharField(_("machine"), max_length=200)
-    version = models.CharField(_("version"), max_length=50)
-    started_at = models.DateTimeField(_("démarré le"))
-    beat_at = models.DateTimeField(_("dernier signe de vie"), db_index=True)
-    #: What it runs now: rows with `task`, `id` (of the first argument) and `seconds` (since when).
-    running = models.JSONField(_("travaux en cours"), default=list)
+    #: Every few seconds: what a dead process left is taken up again, and what is due is begun.
+    RECOVER = "recover", _("Reprise des travaux")
+    #: Every night: what is past its time is deleted.
+    RETENTION = "retention", _("Nettoyage")
+    #: After that: the figures of the days that are over.
+    FIGURES = "figures", _("Compte des jours")
+    #: No work: a worker that lives holds this row.
+    WORKER = "worker", _("Worker")
+    #: No work: what readiness writes to see that the database can be written.
+    PROBE = "probe", _("Sonde d’écriture")
+
+
+class JobStatus(models.TextChoices):
+    QUEUED = "queued", _("En attente")
+    RUNNING = "running", _("En cours")
+    DONE = "done", _("Terminé")
+    #: It ran to its end, and a part of it failed.
+    PARTLY_FAILED = "partly_failed", _("En partie en échec")
+    FAILED = "failed", _("En échec")
+    CANCELLED = "cancelled", _("Annulé")
+
+
+#: What staff and monitoring count as failed.
+JOB_FAILURES = (JobStatus.FAILED, JobStatus.PARTLY_FAILED)
+OPEN_JOBS = (JobStatus.QUEUED, JobStatus.RUNNING)
+#: What staff may have tried again.
+GIVEN_UP_JOBS = (*JOB_FAILURES, JobStatus.CANCELLED)
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def due(self) -> Self:
+        """Queued jobs that a worker could begin now."""
+        return self.filter(Q(not_before=None) | Q(not_before__lte=timezone.now()), status=JobStatus.QUEUED)
+
+    def expired(self) -> Self:
+        """Running jobs whose process no longer renews its lease."""
+        running = self.filter(status=JobStatus.RUNNING, lease_expires_at__lt=timezone.now())
+        return running.exclude(kind=JobKind.WORKER)
+
+    def claim(self, pk: int, owner: str) -> bool:
+        """Take a job that is due, or one whose lease ran out; one winner however many try at once."""
+        now = timezone.now()
+        free = (self.due() | self.expired()).filter(pk=pk)
+        return bool(
+            free.update(
+                status=JobStatus.RUNNING,
+                lease_owner=owner,
+                lease_expires_at=now + timedelta(seconds=settings.JOB_LEASE_SECONDS),
+                attempts=F("attempts") + 1,
+                started_at=now,
+                finished_at=None,
+                not_before=None,
+                error="",
+            )
+        )
+
+    def renew(self, pk: int, owner: str) -> bool:
+        """Extend the lease; `False` where the job is not this owner's any more."""
+        expires = timezone.now() + timedelta(seconds=settings.JOB_LEASE_SECONDS)
+        return bool(self.filter(pk=pk, lease_owner=owner, status=JobStatus.RUNNING).update(lease_expires_at=expires))
+
+
+class Job(models.Model):
+    """Work as a row: what to do, which process holds it until when, how far it is, what came out (`agents.jobs`)."""
+
+    kind = models.CharField(_("travail"), max_length=20, choices=JobKind.choices)
+    #: What it is about. Of one kind and key one job is open at a time; without a key, any number.
+    key = models.CharField(max_length=200, blank=True, default="", editable=False)
+    agent = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs", verbose_name=_("agent")
+    )
+    payload = models.JSONField(default=dict, blank=True, editable=False)
+    #: Raised by everybody who asks for it while it is open: it runs once more where it was raised during a run.
+    asked = models.PositiveIntegerField(default=1, editable=False)
+    status = models.CharField(_("état"), max_length=20, choices=JobStatus.choices, default=JobStatus.QUEUED)
+    #: What `done` and `total` count now, and since when.
+    phase = models.CharField(_("étape"), max_length=20, blank=True, default="")
+    phase_started_at = models.DateTimeField(null=True, blank=True, editable=False)
+    done = models.PositiveIntegerField(_("fait"), default=0)
+    total = models.PositiveIntegerField(_("à faire"), default=0)
+    report = models.JSONField(_("bilan"), default=dict, blank=True)
+    error = models.TextField(_("erreur"), blank=True, default="")
+    attempts = models.PositiveSmallIntegerField(_("essais"), default=0)
+    lease_owner = models.CharField(max_length=200, blank=True, default="", editable=False)
+    lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
+    #: When the next attempt, or the next run, may begin.
+    not_before = models.DateTimeField(_("prochain essai"), null=True, blank=True, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        verbose_name=_("demandé par"),
+    )
+    created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
+    started_at = models.DateTimeField(_("commencé le"), null=True, blank=True)
+    finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
+
+    objects = JobQuerySet.as_manager()
 
     class Meta:
-        default_permissions = ()
-        verbose_name = _("worker")
-        verbose_name_plural = _("workers")
+        verbose_name = _("travail")
+        verbose_name_plural = _("travaux")
+        ordering: ClassVar = ["-created_at"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["kind", "key"],
+                condition=Q(status__in=["queued", "running"]) & ~Q(key=""),
+                name="one_open_job_of_a_key",
+            )
+        ]
+        indexes: ClassVar = [models.Index(fields=["status", "kind"])]
 
     def __str__(self) -> str:
-        return self.name
-
-
-class Upkeep(models.Model):
-    """A kind of upkeep: when it last ran, on which process, and what it did. `agents.processes.upkeep` writes these
-    rows.
-
-    `beat_at` is renewed while it runs, so that one which was killed is taken up again.
-    """
-
-    name = models.CharField(max_length=50, primary_key=True)
-    by = models.CharField(max_length=200, blank=True, default="")
-    started_at = models.DateTimeField(null=True)
-    beat_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    #: When it last found anything to do.
-    acted_at = models.DateTimeField(null=True)
-    #: By step: how much was done.
-    done = models.JSONField(default=dict)
-    #: By step: why it could not be done.
-    failed = models.JSONField(default=dict)
-
-    class Meta:
-        default_permissions = ()
-        verbose_name = _("entretien")
-        verbose_name_plural = _("entretiens")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class StorageProbe(models.Model):
-    """What a probe has written last: that it could is all that it says (`config.readiness`)."""
-
-    written_at = models.DateTimeField(auto_now=True)
-    filling = models.TextField()
-
-    class Meta:
-        default_permissions = ()
-        verbose_name = _("sonde d’écriture")
-        verbose_name_plural = _("sondes d’écriture")
-
-    def __str__(self) -> str:
-        return f"{self.written_at:%Y-%m-%d %H:%M}"
+        return f"{self.get_kind_display()} · {self.agent}" if self.agent else self.get_kind_display()

@@ -1,6 +1,6 @@
-"""The Celery application, and what every worker does beside its tasks: it says that it lives, and reaps.
+"""The Celery application, and what every worker does beside its tasks: it says that it lives, and recovers.
 
-Messages are nudges; rows (`IndexBuild`, `Turn`, `LearnedResponse`) are the truth. The reaper is a timer of the worker
+Messages are nudges; rows (`Job`, `Turn`, `LearnedResponse`) are the truth. The recovery is a timer of the worker
 itself, so that no scheduler process is needed.
 """
 
@@ -15,12 +15,10 @@ from celery import Celery, bootsteps
 from celery.signals import before_task_publish, task_postrun, task_prerun, worker_init
 from celery.worker import state
 
-from config import constants, file_broker
+from config import file_broker
 
 #: How often documents whose rows were changed without a signal are looked for; 0: never.
 RECONCILE_SECONDS = 300.0
-#: How often a worker looks whether the nightly deletion is due.
-RETAIN_CHECK_SECONDS = 300.0
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -28,16 +26,15 @@ file_broker.install()
 app = Celery("repondant")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.autodiscover_tasks(["agents"], related_name="jobs")
 
 logger = logging.getLogger(__name__)
 
 
-class Reaper(bootsteps.StartStopStep):
-    """Looks for abandoned and forgotten work, and for turns of dead processes, at start and then every
-    `JOB_REAP_SECONDS`.
-
-    At start and every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal, every
-    `RETAIN_CHECK_SECONDS` for the nightly deletion where that is due. Meanwhile a thread says that the worker lives.
+class Maintenance(bootsteps.StartStopStep):
+    """Takes up what was left and begins what is due, at start and then every `JOB_REAP_SECONDS`; of several workers one
+    does it. Every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal. Meanwhile a thread says
+    that the worker lives.
     """
 
     requires = ("celery.worker.components:Timer",)
@@ -49,14 +46,13 @@ class Reaper(bootsteps.StartStopStep):
     def start(self, parent: Any) -> None:
         from django.conf import settings
 
-        from agents.processes.heartbeat import Heartbeat
+        from agents.jobs import Heartbeat
 
         self._heartbeat = Heartbeat(parent.hostname, _running)
         self._heartbeat.start()
         looks: list[tuple[float, Callable[[], None]]] = [
-            (settings.JOB_REAP_SECONDS, lambda: _reap(parent.hostname)),
+            (settings.JOB_REAP_SECONDS, _look),
             (RECONCILE_SECONDS, _reconcile),
-            (RETAIN_CHECK_SECONDS, _ask_for_retention),
         ]
         for seconds, look in looks:
             if seconds > 0:
@@ -83,100 +79,33 @@ def _running() -> list[dict[str, Any]]:
     return found
 
 
-def _reap(by: str = "") -> None:
-    from agents.processes.upkeep import note_reaping
-
-    def look() -> None:
-        note_reaping(by, {name: step() or 0 for name, step in _reaping_steps().items()})
-
-    _with_database("The reaper", look)
-
-
-def _reaping_steps() -> dict[str, Callable[[], int | None]]:
-    from chat.archive.retention import forget_expired
-    from chat.runs.afterwards import settle_left_behind
-    from chat.runs.stale import interrupt_stale_turns
-    from chat.staff.golden import reap_runs
-    from faqs.answers.indexing import reap_learned
-    from faqs.files.applying import reap_imports
-    from faqs.files.previews import purge_previews
-    from faqs.unanswered import tidy_unanswered
-    from knowledge.indexing.jobs.lease import reap_builds
-    from knowledge.indexing.jobs.reconciliation import enqueue_due_refreshes
-
-    return {
-        "jobs": reap_builds,
-        "refreshes": enqueue_due_refreshes,
-        "turns": interrupt_stale_turns,
-        "lessons": settle_left_behind,
-        "answers": reap_learned,
-        "golden": reap_runs,
-        "unanswered": tidy_unanswered,
-        "imports": reap_imports,
-        "previews": purge_previews,
-        "chats": forget_expired,
-    }
-
-
-def _with_database(who: str, look: Callable[[], None]) -> None:
-    """Look into the database from the worker's own process: no connection is left open for a process that it forks."""
+def _look() -> None:
+    """From the worker's own process: no connection is left open for a process that it forks."""
     from django.db import DatabaseError
 
+    from agents import jobs
     from agents.database import close_connections, first_line, is_surprising
-    from agents.processes.heartbeat import no_fork
+    from agents.models import JobKind
 
-    with no_fork():
+    with jobs.no_fork():
         try:
-            look()
+            jobs.carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True)
         except DatabaseError as error:
             cause = first_line(error)
-            surprise = is_surprising(error)
-            logger.warning("%s could not use the database: %s", who, cause, exc_info=surprise)
+            logger.warning("The recovery could not use the database: %s", cause, exc_info=is_surprising(error))
         finally:
             close_connections()
 
 
 def _reconcile() -> None:
+    from agents.processes.asking import ask_worker
     from knowledge.indexing.jobs.reconciliation import RECONCILE_TASK
 
     # Several workers ask at the same time; the message of one is enough and does not outlive the next.
-    _send(RECONCILE_TASK, "the indexes are compared later")
+    ask_worker(RECONCILE_TASK, otherwise="the indexes are compared later", expires=60)
 
 
-def _ask_for_retention() -> None:
-    from chat.server.nightly import is_night_due
-
-    def look() -> None:
-        if is_night_due():
-            _send(RETAIN_TASK, "what is past its time is deleted later")
-
-    _with_database("The nightly deletion", look)
-
-
-def _send(task: str, otherwise: str) -> None:
-    from agents.processes.asking import ask_worker
-
-    ask_worker(task, otherwise=otherwise, expires=60)
-
-
-RETAIN_TASK = "config.celery.retain"
-
-
-@app.task(
-    name=RETAIN_TASK,
-    soft_time_limit=constants.RETAIN_SOFT_LIMIT_SECONDS,
-    time_limit=constants.RETAIN_HARD_LIMIT_SECONDS,
-)
-def retain() -> None:
-    from chat.server.nightly import retain_if_due
-    from chat.staff.figures.daily import count_due
-
-    retain_if_due()
-    # After it: what was deleted is to be counted again.
-    count_due()
-
-
-app.steps["worker"].add(Reaper)
+app.steps["worker"].add(Maintenance)
 
 
 @worker_init.connect

@@ -156,9 +156,6 @@ JOB_HARD_LIMIT_SECONDS = 6 * 3600 + 300
 
 #: Rows that the nightly deletion takes in one transaction: others write between two.
 RETAIN_BATCH = 200
-#: The deletion is asked to stop, then killed; what is left goes the next night.
-RETAIN_SOFT_LIMIT_SECONDS = 3 * 3600
-RETAIN_HARD_LIMIT_SECONDS = 3 * 3600 + 300
 #: The row of a worker that is not seen any more.
 WORKER_ROW_DAYS = 30
 #: A file of a document that no row names: one that is being stored has no row yet.

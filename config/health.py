@@ -21,8 +21,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from agents.models import Upkeep
-from agents.processes.heartbeat import worker_state
+from agents.jobs import worker_state
+from agents.models import Job, JobKind
 from chat.server import figures
 from config.readiness import readiness
 from config.version import VERSION
@@ -123,10 +123,11 @@ def _upkeep_figures() -> Iterator[GaugeMetricFamily]:
         "repondant_upkeep_timestamp_seconds", "When a kind of upkeep (reap, retain) last ended.", labels=["kind"]
     )
     failed = GaugeMetricFamily("repondant_upkeep_failed", "Steps of the last run that failed.", labels=["kind"])
-    for row in Upkeep.objects.all():
+    names = {JobKind.RECOVER: "reap", JobKind.RETENTION: "retain"}
+    for row in Job.objects.filter(kind__in=names).order_by("pk"):
         if row.finished_at is not None:
-            runs.add_metric([row.name], row.finished_at.timestamp())
-        failed.add_metric([row.name], len(row.failed))
+            runs.add_metric([names[JobKind(row.kind)]], row.finished_at.timestamp())
+        failed.add_metric([names[JobKind(row.kind)]], len(row.report.get("failed", ())))
     yield from (runs, failed)
 
 

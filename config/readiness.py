@@ -23,9 +23,9 @@ from django.conf import settings
 from django.core.cache import cache as shared_cache
 from django.db import connections, transaction
 
+from agents.jobs import worker_state
 from agents.llm.base import language_model
-from agents.models import StorageProbe
-from agents.processes.heartbeat import worker_state
+from agents.models import Job, JobKind, JobStatus
 from chat.metrics import MODEL_SEEN
 from knowledge.indexing.jobs.queue import waiting_seconds
 from knowledge.vectors.base import vector_store
@@ -164,8 +164,9 @@ def readiness() -> Readiness:
 def _database() -> Detail:
     """A row is written and the one before it removed, as an answer is: a full or read-only database answers queries."""
     with transaction.atomic():
-        row = StorageProbe.objects.create(filling="x" * PROBE_BYTES)
-        StorageProbe.objects.exclude(pk=row.pk).delete()
+        filling = {"filling": "x" * PROBE_BYTES}
+        row = Job.objects.create(kind=JobKind.PROBE, status=JobStatus.DONE, payload=filling)
+        Job.objects.filter(kind=JobKind.PROBE).exclude(pk=row.pk).delete()
     return OK
 
 

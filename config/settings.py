@@ -373,6 +373,27 @@ if CELERY_BROKER_URL == "filesystem://":
         "store_processed": False,
     }
 
+#: What carries out a job, by its kind (`agents.jobs`).
+JOBS = {
+    "recover": "agents.jobs.recover_all",
+    "retention": "agents.retention.retain",
+    "figures": "chat.staff.figures.daily.count_days",
+}
+#: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
+RECOVERY = {
+    "jobs": "agents.jobs.recover",
+    "builds": "knowledge.indexing.jobs.lease.reap_builds",
+    "refreshes": "knowledge.indexing.jobs.reconciliation.enqueue_due_refreshes",
+    "turns": "chat.runs.stale.interrupt_stale_turns",
+    "lessons": "chat.runs.afterwards.settle_left_behind",
+    "answers": "faqs.answers.indexing.reap_learned",
+    "golden": "chat.staff.golden.reap_runs",
+    "unanswered": "faqs.unanswered.tidy_unanswered",
+    "imports": "faqs.files.applying.reap_imports",
+    "previews": "faqs.files.previews.purge_previews",
+    "chats": "chat.archive.retention.forget_expired",
+}
+
 # --- Language and time -----------------------------------------------------------------------------------------------
 
 LANGUAGE_CODE = "fr"

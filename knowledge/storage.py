@@ -6,13 +6,17 @@ it.
 """
 
 import uuid
+from collections.abc import Iterator
+from datetime import timedelta
 
 from django.conf import settings
 from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
+from django.core.files.storage import Storage, default_storage
 from django.db import DatabaseError, transaction
+from django.utils import timezone
 
 from knowledge.models import Document, StorageMark
+from knowledge.vectors.base import batches
 
 #: For the operator: logs and commands are in English.
 UNSHARED = (
@@ -66,3 +70,38 @@ def _problem_with(name: str, content: str | None = None) -> str | None:
     if not reason:
         return None
     return UNSHARED.format(storage=settings.DOCUMENT_STORAGE, reason=reason, name=name)
+
+
+# --- Files that no document names ------------------------------------------------------------------------------------
+
+
+def _orphans() -> Iterator[str]:
+    """Files in the documents' store that no row names, and that are old enough not to be on their way to one."""
+    storage: Storage = Document._meta.get_field("file").storage
+    limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
+    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
+        old = [name for name in names if storage.get_modified_time(name) < limit]
+        named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
+        yield from (name for name in old if name not in named)
+
+
+def _files(storage: Storage, folder: str) -> Iterator[str]:
+    try:
+        folders, names = storage.listdir(folder)
+    except FileNotFoundError:
+        return  # nothing was ever stored
+    for name in names:
+        yield f"{folder}/{name}" if folder else name
+    for each in folders:
+        yield from _files(storage, f"{folder}/{each}" if folder else each)
+
+
+def count_orphans() -> int:
+    return sum(1 for _name in _orphans())
+
+
+def delete_orphans() -> Iterator[int]:
+    storage: Storage = Document._meta.get_field("file").storage
+    for name in _orphans():
+        storage.delete(name)
+        yield 1

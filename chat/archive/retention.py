@@ -10,10 +10,9 @@ from datetime import timedelta
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext_lazy as _
 
-from agents.processes.upkeep import Kept, delete_in_batches, kept_rows
-from chat.archive.sharing import drop_expired_links, expired_links
+from agents.retention import delete_in_batches
+from chat.archive.sharing import drop_expired_links
 from chat.models import Conversation, GoldenRun, RunStatus, Turn, TurnStatus
 
 #: Conversations deleted in one transaction.
@@ -64,23 +63,3 @@ def surplus_runs() -> QuerySet[GoldenRun]:
         same = over.filter(golden_set=golden_set, deployment=deployment).order_by("-pk")
         kept.update(same.values_list("pk", flat=True)[: settings.GOLDEN_RUNS_KEPT])
     return over.exclude(pk__in=kept)
-
-
-KEPT: tuple[Kept, ...] = (
-    Kept(
-        "conversations",
-        _("conversations"),
-        "CONVERSATION_DAYS",
-        lambda: old_conversations().count(),
-        lambda: purge(old_conversations()),
-    ),
-    Kept(
-        "temporary_chats",
-        _("conversations temporaires"),
-        "TEMPORARY_CHAT_HOURS",
-        lambda: expired_chats().count(),
-        lambda: purge(expired_chats()),
-    ),
-    kept_rows("golden_runs", _("passages de questions de référence"), "GOLDEN_RUNS_KEPT", surplus_runs),
-    kept_rows("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", expired_links),
-)

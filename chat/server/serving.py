@@ -24,8 +24,8 @@ import uvicorn
 from django.conf import settings
 from django.urls import get_resolver
 
+from agents.jobs import announce
 from agents.llm.base import language_model
-from agents.processes.heartbeat import announce
 from chat.runs.admission import admission
 from chat.runs.runner import runner
 from chat.server.connections import BoundedConnection

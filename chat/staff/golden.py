@@ -24,9 +24,9 @@ from django.utils.translation import gettext as _
 
 from agents.database import named_trouble
 from agents.errors import ApplicationError
+from agents.jobs import lease_owner
 from agents.models import Agent, Deployment, RuntimeSettings
 from agents.processes.asking import ask_worker
-from agents.processes.heartbeat import lease_owner
 from chat.exceptions import InvalidMessageError
 from chat.models import (
     AnswerSource,

@@ -15,10 +15,9 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 
-from agents.admin_base import admin_page, admin_url, progress_bar, require
+from agents.admin_base import admin_page, admin_url, missing_text, progress_bar, require
 from agents.errors import ApplicationError
-from agents.processes.heartbeat import worker_state
-from agents.processes.telling import missing_text
+from agents.jobs import worker_state
 from agents.staff.scope import agents_for
 from faqs.admin.forms import ImportFaqsForm
 from faqs.answers.differences import Change, compare_fields

@@ -18,8 +18,8 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from agents.jobs import lease_owner
 from agents.processes.asking import ask_worker
-from agents.processes.heartbeat import lease_owner
 from agents.staff.audit import acting
 from faqs.answers.indexing import settle_now
 from faqs.exceptions import FaqError

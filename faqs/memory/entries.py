@@ -18,7 +18,7 @@ from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
 from agents.database import short_write
-from agents.effective import EffectiveConfig
+from agents.effective import EffectiveConfig, effective_config
 from agents.models import Deployment
 from agents.processes.statements import PreparedObject, PreparedUpdate, parameter
 from faqs.memory.keys import answer_digest, key_hash, question_hash, recipe_key
@@ -341,6 +341,31 @@ def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[C
     expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
     decided = WrongPair.objects.filter(response=OuterRef("pk"))
     return expired.exclude(status=EntryStatus.OBSOLETE).filter(~Exists(decided))
+
+
+def _expired_everywhere() -> "Iterator[models.QuerySet[CachedResponse]]":
+    """By deployment, where staff have not switched the deletion off."""
+    with_memory = MemoryShelf.objects.values("deployment_id")
+    for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
+        config = effective_config(deployment)
+        if prunes_itself(config):
+            yield expired_entries(deployment.pk, kept_days(config))
+
+
+def count_expired() -> int:
+    return sum(rows.count() for rows in _expired_everywhere())
+
+
+def delete_expired() -> Iterator[int]:
+    """What is overdue or outdated goes to review on the way; yields how many went with each batch."""
+    review_overdue()
+    review_stale()
+    for rows in _expired_everywhere():
+        while keys := list(rows.values_list("pk", flat=True)[: settings.RETAIN_BATCH]):
+            deleted = delete_entries(CachedResponse.objects.filter(pk__in=keys))
+            if not deleted:
+                break
+            yield deleted
 
 
 def prune_expired(*, deployment_id: int, max_age_days: int) -> int:

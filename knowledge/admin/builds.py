@@ -19,17 +19,18 @@ from agents.admin_base import (
     admin_url,
     badge,
     bullets,
+    duration_text,
     link,
     linked,
     long_text,
+    missing_text,
     open_to,
     progress_bar,
     rounded,
     stacked,
 )
 from agents.cache import TtlCache
-from agents.processes.heartbeat import WorkerState, worker_state
-from agents.processes.telling import duration_text, missing_text
+from agents.jobs import WorkerState, worker_state
 from knowledge.admin.build_decisions import cancel, rebuild_indexes, retry_builds, retry_failed_build, roll_indexes_back
 from knowledge.admin.questions import begin_questions
 from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild

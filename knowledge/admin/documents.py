@@ -26,10 +26,10 @@ from agents.admin_base import (
     clipped,
     count_link,
     link,
+    moment_text,
     stacked,
 )
 from agents.llm.base import language_model
-from agents.processes.telling import moment_text
 from knowledge.admin.builds import with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
 from knowledge.indexing.jobs.queue import enqueue_documents

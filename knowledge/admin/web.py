@@ -12,8 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from agents.admin_base import StaffAdmin, admin_url, badge, bullets, change_link, count_link, link, stacked
-from agents.processes.telling import moment_text
+from agents.admin_base import StaffAdmin, admin_url, badge, bullets, change_link, count_link, link, moment_text, stacked
 from knowledge.admin.builds import with_progress
 from knowledge.exceptions import PageRefusedError
 from knowledge.fetching.addresses import looks_like_sitemap, normal_address

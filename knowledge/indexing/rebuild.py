@@ -7,8 +7,13 @@ and none comes back.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
@@ -19,9 +24,9 @@ from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError,
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, plan_registered
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import fingerprint, note_indexed
-from knowledge.models import DocumentStatus
-from knowledge.vectors.base import PayloadFilter, VectorStore, collection_alias, vector_store
-from knowledge.vectors.generations import generations, previous_alias, previous_generation
+from knowledge.models import GIVEN_UP, UNDER_WAY, BuildStatus, DocumentStatus, IndexBuild
+from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, collection_alias, vector_store
+from knowledge.vectors.generations import generations, previous_alias, previous_generation, superseded_generations
 from knowledge.vectors.payloads import document_of, validated_answers
 
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
@@ -244,3 +249,37 @@ def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
         if (document_id := document_of(point.payload)) is not None:
             by_document[document_id].append(point)
     return {pk: fingerprint(points) for pk, points in by_document.items()}
+
+
+# --- Generations that nobody needs -----------------------------------------------------------------------------------
+
+
+def finished_builds() -> QuerySet[IndexBuild]:
+    if not settings.FINISHED_JOB_DAYS:
+        return IndexBuild.objects.none()
+    limit = timezone.now() - timedelta(days=settings.FINISHED_JOB_DAYS)
+    return IndexBuild.objects.filter(status__in=(BuildStatus.DONE, *GIVEN_UP), finished_at__lt=limit)
+
+
+def unused_generations() -> list[CollectionInfo]:
+    """Those that no alias, no build and no rollback needs."""
+    infos = vector_store().collections()
+    # Asked after the list: a build that starts now uses a collection that is not in it.
+    unfinished = IndexBuild.objects.filter(status__in=UNDER_WAY)
+    return superseded_generations(infos, in_use=set(unfinished.values_list("generation", flat=True)))
+
+
+def abandoned_generations() -> list[CollectionInfo]:
+    """Unused ones whose job is forgotten: staff may still retry the others."""
+    known = set(IndexBuild.objects.exclude(generation="").values_list("generation", flat=True))
+    return [info for info in unused_generations() if info.name not in known]
+
+
+def count_abandoned() -> int:
+    return len(abandoned_generations())
+
+
+def drop_abandoned() -> Iterator[int]:
+    for info in abandoned_generations():
+        vector_store().drop(info.name)
+        yield 1

@@ -3,5 +3,3 @@
 from config.settings import *  # noqa: F403
 
 JOB_REAP_SECONDS = 0.5
-WORKER_BEAT_SECONDS = 0.5
-RETAIN_CHECK_SECONDS = 0.5

@@ -5,8 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from agents.processes.upkeep import Kept
-from chat.server.nightly import KEPT, retain_now
+from agents.retention import RULES, Rule, retain_now
 from knowledge.management.terminal import JsonCommand, errors_to_terminal
 
 
@@ -23,19 +22,19 @@ class Command(JsonCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         is_dry = options["dry_run"]
         with errors_to_terminal():
-            found = {kept.name: kept.count() for kept in KEPT} if is_dry else _retain()
+            found = {rule.name: rule.counted() for rule in RULES} if is_dry else _retain()
         verb = "would go" if is_dry else "deleted"
-        lines = [f"{found.get(kept.name, 0):>9}  {kept.name} {verb} ({kept.until})" for kept in KEPT]
+        lines = [f"{found.get(rule.name, 0):>9}  {rule.name} {verb} ({rule.until})" for rule in RULES]
         self.tell(options, {"dry_run": is_dry, "rows": found}, lines)
 
 
 def _retain() -> dict[str, int]:
-    gone: dict[str, int] = {}
+    deleted: dict[str, int] = {}
     with tqdm(unit="row", disable=None) as bar:
 
-        def advance(kept: Kept, count: int) -> None:
-            bar.set_description(kept.name, refresh=False)
-            bar.update(count - gone.get(kept.name, 0))
-            gone[kept.name] = count
+        def advance(rule: Rule, count: int) -> None:
+            bar.set_description(rule.name, refresh=False)
+            bar.update(count - deleted.get(rule.name, 0))
+            deleted[rule.name] = count
 
         return retain_now(advance)

@@ -13,8 +13,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import Tone, admin_url, badge, linked, rounded, stacked
-from agents.processes.telling import moment_text
+from agents.admin_base import Tone, admin_url, badge, linked, moment_text, rounded, stacked
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
 from chat.staff.admin import correcting, figures, trying, views
 from chat.staff.admin.private import (

@@ -22,6 +22,7 @@ from django.db.models import F, Min, QuerySet
 from django.utils import timezone
 
 from agents.database import short_write
+from agents.jobs import Held
 from chat.models import (
     OPEN_STATUSES,
     AnswerSource,
@@ -295,6 +296,11 @@ def due_days(*, unless_counted_since: datetime | None = None) -> list[date]:
         }
         days -= fresh
     return sorted(days, reverse=True)
+
+
+def count_days(held: Held) -> None:
+    """The nightly job."""
+    count_due(held.progress)
 
 
 def count_due(on_counted: OnCounted = lambda _done, _total: None) -> int:

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 
 from agents.database import close_connections, named_trouble
 from agents.errors import ApplicationError, StorageUnavailableError
+from agents.jobs import lease_owner
 from agents.models import Agent, IndexingMethod
-from agents.processes.heartbeat import lease_owner
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
 from knowledge.indexing.jobs.lease import heartbeat, progress_on_row
 from knowledge.indexing.jobs.queue import (

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from knowledge.kept import unused_generations
+from knowledge.indexing.rebuild import unused_generations
 from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from knowledge.vectors.base import vector_store
 

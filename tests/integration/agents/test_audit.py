@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.models import Agent, AgentLimit, Deployment, RuntimeSettings, Specialist
-from agents.processes.kept import KEPT
+from agents.retention import RULES
 from agents.staff.audit import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, take_back
 from chat.models import ApiKey
 from faqs.models import CachedResponse, LearnedResponse, Phrasing, QuestionGroup
@@ -280,10 +280,10 @@ class PrivacyTest(TestCase):
     def test_old_lines_go_at_night(self) -> None:
         make_agent()
         LogEntry.objects.update(timestamp=timezone.now() - timedelta(days=900))
-        [kept] = [each for each in KEPT if each.name == "changes"]
+        [rule] = [each for each in RULES if each.name == "changes"]
         with self.settings(AUDIT_LOG_DAYS=0):
-            assert kept.count() == 0
-        assert kept.count() > 0
+            assert rule.counted() == 0
+        assert rule.counted() > 0
 
 
 class RealDoorsTest(TestCase):

@@ -18,7 +18,7 @@ from django.utils import translation
 
 from agents.database import in_database, in_thread, short_write, storage_error
 from agents.errors import StorageUnavailableError
-from agents.models import StorageProbe
+from agents.models import Job, JobKind
 from tests.constants import override
 
 #: More than four pages.
@@ -171,5 +171,5 @@ class QueueTests(TransactionTestCase):
             pass
         time.sleep(0.3)
         with short_write():
-            StorageProbe.objects.create(filling="x")
-        assert StorageProbe.objects.filter(filling="x").count() == 1
+            Job.objects.create(kind=JobKind.PROBE)
+        assert Job.objects.filter(kind=JobKind.PROBE).count() == 1

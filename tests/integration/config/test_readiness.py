@@ -10,8 +10,8 @@ import pytest
 from django.test import Client, SimpleTestCase, TestCase
 from django.utils import timezone
 
-from agents.models import Worker
-from agents.processes.heartbeat import announce
+from agents.jobs import announce
+from agents.models import Job, JobKind
 from chat.metrics import ModelSeen
 from config.readiness import OK, Detail, Part, Readiness, worker_detail
 from knowledge.models import BuildStatus, IndexBuild
@@ -103,7 +103,7 @@ class WorkerTests(TestCase):
         IndexBuild.objects.update(created_at=timezone.now() - timedelta(seconds=90))
         assert worker_detail()["status"] == "ok"
         assert worker_detail()["waiting_seconds"] >= 90
-        Worker.objects.update(beat_at=timezone.now() - timedelta(days=1))
+        Job.objects.filter(kind=JobKind.WORKER).update(lease_expires_at=timezone.now() - timedelta(days=1))
         assert worker_detail()["status"] == "silent"
         assert worker_detail()["seen_seconds_ago"] >= 86_400
 

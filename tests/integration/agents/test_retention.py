@@ -17,11 +17,11 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from agents.models import Upkeep, Worker
-from agents.processes.heartbeat import announce
-from agents.processes.upkeep import claim, night_before
+from agents import retention
+from agents.jobs import announce, carry_out, ensure
+from agents.models import Job, JobKind
+from agents.retention import next_night, retain_now
 from chat.models import Conversation
-from chat.server import nightly
 from faqs.models import CachedResponse
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.models import BuildKind, BuildStatus, Document, IndexBuild
@@ -48,7 +48,7 @@ class EndTests(TestCase):
         make_sessions(3, timezone.now() + timedelta(days=1))
         seen: list[int] = []
         with override_settings(RETAIN_BATCH=2):
-            nightly.retain_now(lambda kept, count: seen.append(count))
+            retain_now(lambda _rule, count: seen.append(count))
         assert seen == [2, 4, 6, 7]
         assert Session.objects.count() == 3
 
@@ -57,22 +57,23 @@ class EndTests(TestCase):
         make_job(BuildStatus.FAILED, LONG_AGO)
         make_job(BuildStatus.PARTLY_FAILED, LONG_AGO)
         stay = [make_job(BuildStatus.DONE, timezone.now()).pk, make_job(BuildStatus.QUEUED, None).pk]
-        assert nightly.retain_now()["jobs"] == 3
+        assert retain_now()["builds"] == 3
         assert list(IndexBuild.objects.order_by("pk").values_list("pk", flat=True)) == stay
 
     def test_lines_of_the_admin_log_go(self) -> None:
         for moment in (LONG_AGO, timezone.now()):
             entry = LogEntry.objects.create(user=make_user(), action_flag=CHANGE, object_repr="x")
             LogEntry.objects.filter(pk=entry.pk).update(action_time=moment)
-        assert nightly.retain_now()["admin_log"] == 1
+        assert retain_now()["admin_log"] == 1
 
     def test_rows_of_gone_workers_go_but_the_one_seen_last(self) -> None:
         for name in ("a", "b"):
             announce(name)
-        Worker.objects.update(beat_at=LONG_AGO)
-        Worker.objects.filter(name="b").update(beat_at=LONG_AGO + timedelta(days=1))
-        nightly.retain_now()
-        assert [each.name for each in Worker.objects.all()] == ["b"]
+        workers = Job.objects.filter(kind=JobKind.WORKER)
+        workers.update(lease_expires_at=LONG_AGO)
+        workers.filter(key="b").update(lease_expires_at=LONG_AGO + timedelta(days=1))
+        retain_now()
+        assert [each.key for each in workers.all()] == ["b"]
 
     def test_files_that_no_document_names_go_once_they_are_old(self) -> None:
         storage: Any = Document._meta.get_field("file").storage
@@ -82,61 +83,71 @@ class EndTests(TestCase):
             self.addCleanup(storage.delete, name)
         for name in names[:2]:
             os.utime(storage.path(name), (0, 0))
-        nightly.retain_now()
+        retain_now()
         assert [storage.exists(name) for name in names] == [True, False, True]
 
     def test_conversations_stay_unless_the_site_gives_them_an_end(self) -> None:
         conversation = make_conversation()
         Conversation.objects.filter(pk=conversation.pk).update(updated_at=LONG_AGO)
-        assert "conversations" not in nightly.retain_now()
+        assert "conversations" not in retain_now()
         with override_settings(CONVERSATION_DAYS=30):
-            assert nightly.retain_now()["conversations"] == 1
+            assert retain_now()["conversations"] == 1
 
     def test_old_answers_of_the_memory_go_unless_staff_keep_them(self) -> None:
         for slug, prunes in (("a", True), ("b", False)):
             deployment = make_deployment(slug=slug, config_overlay={"memory_auto_prune": prunes})
             make_entry(deployment, "Quels sont les horaires ?", "De 9 heures à 20 heures.")
         CachedResponse.objects.update(confirmed_at=LONG_AGO)
-        assert nightly.retain_now()["memory"] == 1
+        assert retain_now()["memory"] == 1
         assert CachedResponse.objects.get().deployment.slug == "b"
 
     def test_every_end_names_a_setting(self) -> None:
         from agents.models import RuntimeSettings
 
-        for kept in nightly.KEPT:
-            assert hasattr(settings, kept.until) or kept.until in RuntimeSettings.knobs(), kept.name
+        for rule in retention.RULES:
+            assert hasattr(settings, rule.until) or rule.until in RuntimeSettings.knobs(), rule.name
+            assert rule.counted() == 0
 
 
 class NightTests(TestCase):
-    def test_the_night_before_is_at_the_hour_of_the_site(self) -> None:
+    def run_due(self) -> None:
+        carry_out(ensure(JobKind.RETENTION).pk, in_background=True)
+
+    def job(self) -> Job:
+        return Job.objects.get(kind=JobKind.RETENTION)
+
+    def test_the_next_night_is_at_the_hour_of_the_site(self) -> None:
         zone = ZoneInfo(settings.TIME_ZONE)
         for now, night in (
-            (datetime(2026, 5, 6, 2, 59, tzinfo=zone), datetime(2026, 5, 5, 3, tzinfo=zone)),
-            (datetime(2026, 5, 6, 3, 0, tzinfo=zone), datetime(2026, 5, 6, 3, tzinfo=zone)),
+            (datetime(2026, 5, 6, 2, 59, tzinfo=zone), datetime(2026, 5, 6, 3, tzinfo=zone)),
+            (datetime(2026, 5, 6, 3, 0, tzinfo=zone), datetime(2026, 5, 7, 3, tzinfo=zone)),
         ):
-            assert night_before(now) == night
+            assert next_night(now) == night
 
     def test_it_is_done_once_a_night(self) -> None:
-        make_sessions(1, LONG_AGO)
-        assert nightly.is_night_due()
-        assert nightly.retain_if_due() == {"sessions": 1}
-        make_sessions(1, LONG_AGO)
-        assert not nightly.is_night_due()
-        assert nightly.retain_if_due() == {}
-        Upkeep.objects.update(started_at=timezone.now() - timedelta(days=1, hours=1))
-        assert nightly.retain_if_due() == {"sessions": 1}
+        for _time in range(2):
+            make_sessions(1, LONG_AGO)
+            self.run_due()
+        assert Session.objects.count() == 1
+        assert self.job().not_before == next_night(timezone.now())
+        Job.objects.update(not_before=timezone.now())
+        self.run_due()
+        assert self.job().report["done"] == {"sessions": 1}
 
     def test_a_site_may_do_it_itself(self) -> None:
+        make_sessions(1, LONG_AGO)
         with override_settings(RETAIN_HOUR=-1):
-            assert not nightly.is_night_due()
+            carry_out(ensure(JobKind.RECOVER).pk)
+            assert not Job.objects.filter(kind=JobKind.RETENTION).exists()
+            self.run_due()
+            assert retain_now() == {"sessions": 1}
+        carry_out(ensure(JobKind.RECOVER).pk)
 
     def test_one_kind_that_fails_does_not_keep_the_others(self) -> None:
         make_sessions(1, LONG_AGO)
-        with mock.patch("knowledge.kept.vector_store", side_effect=VectorStoreUnavailableError("away")):
-            assert nightly.retain_now() == {"sessions": 1}
-        row = Upkeep.objects.get(name="retain")
-        assert list(row.failed) == ["generations"]
-        assert row.finished_at is not None
+        with mock.patch("knowledge.indexing.rebuild.vector_store", side_effect=VectorStoreUnavailableError("away")):
+            assert retain_now() == {"sessions": 1}
+        assert list(self.job().report["failed"]) == ["generations"]
 
     def test_what_was_killed_is_taken_up_again(self) -> None:
         make_sessions(5, LONG_AGO)
@@ -146,11 +157,13 @@ class NightTests(TestCase):
 
         with override_settings(RETAIN_BATCH=2):
             with pytest.raises(KeyboardInterrupt):
-                nightly.retain_now(killed)
+                retain_now(killed)
             assert Session.objects.count() == 3
-            assert nightly.retain_if_due() == {}  # its lease still runs
-            Upkeep.objects.update(beat_at=LONG_AGO)
-            assert nightly.retain_if_due() == {"sessions": 3}
+            self.run_due()  # its lease still runs
+            assert Session.objects.count() == 3
+            Job.objects.update(lease_expires_at=LONG_AGO)
+            self.run_due()
+            assert Session.objects.count() == 0
 
 
 class CommandTests(TestCase):
@@ -167,6 +180,6 @@ class CommandTests(TestCase):
         assert self._told()["rows"] == {"sessions": 2}
 
     def test_two_at_a_time_are_refused(self) -> None:
-        assert claim("another")
+        Job.objects.claim(ensure(JobKind.RETENTION).pk, "another")
         with pytest.raises(CommandError, match="already_retaining|another process"):
             call_command("retain")

@@ -1,4 +1,4 @@
-"""That a worker lives, and what upkeep did: as rows, in words, and as figures."""
+"""That a worker lives, and what maintenance did: as rows, in words, and as figures."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,9 +8,8 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.models import Upkeep, Worker
-from agents.processes.heartbeat import Heartbeat, announce, worker_state
-from agents.processes.upkeep import RETENTION, claim, is_due, note_reaping, renew
+from agents.jobs import Heartbeat, announce, carry_out, ensure, worker_state
+from agents.models import Job, JobKind
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import make_agent
@@ -20,7 +19,10 @@ SILENT = timedelta(seconds=settings.WORKER_SILENT_SECONDS + 30)
 
 
 def age(name: str, by: timedelta = SILENT) -> None:
-    Worker.objects.filter(name=name).update(beat_at=timezone.now() - by)
+    seen_at = timezone.now() - by
+    Job.objects.filter(kind=JobKind.WORKER, key=name).update(
+        lease_expires_at=seen_at + timedelta(seconds=settings.WORKER_SILENT_SECONDS)
+    )
 
 
 def queue_job(waited: timedelta) -> IndexBuild:
@@ -38,7 +40,7 @@ class WorkerStateTests(TestCase):
         Heartbeat("celery@one", lambda: [job]).beat()
         found = worker_state()
         assert found.state == "ok"
-        assert found.alive[0].running == [job]
+        assert found.alive[0].report["running"] == [job]
 
     def test_a_worker_that_is_being_started_is_not_missing(self) -> None:
         announce("embedded-1@one")
@@ -52,7 +54,7 @@ class WorkerStateTests(TestCase):
         assert found.state == "silent"
         assert SILENT.total_seconds() <= (found.seconds or 0) < SILENT.total_seconds() + 60
         announce("celery@two")
-        assert [each.name for each in worker_state().alive] == ["celery@two"]
+        assert [each.key for each in worker_state().alive] == ["celery@two"]
 
 
 class ToldTests(TestCase):
@@ -89,14 +91,16 @@ class ToldTests(TestCase):
         self.assertContains(self.client.get(admin_url(IndexBuild, "changelist")), "occupé ailleurs")
         assert not self.client.get("/admin/").context["background"].alarm
 
-    def test_the_first_page_says_what_upkeep_last_did(self) -> None:
-        note_reaping("celery@one", {"jobs": 2, "turns": 0})
-        Upkeep.objects.create(
-            name=RETENTION,
-            started_at=timezone.now(),
-            finished_at=timezone.now(),
-            done={"sessions": 41},
-            failed={"files": "away"},
+    def test_the_first_page_says_what_maintenance_last_did(self) -> None:
+        now = timezone.now()
+        Job.objects.create(
+            kind=JobKind.RECOVER, finished_at=now, report={"done": {"jobs": 2}, "found_at": now.isoformat()}
+        )
+        Job.objects.create(
+            kind=JobKind.RETENTION,
+            started_at=now,
+            finished_at=now,
+            report={"done": {"sessions": 41}, "failed": {"files": "away"}},
         )
         page = self.client.get("/admin/")
         for text in ("jobs 2", "sessions 41", "1 étape en échec (files)"):
@@ -107,10 +111,10 @@ class ToldTests(TestCase):
         page = client_of(make_staff("knowledge.view_document")).get("/admin/")
         self.assertNotContains(page, "worker")
 
-    def test_figures_tell_workers_waiting_jobs_and_upkeep(self) -> None:
+    def test_figures_tell_workers_waiting_jobs_and_maintenance(self) -> None:
         announce("celery@one")
         queue_job(timedelta(minutes=5))
-        note_reaping("celery@one", {})
+        carry_out(ensure(JobKind.RECOVER).pk)
         found = figures(self.client)
         assert found["repondant_workers[]"] == 1
         assert 300 <= found["repondant_jobs_waiting_seconds[]"] < 360
@@ -123,34 +127,3 @@ class ToldTests(TestCase):
         build = queue_job(timedelta(minutes=5))
         IndexBuild.objects.filter(pk=build.pk).update(status=BuildStatus.DONE)
         assert figures(self.client)["repondant_jobs_waiting_seconds[]"] == 0
-
-
-class ClaimTests(TestCase):
-    def test_one_process_claims_the_night_until_it_has_ended(self) -> None:
-        night = timezone.now()
-        assert is_due(night)
-        assert claim("one", since=night)
-        assert not claim("two", since=night)
-        assert not is_due(night)
-        assert not renew("two")
-        assert renew("one", finished_at=timezone.now(), done={"sessions": 1})
-        assert not is_due(night)
-        assert is_due(timezone.now())
-
-    def test_a_killed_one_is_taken_over(self) -> None:
-        night = timezone.now()
-        assert claim("one", since=night)
-        left = timezone.now() - timedelta(seconds=settings.JOB_LEASE_SECONDS + 1)
-        Upkeep.objects.update(beat_at=left)
-        assert is_due(night)
-        assert claim("two", since=night)
-        assert not renew("one")
-
-    def test_reaping_keeps_what_it_last_found(self) -> None:
-        note_reaping("one", {"jobs": 3, "turns": 0})
-        note_reaping("two", {"jobs": 0})
-        row = Upkeep.objects.get(name="reap")
-        assert (row.by, row.done) == ("two", {"jobs": 3})
-        assert row.acted_at is not None
-        assert row.finished_at is not None
-        assert row.acted_at < row.finished_at

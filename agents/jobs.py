@@ -1,0 +1,558 @@
+"""Work that nobody waits for on a page: rows that are enqueued, claimed, renewed, finished and recovered, all in one way.
+
+The row of a `Job` is the truth; a Celery message is a nudge that may be lost or come twice. One process wins a claim
+and holds the job by a lease, which a thread renews. A process that dies lets its lease run out: `recover` queues the job
+again, and its verb goes on where the rows say that it was. What has failed and may pass is tried again after a pause
+that doubles. `settings.JOBS` names the verb of each kind; a verb takes a `Held` and returns an `Outcome`, or nothing.
+Of one kind and key one job is open: who asks again joins it, and a job that was joined while it ran runs once more.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal, NoReturn, Protocol
+
+from celery import current_app, shared_task
+from celery.exceptions import OperationalError, SoftTimeLimitExceeded
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import DatabaseError, IntegrityError, close_old_connections, connection, transaction
+from django.db.models import F, Min, QuerySet
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+
+from agents.database import close_connections, first_line, is_surprising, named_trouble, short_write
+from agents.errors import ApplicationError, StorageUnavailableError
+from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, Job, JobKind, JobStatus
+
+logger = logging.getLogger(__name__)
+
+#: A worker gives a sign of life this often.
+WORKER_BEAT_SECONDS = 10.0
+#: The one task: a message says no more than that this job may be begun.
+RUN_TASK = "agents.jobs.run_job"
+#: Rows that stand for no work, and the one that is looked at all the time.
+_NO_WORK = (JobKind.RECOVER, JobKind.WORKER, JobKind.PROBE)
+_JOIN_ATTEMPTS = 3
+#: How long a fork waits for another thread's use of the database; after that it goes on, whatever becomes of that use.
+_FORK_WAIT_SECONDS = 5.0
+
+
+class LeaseLostError(ApplicationError):
+    """Another process has taken the job over; this one must stop writing."""
+
+    code = "lease_lost"
+
+
+class JobCancelledError(ApplicationError):
+    """Staff cancelled the job; what is done is kept, and it can be tried again."""
+
+    code = "job_cancelled"
+    default_message = _lazy("Ce travail a été annulé.")
+
+
+class UnexpectedJobError(ApplicationError):
+    """An error that nobody foresaw; the log has it whole."""
+
+    code = "job_failed"
+    default_message = _lazy("Erreur inattendue ; le journal du worker la détaille.")
+
+
+class OnProgress(Protocol):
+    """Told what is done and what there is to do in a phase; it may raise to stop the work."""
+
+    def __call__(self, done: int, total: int, phase: Any = "", /) -> None: ...
+
+
+def _no_progress(done: int, total: int, phase: Any = "", /) -> None:
+    """For who does not watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a verb has come to; `value` is for who runs it inline."""
+
+    status: JobStatus = JobStatus.DONE
+    report: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    #: Where something failed that may pass: why. A worker tries again later, as long as there are attempts.
+    retry_because: str = ""
+    #: Where it is not over: when it goes on. This is no failure, and no attempt is counted.
+    again_at: datetime | None = None
+    value: Any = None
+
+
+@dataclass(slots=True)
+class Held:
+    """A job in the hands of this process, for its verb."""
+
+    job: Job
+    owner: str
+    lost: threading.Event
+    watcher: OnProgress
+    #: Run by a worker, not by a command that somebody watches.
+    in_background: bool
+    _phase: str | None = None
+
+    def mine(self) -> "QuerySet[Job]":
+        return Job.objects.filter(pk=self.job.pk, lease_owner=self.owner, status=JobStatus.RUNNING)
+
+    def keep(self, **changes: Any) -> None:
+        """Write to the row, in the caller's transaction where there is one; raises where the job is lost or cancelled."""
+        if self.lost.is_set() or not self.mine().update(**changes):
+            _raise_why_lost(self.job.pk)
+
+    def progress(self, done: int, total: int, phase: Any = "", /) -> None:
+        changes: dict[str, Any] = {"done": done, "total": total}
+        if phase != self._phase:
+            self._phase = phase
+            changes |= {"phase": phase, "phase_started_at": timezone.now()}
+        self.keep(**changes)
+        self.watcher(done, total, phase)
+
+
+Verb = Callable[[Held], Outcome | None]
+
+
+def _raise_why_lost(job_id: int) -> NoReturn:
+    if Job.objects.filter(pk=job_id, status=JobStatus.CANCELLED).exists():
+        raise JobCancelledError(f"Job {job_id} was cancelled.")
+    raise LeaseLostError(f"Job {job_id} was taken over by another process.")
+
+
+# --- Asking for work -------------------------------------------------------------------------------------------------
+
+
+def enqueue(
+    kind: JobKind,
+    *,
+    key: str = "",
+    payload: Mapping[str, Any] | None = None,
+    agent: Agent | None = None,
+    by: AbstractBaseUser | None = None,
+    total: int = 0,
+) -> Job:
+    """Queue a job, or join the open one of this key; a worker is told after the commit."""
+    job = create(kind, key=key, payload=payload, agent=agent, by=by, total=total)
+    transaction.on_commit(partial(nudge, job.pk))
+    return job
+
+
+def create(
+    kind: JobKind,
+    *,
+    key: str = "",
+    payload: Mapping[str, Any] | None = None,
+    agent: Agent | None = None,
+    by: AbstractBaseUser | None = None,
+    total: int = 0,
+) -> Job:
+    """The same for who runs it at once. Lists of the payload are united with those of the job that is joined."""
+    for _attempt in range(_JOIN_ATTEMPTS):
+        if key and (joined := _join(kind, key, payload or {})) is not None:
+            return joined
+        try:
+            with transaction.atomic():
+                return Job.objects.create(
+                    kind=kind,
+                    key=key,
+                    agent=agent,
+                    payload=dict(payload or {}),
+                    total=total,
+                    created_by=by if isinstance(by, User) else None,
+                )
+        except IntegrityError:
+            continue  # another was queued in between: it is joined
+    raise ApplicationError(f"A job {kind} {key} could not be queued.")
+
+
+def _join(kind: JobKind, key: str, payload: Mapping[str, Any]) -> Job | None:
+    with short_write():
+        job = Job.objects.select_for_update().filter(kind=kind, key=key, status__in=OPEN_JOBS).first()
+        if job is None:
+            return None
+        united = {
+            name: sorted({*job.payload.get(name, ()), *value}) if isinstance(value, list) else value
+            for name, value in payload.items()
+        }
+        job.payload |= united
+        still_open = Job.objects.filter(pk=job.pk, status__in=OPEN_JOBS)
+        return job if still_open.update(payload=job.payload, asked=F("asked") + 1) else None
+
+
+def nudge(job_id: int) -> None:
+    """Tell a worker that there is work. A broker that is away is no error: the row waits, and `recover` nudges again."""
+    try:
+        current_app.send_task(RUN_TASK, args=[job_id])
+    except OperationalError:
+        logger.warning("The broker is unreachable; job %s waits.", job_id)
+        Job.objects.filter(pk=job_id, status=JobStatus.QUEUED).update(
+            error=_(
+                "La file des tâches est injoignable : rien n’est perdu, ce travail commencera de lui-même dès son retour."
+            )
+        )
+
+
+def cancel(job: Job) -> bool:
+    """Stop a job that is queued or running; what it has done is kept, and `retry` resumes it."""
+    return _take(job, OPEN_JOBS, JobStatus.CANCELLED, finished_at=timezone.now())
+
+
+def retry(job: Job, **changes: Any) -> bool:
+    """Queue a job that was given up again, with its attempts forgotten. Raises `IntegrityError` where another of its
+    key is open.
+    """
+    with transaction.atomic():
+        taken = _take(job, GIVEN_UP_JOBS, JobStatus.QUEUED, attempts=0, error="", finished_at=None, **changes)
+    if taken:
+        transaction.on_commit(partial(nudge, job.pk))
+    return taken
+
+
+def _take(job: Job, before: tuple[JobStatus, ...], after: JobStatus, **changes: Any) -> bool:
+    """Move a job from one of these states to another; one caller wins."""
+    rows = Job.objects.filter(pk=job.pk, status__in=before)
+    return bool(rows.update(status=after, lease_owner="", not_before=None, **changes))
+
+
+def waiting_seconds() -> float:
+    """How long the oldest job that could begin has waited; 0 where none does. One that is tried again waits from then
+    on.
+    """
+    waiting = Job.objects.due().exclude(kind__in=_NO_WORK)
+    since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
+    return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
+
+
+# --- Doing it --------------------------------------------------------------------------------------------------------
+
+
+@shared_task(name=RUN_TASK, soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
+def run_job(job_id: int) -> bool:
+    """Return whether there was anything to do: a message may come late, or twice."""
+    try:
+        return carry_out(job_id, in_background=True) is not None
+    except ApplicationError as error:
+        # Its row says so; Celery would print where.
+        logger.warning("Job %s failed: %s", job_id, " ".join(str(error).split()))
+        return True
+
+
+def carry_out(job_id: int, *, on_progress: OnProgress = _no_progress, in_background: bool = False) -> Outcome | None:
+    """Claim a job and do it; `None` where another process has it, or it waits. The outcome is kept on its row.
+
+    In the background, a failure that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
+    """
+    owner = lease_owner()
+    if not Job.objects.claim(job_id, owner):
+        return None
+    job = Job.objects.select_related("agent").get(pk=job_id)
+    try:
+        with named_trouble(), _renewed(job_id, owner) as lost:
+            held = Held(job, owner, lost, on_progress, in_background)
+            outcome = import_string(settings.JOBS[job.kind])(held) or Outcome()
+    except ApplicationError as error:
+        if isinstance(error, StorageUnavailableError):
+            # Over a connection that the database has closed nothing can be said.
+            close_connections()
+        reason = f"{error.public_message} ({error})"
+        if in_background and error.retryable and _retry_later(job, reason):
+            return Outcome(JobStatus.QUEUED, error=reason)
+        _finish(job, Outcome(JobStatus.FAILED, job.report, reason))
+        raise
+    except SoftTimeLimitExceeded:
+        _finish(job, Outcome(JobStatus.FAILED, job.report, _("Le travail a dépassé sa durée maximale.")))
+        raise
+    except Exception as error:
+        # The edge of the job: whatever went wrong, its row says so and no worker takes it for running.
+        logger.exception("Job %s (%s) failed unexpectedly.", job_id, job.kind)
+        failure = UnexpectedJobError(f"{type(error).__name__}: {error}"[:1_000])
+        _finish(job, Outcome(JobStatus.FAILED, job.report, f"{failure.public_message} ({failure})"))
+        raise failure from error
+    if in_background and outcome.retry_because and _retry_later(job, outcome.retry_because, outcome.report):
+        return outcome
+    if outcome.again_at is not None:
+        _go_on_at(job, outcome.again_at, outcome)
+    else:
+        _finish(job, outcome)
+    return outcome
+
+
+def _mine(job: Job) -> "QuerySet[Job]":
+    return Job.objects.filter(pk=job.pk, lease_owner=job.lease_owner, status=JobStatus.RUNNING)
+
+
+def _finish(job: Job, outcome: Outcome) -> None:
+    """Note the end; a job that was asked for again while it ran begins anew, and one of another process is left to it."""
+    mine = _mine(job).filter(asked=job.asked)
+    now = timezone.now()
+    if not mine.update(status=outcome.status, error=outcome.error, report=outcome.report, finished_at=now):
+        _go_on_at(job, now, outcome)
+
+
+def _go_on_at(job: Job, moment: datetime, outcome: Outcome) -> None:
+    """Queue what is left for this moment; attempts count failures, and this is none."""
+    now = timezone.now()
+    queued = _mine(job).update(
+        status=JobStatus.QUEUED,
+        error=outcome.error,
+        report=outcome.report,
+        not_before=moment,
+        attempts=0,
+        lease_owner="",
+        finished_at=now,
+    )
+    if queued and moment <= now and job.kind not in _NO_WORK:
+        nudge(job.pk)
+
+
+def _retry_later(job: Job, reason: str, report: dict[str, Any] | None = None) -> bool:
+    """Queue the job again after a pause that doubles; `False` when its attempts are used up."""
+    if job.attempts >= settings.JOB_MAX_ATTEMPTS:
+        return False
+    pause = min(settings.JOB_RETRY_SECONDS * 2 ** (job.attempts - 1), settings.JOB_RETRY_CEILING_SECONDS)
+    _mine(job).update(
+        status=JobStatus.QUEUED,
+        error=reason,
+        report=job.report if report is None else report,
+        not_before=timezone.now() + timedelta(seconds=pause),
+        lease_owner="",
+    )
+    return True
+
+
+@contextmanager
+def _renewed(job_id: int, owner: str) -> Iterator[threading.Event]:
+    """Renew the lease until the block ends, or the hard limit of a job; the event is set when the lease is lost."""
+    stopped, lost = threading.Event(), threading.Event()
+    limit = time.monotonic() + settings.JOB_HARD_LIMIT_SECONDS
+
+    def beat() -> None:
+        while not stopped.wait(settings.JOB_HEARTBEAT_SECONDS):
+            close_old_connections()
+            try:
+                is_held = Job.objects.renew(job_id, owner)
+            except DatabaseError as error:
+                # Busy, full or away for now: the next beat comes before the lease ends.
+                said = "The lease of job %s could not be renewed: %s"
+                logger.warning(said, job_id, first_line(error), exc_info=is_surprising(error))
+                is_held = True
+            if time.monotonic() > limit or not is_held:
+                lost.set()
+                break
+        connection.close()
+
+    thread = threading.Thread(target=beat, name=f"lease-{job_id}", daemon=True)
+    thread.start()
+    try:
+        yield lost
+    finally:
+        stopped.set()
+        thread.join(timeout=5)
+
+
+def lease_owner() -> str:
+    """Who holds a lease: this process, this once."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+
+
+# --- Taking up what was left -----------------------------------------------------------------------------------------
+
+
+def ensure(kind: JobKind) -> Job:
+    """The open job of a kind that comes round by itself (`Outcome.again_at`)."""
+    found = Job.objects.filter(kind=kind, key=kind, status__in=OPEN_JOBS).first()
+    return found or create(kind, key=kind)
+
+
+def recover() -> int:
+    """Queue again what a dead process left, and nudge what has no message any more; returns how many were nudged.
+
+    A message that no worker has taken stands for one job that waits: a worker that is busy for long finds as many as
+    there are jobs.
+    """
+    now = timezone.now()
+    expired = Job.objects.expired()
+    expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
+        status=JobStatus.FAILED, finished_at=now, error=_("Le worker s’est arrêté à chaque essai ; voir son journal.")
+    )
+    expired.update(status=JobStatus.QUEUED, lease_owner="")
+    forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
+    waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(created_at__lt=forgotten)
+    pks = list(waiting.order_by("pk").values_list("pk", flat=True))
+    lost = pks[: max(0, len(pks) - _waiting_messages())] if pks else []
+    for pk in lost:
+        nudge(pk)
+    return len(lost)
+
+
+def recover_all(held: Held) -> Outcome:
+    """The recovery as a job: jobs, then what each app has that a dead process left or whose time has come
+    (`settings.RECOVERY`). A step that fails does not keep the others.
+    """
+    found: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    for name, path in settings.RECOVERY.items():
+        try:
+            if count := import_string(path)():
+                found[name] = count
+        except DatabaseError:
+            raise
+        except Exception as error:
+            failed[name] = first_line(error)[:500]
+            logger.exception("The recovery of %s failed.", name)
+    for kind, is_wanted in ((JobKind.RETENTION, settings.RETAIN_HOUR >= 0),):
+        if is_wanted:
+            ensure(kind)
+    now = timezone.now()
+    before = held.job.report
+    told = {"done": found, "found_at": now.isoformat()} if found else {k: before[k] for k in before if k != "failed"}
+    # A little early: the next worker that looks finds it due.
+    began = held.job.started_at or now
+    again_at = began + timedelta(seconds=0.8 * settings.JOB_REAP_SECONDS)
+    return Outcome(report=told | ({"failed": failed} if failed else {}), again_at=again_at)
+
+
+def _waiting_messages() -> int:
+    """How many messages no worker has taken yet; none where the broker does not say."""
+    with current_app.connection_for_write() as broker:
+        unheard: tuple[type[BaseException], ...] = (OperationalError, *broker.connection_errors, *broker.channel_errors)
+        try:
+            broker.ensure_connection(max_retries=1)
+            queue = current_app.amqp.queues[current_app.conf.task_default_queue]
+            declared: Any = queue(broker.default_channel).queue_declare()
+        except unheard:
+            return 0
+    return int(declared.message_count)
+
+
+# --- Workers ---------------------------------------------------------------------------------------------------------
+
+#: What a worker runs, for its row.
+Running = Callable[[], list[dict[str, Any]]]
+
+_using_the_database = threading.RLock()
+_held_for_a_fork = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """What is known of the workers together. `seconds`: since the last sign of life of any; `None` where none was ever
+    seen.
+    """
+
+    state: Literal["ok", "silent", "never"]
+    seconds: float | None = None
+    seen_at: datetime | None = None
+    alive: tuple[Job, ...] = ()
+
+    @property
+    def is_missing(self) -> bool:
+        return self.state != "ok"
+
+
+def worker_state() -> WorkerState:
+    """One query. Raises `DatabaseError`."""
+    now = timezone.now()
+    workers = Job.objects.filter(kind=JobKind.WORKER).order_by("-lease_expires_at")
+    alive = tuple(workers.filter(lease_expires_at__gte=now))
+    last = alive[0] if alive else workers.first()
+    if last is None or last.lease_expires_at is None:
+        return WorkerState("never")
+    seen_at = last.lease_expires_at - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
+    seconds = max(0.0, (now - seen_at).total_seconds())
+    return WorkerState("ok" if alive else "silent", seconds, seen_at, alive)
+
+
+def announce(name: str) -> None:
+    """Note that a worker of this name is being started: it is not missing yet."""
+    try:
+        _write_worker(name, started_at=timezone.now(), running=[])
+    except DatabaseError as error:
+        logger.warning("The start of a worker could not be noted: %s", first_line(error))
+
+
+class Heartbeat:
+    """The beats of one worker, from `start` to `stop`. Where the database is away it goes on, and says so once.
+
+    A thread, because the worker that `serve` starts does nothing else while it runs a job. Connections are opened for
+    one beat and closed after it, and no process is forked meanwhile (`no_fork`): a forked process would close the
+    connection of the one that it came from.
+    """
+
+    def __init__(self, name: str, running: Running) -> None:
+        self._name, self._running = name, running
+        self._started_at = timezone.now()
+        self._stopped = threading.Event()
+        self._is_lost = False
+        self._thread = threading.Thread(target=self._run, name="worker-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join(timeout=_FORK_WAIT_SECONDS)
+
+    def beat(self) -> None:
+        with no_fork():
+            try:
+                _write_worker(self._name, started_at=self._started_at, running=self._running())
+                self._is_lost = False
+            except DatabaseError as error:
+                if not self._is_lost:
+                    logger.warning("No sign of life could be written: %s", first_line(error))
+                self._is_lost = True
+            finally:
+                close_connections()
+
+    def _run(self) -> None:
+        while True:
+            self.beat()
+            if self._stopped.wait(WORKER_BEAT_SECONDS):
+                return
+
+
+def _write_worker(name: str, *, started_at: datetime, running: list[dict[str, Any]]) -> None:
+    Job.objects.update_or_create(
+        kind=JobKind.WORKER,
+        key=name[:200],
+        defaults={
+            "status": JobStatus.RUNNING,
+            "lease_owner": name[:200],
+            "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
+            "started_at": started_at,
+            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"]), "running": running},
+        },
+    )
+
+
+@contextmanager
+def no_fork() -> Iterator[None]:
+    """While this process uses its database in passing, and closes the connection before the end."""
+    with _using_the_database:
+        yield
+
+
+def _before_fork() -> None:
+    _held_for_a_fork.value = _using_the_database.acquire(timeout=_FORK_WAIT_SECONDS)
+
+
+def _after_fork() -> None:
+    if getattr(_held_for_a_fork, "value", False):
+        _held_for_a_fork.value = False
+        _using_the_database.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,225 @@
+"""What is kept for how long: one list of everything that has an end, and the nightly job that deletes what is past it.
+
+A rule names the setting that says for how long, and the function, in the app that owns the things, that finds what is
+past its time. Every batch is a transaction of its own, so whoever kills the deletion loses nothing. A worker does it at
+night (`RETAIN_HOUR`), or as soon as one runs again; `manage.py retain` does it at once.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from auditlog.models import LogEntry as Change
+from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.sessions.models import Session
+from django.db import DatabaseError
+from django.db.models import Model, QuerySet
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext_lazy as _
+
+from agents import jobs
+from agents.database import first_line, short_write
+from agents.errors import ApplicationError
+from agents.models import Job, JobKind, JobStatus
+
+logger = logging.getLogger(__name__)
+
+
+class AlreadyRetainingError(ApplicationError):
+    """Another process deletes what is past its time."""
+
+    code = "already_retaining"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of things with an end. `until` names the setting that says when; `rows` is the path of a function that
+    returns those past their time, `count` and `delete` of functions for what is no row.
+    """
+
+    name: str
+    label: str | Promise
+    until: str
+    rows: str = ""
+    count: str = ""
+    delete: str = ""
+    #: Rows of one transaction, where the usual number is too many.
+    batch: int | None = None
+
+    def counted(self) -> int:
+        """How many are past their time."""
+        return int(import_string(self.rows)().count() if self.rows else import_string(self.count)())
+
+    def deleted(self) -> Iterator[int]:
+        """Delete them in bounded transactions; yields how many went with each."""
+        if self.rows:
+            yield from delete_in_batches(import_string(self.rows)(), self.batch)
+        else:
+            yield from import_string(self.delete)()
+
+
+#: In the order in which they are looked at.
+RULES = (
+    Rule(
+        "conversations", _("conversations"), "CONVERSATION_DAYS", "chat.archive.retention.old_conversations", batch=50
+    ),
+    Rule(
+        "temporary_chats",
+        _("conversations temporaires"),
+        "TEMPORARY_CHAT_HOURS",
+        "chat.archive.retention.expired_chats",
+        batch=50,
+    ),
+    Rule(
+        "golden_runs",
+        _("passages de questions de référence"),
+        "GOLDEN_RUNS_KEPT",
+        "chat.archive.retention.surplus_runs",
+    ),
+    Rule("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", "chat.archive.sharing.expired_links"),
+    Rule(
+        "memory",
+        _("réponses en mémoire"),
+        "memory_max_age_days",
+        count="faqs.memory.entries.count_expired",
+        delete="faqs.memory.entries.delete_expired",
+    ),
+    Rule("imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", "faqs.files.previews.forgotten_previews"),
+    Rule(
+        "generations",
+        _("index abandonnés"),
+        "FINISHED_JOB_DAYS",
+        count="knowledge.indexing.rebuild.count_abandoned",
+        delete="knowledge.indexing.rebuild.drop_abandoned",
+    ),
+    Rule(
+        "files",
+        _("fichiers sans document"),
+        "ORPHAN_FILE_HOURS",
+        count="knowledge.storage.count_orphans",
+        delete="knowledge.storage.delete_orphans",
+    ),
+    Rule("builds", _("travaux d’indexation finis"), "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.finished_builds"),
+    Rule("jobs", _("travaux finis"), "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
+    Rule("sessions", _("sessions expirées"), "SESSION_DAYS", "agents.retention.expired_sessions"),
+    Rule("admin_log", _("lignes du journal d’administration"), "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
+    Rule("changes", _("lignes du journal des changements"), "AUDIT_LOG_DAYS", "agents.retention.old_changes"),
+    Rule("workers", _("workers disparus"), "WORKER_ROW_DAYS", "agents.retention.lost_workers"),
+)
+
+#: Told after each batch: which rule, and how many went so far.
+OnDeleted = Callable[[Rule, int], None]
+
+
+def delete_in_batches(rows: QuerySet[Any], size: int | None = None) -> Iterator[int]:
+    """Delete these rows with what hangs on them, a transaction a batch; yields how many went with each.
+
+    The condition is asked again in the transaction. Killed, it goes on next time.
+    """
+    model: type[Model] = rows.model
+    while True:
+        batch = list(rows.values_list("pk", flat=True)[: size or settings.RETAIN_BATCH])
+        if not batch:
+            return
+        with short_write():
+            _all, by_model = rows.order_by().filter(pk__in=batch).delete()
+        deleted = by_model.get(model._meta.label, 0)
+        if not deleted:
+            return
+        yield deleted
+
+
+# --- The nightly job -------------------------------------------------------------------------------------------------
+
+
+def next_night(now: datetime) -> datetime:
+    """The next moment at which the nightly deletion begins."""
+    local = timezone.localtime(now)
+    night = local.replace(hour=settings.RETAIN_HOUR, minute=0, second=0, microsecond=0)
+    return night if night > local else night + timedelta(days=1)
+
+
+def retain_now(on_deleted: OnDeleted = lambda _rule, _count: None) -> dict[str, int]:
+    """Delete what is past its time; how many of each kind. Raises `AlreadyRetainingError`."""
+    job = jobs.ensure(JobKind.RETENTION)
+    Job.objects.filter(pk=job.pk, status=JobStatus.QUEUED).update(not_before=None)
+    rules = {rule.name: rule for rule in RULES}
+
+    def watch(done: int, total: int, phase: Any = "", /) -> None:
+        on_deleted(rules[phase], done)
+
+    outcome = jobs.carry_out(job.pk, on_progress=watch)
+    if outcome is None:
+        raise AlreadyRetainingError("another process is at it")
+    found: dict[str, int] = outcome.report["done"]
+    return found
+
+
+def retain(held: jobs.Held) -> jobs.Outcome:
+    """Delete by every rule. That things of one kind cannot be deleted does not keep the others."""
+    if held.in_background and settings.RETAIN_HOUR < 0:
+        return jobs.Outcome()
+    done: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    for rule in RULES:
+        try:
+            for count in rule.deleted():
+                done[rule.name] = done.get(rule.name, 0) + count
+                held.progress(done[rule.name], 0, rule.name)
+        except (jobs.LeaseLostError, jobs.JobCancelledError):
+            raise
+        except (ApplicationError, DatabaseError, OSError) as error:
+            failed[rule.name] = first_line(error)[:500]
+            logger.warning("Retention of %s failed: %s", rule.name, failed[rule.name])
+    logger.info(
+        "retention done %s failed=%s",
+        " ".join(f"{name}={count}" for name, count in done.items()) or "nothing",
+        ",".join(failed) or "none",
+    )
+    if held.in_background:
+        # Days of which something was deleted are counted again.
+        jobs.enqueue(JobKind.FIGURES, key=JobKind.FIGURES)
+    now = timezone.now()
+    again_at = next_night(now) if settings.RETAIN_HOUR >= 0 else None
+    return jobs.Outcome(report={"done": done, "failed": failed}, again_at=again_at)
+
+
+# --- What every Django site piles up ---------------------------------------------------------------------------------
+
+
+def _before(days: int) -> datetime:
+    return timezone.now() - timedelta(days=days)
+
+
+def finished_jobs() -> QuerySet[Job]:
+    finished = Job.objects.filter(finished_at__lt=_before(settings.FINISHED_JOB_DAYS)).exclude(
+        status__in=(JobStatus.QUEUED, JobStatus.RUNNING)
+    )
+    return finished if settings.FINISHED_JOB_DAYS else Job.objects.none()
+
+
+def expired_sessions() -> QuerySet[Session]:
+    return Session.objects.filter(expire_date__lt=timezone.now())
+
+
+def old_log_entries() -> QuerySet[LogEntry]:
+    days = settings.ADMIN_LOG_DAYS
+    return LogEntry.objects.filter(action_time__lt=_before(days)) if days else LogEntry.objects.none()
+
+
+def old_changes() -> QuerySet[Change]:
+    days = settings.AUDIT_LOG_DAYS
+    found: QuerySet[Change] = Change.objects.filter(timestamp__lt=_before(days)) if days else Change.objects.none()
+    return found
+
+
+def lost_workers() -> QuerySet[Job]:
+    """The one seen last stays: it says since when there is none."""
+    workers = Job.objects.filter(kind=JobKind.WORKER)
+    last = workers.order_by("-lease_expires_at").values("pk")[:1]
+    return workers.filter(lease_expires_at__lt=_before(settings.WORKER_ROW_DAYS)).exclude(pk__in=last)
