@@ -38,6 +38,9 @@ from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, Job, JobKind, JobStat
 
 logger = logging.getLogger(__name__)
 
+#: The pause before a job that failed for a reason that may pass is tried again, doubled each time up to the ceiling.
+JOB_RETRY_SECONDS = 15.0
+JOB_RETRY_CEILING_SECONDS = 900.0
 #: A worker gives a sign of life this often.
 WORKER_BEAT_SECONDS = 10.0
 #: The one task: a message says no more than that this job may be begun.
@@ -321,7 +324,7 @@ def _retry_later(job: Job, reason: str, report: dict[str, Any] | None = None) ->
     """Queue the job again after a pause that doubles; `False` when its attempts are used up."""
     if job.attempts >= settings.JOB_MAX_ATTEMPTS:
         return False
-    pause = min(settings.JOB_RETRY_SECONDS * 2 ** (job.attempts - 1), settings.JOB_RETRY_CEILING_SECONDS)
+    pause = min(JOB_RETRY_SECONDS * 2 ** (job.attempts - 1), JOB_RETRY_CEILING_SECONDS)
     _mine(job).update(
         status=JobStatus.QUEUED,
         error=reason,

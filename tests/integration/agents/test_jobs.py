@@ -111,7 +111,11 @@ class ClaimTests(JobCase):
 
 class OutcomeTests(JobCase):
     def test_what_came_out_is_on_the_row(self) -> None:
-        self.does(lambda held: held.progress(3, 4, "reading") or Outcome(JobStatus.PARTLY_FAILED, {"n": 3}, "x"))
+        def work(held: Held) -> Outcome:
+            held.progress(3, 4, "reading")
+            return Outcome(JobStatus.PARTLY_FAILED, {"n": 3}, "x")
+
+        self.does(work)
         job = self.run_job(payload={"a": 1})
         assert (job.status, job.report, job.error, job.done, job.phase) == (
             "partly_failed",

@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.models import Agent, IndexingMethod
-from config.celery import _reap
+from agents.jobs import carry_out, ensure
+from agents.models import Agent, IndexingMethod, Job, JobKind
 from faqs.answers.indexing import expire_reviews, point_ids, reap_learned, sync_learned
 from faqs.answers.neighbours import LEARNED_COLLECTION
 from faqs.answers.texts import cited_sources
@@ -510,8 +510,9 @@ class ReaperTests(TestCase):
             mock.patch("faqs.unanswered.group_questions") as group,
             mock.patch("django.db.close_old_connections"),
         ):
-            _reap()
-            _reap()
+            for _look in range(2):
+                Job.objects.update(not_before=None)
+                carry_out(ensure(JobKind.RECOVER).pk)
         assert [call.args[0] for call in nudge.call_args_list] == [[waiting.pk]]
         assert group.call_count == 2
         overdue.refresh_from_db()

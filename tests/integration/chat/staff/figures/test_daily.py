@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
 
-from agents.models import Deployment
+from agents.jobs import carry_out, ensure
+from agents.models import Deployment, JobKind
 from chat.archive.retention import conversations_older_than, purge
 from chat.models import Conversation, CountedDay, DailyCount, DailyStep, DailyUse, DayToCount, Turn, TurnStatus, Verdict
 from chat.staff.figures import daily
 from chat.staff.figures.daily import bring_up_to_date, count_anew, count_day, count_due, due_days
 from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback, withdraw_feedback
-from config.celery import retain
 from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_ending
 from tests.figures_lab import ByHand, as_counted, past_turn
@@ -288,8 +288,8 @@ class CountingTest(TestCase):
 
     def test_worker_counts_the_days_at_night_after_it_deleted(self) -> None:
         past_turn(self.conversation, timezone.now() - timedelta(days=1))
-        with override_settings(RETAIN_HOUR=0):
-            retain()
+        carry_out(ensure(JobKind.RETENTION).pk, in_background=True)
+        carry_out(ensure(JobKind.FIGURES).pk, in_background=True)
         assert DailyCount.objects.get().turns == 1
         assert not due_days(unless_counted_since=timezone.now() - timedelta(minutes=1))
 
