@@ -17,7 +17,7 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["serve"]:
         # Before numpy is loaded. One question's matrices are small: on two threads they cost twice the processor
-        # time and are no sooner done (`benchmarks/turns`). The worker has every core (`chat.server.serving`).
+        # time and are no sooner done (`benchmarks/turns`). The worker has every core (`chat.serve`).
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from django.core.management import execute_from_command_line
 

@@ -42,15 +42,6 @@ class MessageTooLargeError(InvalidMessageError):
         return cls("body too large", public_message=message)
 
 
-class SlowRequestError(ChatError):
-    """The body did not come within its time (`chat.doors.bounds`)."""
-
-    code = "request_timeout"
-    status = 408
-    retryable = True
-    default_message = _("La demande est arrivée trop lentement. Réessayez.")
-
-
 class TurnRunningError(ChatError):
     code = "turn_running"
     status = 409

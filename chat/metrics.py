@@ -1,7 +1,7 @@
 """Figures about answers, for `/metrics` (`config.health`): what was answered how, how fast, and what failed.
 
 No label holds what somebody wrote or who they are: statuses, exits and error codes only. With several web processes on
-one port (`chat.server.serving`) their figures are added up, and those of a process that died stay counted.
+one port (`chat.serve`) their figures are added up, and those of a process that died stay counted.
 """
 
 import time

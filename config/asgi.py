@@ -19,23 +19,19 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 from agents.database import wait_at_most  # noqa: E402
-from chat.doors.bounds import bounded  # noqa: E402
 from chat.doors.origins import OwnOriginOnly  # noqa: E402
-from chat.doors.places import with_places  # noqa: E402
 from chat.doors.request_ids import with_request_id  # noqa: E402
 from chat.doors.socket import later_without_storage  # noqa: E402
 from chat.doors.urls import websocket_urlpatterns  # noqa: E402
-from config.headers import secured_alone  # noqa: E402
-from config.request_threads import in_kept_threads  # noqa: E402
+from chat.serve import lifespan  # noqa: E402
 
 wait_at_most(WEB_DATABASE_WAIT_SECONDS)
 application = with_request_id(
     ProtocolTypeRouter(
         {
-            "http": bounded(
-                with_places(in_kept_threads(django_application, settings.WEB_THREADS), secured_alone), secured_alone
-            ),
+            "http": django_application,
             "websocket": OwnOriginOnly(later_without_storage(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
+            "lifespan": lifespan,
         }
     )
 )

@@ -123,7 +123,7 @@ def connect_without_a_pool(**_kwargs: Any) -> None:
 
 @worker_init.connect
 def die_with_the_server(**_kwargs: Any) -> None:
-    from chat.server.supervision import WORKER_STOP_SECONDS, end_with_the_parent
+    from chat.serve import WORKER_STOP_SECONDS, end_with_the_parent
 
     end_with_the_parent(WORKER_STOP_SECONDS)
 
@@ -175,7 +175,7 @@ def leave_after_the_builds(task: Any, retval: Any, **_kwargs: Any) -> None:
 
     It does not for a message whose job was done before: each start would cost more than the work.
     """
-    from chat.server.supervision import is_child
+    from chat.serve import is_child
     from knowledge.indexing.jobs.queue import RUN_TASK
     from knowledge.models import IndexBuild
 

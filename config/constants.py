@@ -16,10 +16,8 @@ CALIBRATION_CACHE_SECONDS = 60.0
 #: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
 DATABASE_THREAD_SENSITIVE = False
 
-#: A burst waits so long at most before it is told (503, `overloaded`), sixty questions of one moment…
-OVERLOAD_BURST_SECONDS = 1.3
-#: …so long for opening a conversation: whoever is refused after both waits knows within two seconds…
-OVERLOAD_OPENING_SECONDS = 0.5
+#: Questions wait so long for a place before they are told (503, `overloaded`).
+OVERLOAD_WAIT_SECONDS = 1.3
 
 # --- Questions as they are typed -------------------------------------------------------------------------------------
 

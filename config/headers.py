@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
@@ -64,18 +64,6 @@ def secured(request: HttpRequest, response: Response) -> Response:
     is_debug_page = settings.DEBUG and response.status_code in (404, 500)
     if _POLICY not in response and not is_debug_page:
         response[_POLICY] = _policy_for(request, response)
-    return _secured_anywhere(response)
-
-
-def secured_alone(response: HttpResponse) -> HttpResponse:
-    """An answer that is no page and passes no middleware: a refusal of `chat.doors.bounds`."""
-    response.setdefault(_POLICY, _NO_PAGE)
-    response.setdefault("X-Frame-Options", settings.X_FRAME_OPTIONS)
-    _secured_anywhere(response)
-    return response
-
-
-def _secured_anywhere(response: Response) -> Response:
     response.setdefault("X-Content-Type-Options", "nosniff")
     response.setdefault("Referrer-Policy", "same-origin")
     response.setdefault("Cross-Origin-Opener-Policy", "same-origin")

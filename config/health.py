@@ -3,7 +3,7 @@
 import hmac
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
 from agents.jobs import worker_state
 from agents.models import Job, JobKind
-from chat.server import figures
 from config.readiness import readiness
 from config.version import VERSION
 from knowledge.indexing.jobs.queue import waiting_seconds
@@ -73,10 +72,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, for staff and for the bearer of `METRICS_TOKEN`."""
     if not (_bears_token(request) or (request.user.is_authenticated and request.user.is_staff)):
         return HttpResponse(status=403)
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    with figures.read(Path(folder)) if folder else nullcontext():
-        text = generate_latest(_registry())
-    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
 
 
 class JobCollector(Collector):
@@ -135,11 +131,22 @@ def _registry() -> CollectorRegistry:
     """What this process counts; where several share a port, what they all count."""
     registry = CollectorRegistry(support_collectors_without_names=True)
     registry.register(JobCollector())
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+    if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        _end_gauges_of_the_dead(Path(folder))
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library leaves it untyped
     else:
         registry.register(REGISTRY)
     return registry
+
+
+def _end_gauges_of_the_dead(folder: Path) -> None:
+    """What runs or is open in a process ends with it; what it counted stays."""
+    for pid in {int(path.stem.rpartition("_")[2]) for path in folder.glob("gauge_live*.db")}:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            with suppress(FileNotFoundError):
+                mark_process_dead(pid, path=str(folder))  # type: ignore[no-untyped-call]  # untyped, too
 
 
 def _bears_token(request: HttpRequest) -> bool:

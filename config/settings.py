@@ -242,8 +242,13 @@ MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
 # --- Documents -------------------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
-#: All files of one form of the admin together; whoever is not of the staff sends none.
+#: All files of one form together.
 MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=500 * 1024 * 1024)
+FILE_UPLOAD_HANDLERS = [
+    "chat.doors.unavailable.UploadsTogether",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 #: Chunks that the model is asked about at the same time.
 UNIT_GENERATION_PARALLEL = env.int("UNIT_GENERATION_PARALLEL", default=4)
 #: A file is read in a process of its own, which may take this long and this much memory (address space).
@@ -443,10 +448,8 @@ if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 #: Web processes of `serve`. With several, each takes 250 MB with the fast embedding model, and their parent 130 MB.
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
-#: Connections, sockets of readers included, that one web process of `serve` holds; further ones are told to come back.
+#: Connections, sockets of readers included, that one web process of `serve` holds; further ones get 503.
 WEB_CONNECTIONS = env.int("WEB_CONNECTIONS", default=2_000)
-#: Sockets of readers that one web process of `serve` holds for one address; 0: no limit of their own.
-WEB_SOCKETS_PER_ADDRESS = env.int("WEB_SOCKETS_PER_ADDRESS", default=200)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 LOGIN_URL = "login"

@@ -224,7 +224,6 @@ class Site:
             "QDRANT_URL": "",
             "CELERY_BROKER_URL": "filesystem://",
             # Hundreds of readers come from one address here.
-            "WEB_SOCKETS_PER_ADDRESS": "0",
             "LOG_LEVEL": "INFO",
             **self._extra,
         }

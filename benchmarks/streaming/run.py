@@ -79,7 +79,6 @@ def site(
             "LLM_MODEL": "benchmark",
             "LOG_LEVEL": "WARNING",
             # One address opens the sockets of everybody here.
-            "WEB_SOCKETS_PER_ADDRESS": "0",
         }
         environment.pop("DATABASE_URL", None)
         environment.pop("REDIS_URL", None)

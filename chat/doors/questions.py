@@ -13,7 +13,6 @@ from django.http.response import StreamingHttpResponse
 
 from agents.database import in_database
 from agents.errors import ApplicationError
-from chat.doors.scopes import room_of
 from chat.exceptions import MessageTooLargeError
 from chat.models import Conversation, Turn
 from chat.protocol import Done, Event, Failure, parse_ask, parse_json_object, too_long, valid_event_id
@@ -82,10 +81,8 @@ async def begin(request: HttpRequest, body: dict[str, Any], caller: Caller) -> u
     if not caller.has_versions:
         body.pop("replaces", None)
     asked = parse_ask(body)
-    async with room_of(request) as room:
-        conversation = await in_database(caller.conversation, body, asked.client_message_id)
-        language = caller.language(body)
-        return await runner.start(conversation, asked, language=language, room=room)
+    conversation = await in_database(caller.conversation, body, asked.client_message_id)
+    return await runner.start(conversation, asked, language=caller.language(body))
 
 
 async def continue_turn(request: HttpRequest, turn_id: uuid.UUID, caller: Caller) -> StreamingHttpResponse:

@@ -1,18 +1,9 @@
-"""What an ASGI scope says before Django has made a request of it, and brings to it: a header, the cookies, the
-language, a place.
-"""
+"""What an ASGI scope says before Django has made a request of it: a header, the cookies, the language."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from django.http import HttpRequest, parse_cookie
 from django.utils import translation
-
-from chat.runs.admission import Room, admission
-
-#: Where a scope keeps the place that its request was given (`chat.doors.places`).
-ROOM = "repondant.room"
 
 
 def header_of(scope: dict[str, Any], name: bytes) -> str:
@@ -30,14 +21,3 @@ def language_of(scope: dict[str, Any]) -> str:
     request.COOKIES = cookies_of(scope)
     request.META["HTTP_ACCEPT_LANGUAGE"] = header_of(scope, b"accept-language")
     return translation.get_language_from_request(request)
-
-
-@asynccontextmanager
-async def room_of(request: HttpRequest) -> AsyncIterator[Room]:
-    """The place that the request came with, or one that it waits for here."""
-    given: Room | None = getattr(request, "scope", {}).get(ROOM)
-    if given is not None:
-        yield given
-        return
-    async with admission.room() as room:
-        yield room

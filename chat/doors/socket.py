@@ -24,7 +24,6 @@ from chat.exceptions import RateLimitedError, ServerStoppingError, TurnNotFoundE
 from chat.metrics import SOCKETS
 from chat.models import Conversation, Turn
 from chat.protocol import AskFrame, DecisionFrame, Failure, ResumeFrame, RetryFrame, StopFrame, parse_frame
-from chat.runs.admission import admission
 from chat.runs.runner import runner
 
 logger = logging.getLogger(__name__)
@@ -89,14 +88,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
 
     async def _handle(self, text: str) -> None:
         frame = parse_frame(text)
-        if runner.is_ending and isinstance(frame, AskFrame | RetryFrame | DecisionFrame):
-            raise ServerStoppingError("work for a process that ends")
         match frame:
             case AskFrame(client_message_id=client_message_id) as asked:
-                async with admission.room() as room:
-                    await self._rights.check_again()
-                    await self._limit(client_message_id)
-                    turn_id = await runner.start(self.conversation, asked, language=self._language, room=room)
+                await self._rights.check_again()
+                await self._limit(client_message_id)
+                turn_id = await runner.start(self.conversation, asked, language=self._language)
                 self._follow(turn_id, after=0)
             case StopFrame():
                 await self._rights.check_again()

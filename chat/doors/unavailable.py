@@ -7,9 +7,11 @@ does a form, which Django's cross-site check reads first.
 
 import math
 import sys
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils import translation
@@ -22,6 +24,26 @@ from chat.doors.errors import error_response, logged
 from chat.doors.openai.wire import WireError, client_language
 from chat.doors.page.framing import content_policy
 from chat.exceptions import MessageTooLargeError
+
+
+class _FilesTooLargeError(RequestDataTooBig):
+    """All files of a form."""
+
+
+class UploadsTogether(FileUploadHandler):
+    """Refuses a form whose files together are larger than `MAX_UPLOAD_BYTES`; other handlers take the files."""
+
+    def handle_raw_input(
+        self, input_data: Any, META: Any, content_length: int, boundary: str, encoding: str | None = None
+    ) -> None:
+        if content_length > settings.MAX_UPLOAD_BYTES:
+            raise _FilesTooLargeError
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
+        return raw_data
+
+    def file_complete(self, file_size: int) -> None:
+        return None
 
 
 def failed(request: HttpRequest) -> HttpResponse:
@@ -42,6 +64,8 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not isinstance(exception, RequestDataTooBig):
         return bad_request(request, exception)
     with translation.override(_language(request)):
+        if isinstance(exception, _FilesTooLargeError):
+            return _said(request, MessageTooLargeError.beyond(settings.MAX_UPLOAD_BYTES))
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         message = gettext(
             "Ce texte dépasse %(limit)d Mo. Revenez à la page précédente, où votre saisie est encore, et donnez-le comme "

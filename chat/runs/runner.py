@@ -14,7 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,14 +25,15 @@ from django.utils import translation
 from agents.database import first_line, in_database, is_surprising
 from chat.exceptions import (
     ConversationNotFoundError,
+    OverloadedError,
     ServerStoppingError,
     TurnNotLastError,
     TurnRunningError,
     TurnTakenOverError,
 )
+from chat.metrics import REFUSED
 from chat.models import Conversation, Turn
 from chat.protocol import AskFrame, Event, Failure
-from chat.runs.admission import Room
 from chat.runs.afterwards import settle
 from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.runs.following import Following
@@ -58,6 +59,10 @@ from chat.turn.values import TurnRequest, TurnResult
 
 logger = logging.getLogger(__name__)
 
+#: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of
+#: processor time, so that four at once make one wait an eighth of a second (`benchmarks/load`).
+TURNS_PREPARED_AT_ONCE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -78,13 +83,11 @@ class Runner:
         self._tasks: dict[uuid.UUID, asyncio.Task[None]] = {}
         self._starting: set[asyncio.Task[Any]] = set()
         self._by_conversation: dict[uuid.UUID, uuid.UUID] = {}
+        self._places = asyncio.Semaphore(TURNS_PREPARED_AT_ONCE)
         self._afterwards = asyncio.Semaphore(1)
         self._settling: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
-        self._hurried = asyncio.Event()
         self._is_draining = False
-        #: Whether this process is about to end: who can ask another one without a loss does so from now on.
-        self.is_ending = False
         self._heartbeat: asyncio.Task[None] | None = None
         self._following = Following(lambda: self._logs)
 
@@ -92,15 +95,13 @@ class Runner:
     def _logs(self) -> EventLogs:
         return self._given_logs or event_logs()
 
-    async def start(
-        self, conversation: Conversation, asked: AskFrame, *, language: str, room: Room | None = None
-    ) -> uuid.UUID:
+    async def start(self, conversation: Conversation, asked: AskFrame, *, language: str) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
         the database.
 
-        `room` is left when its preparation is over. A caller that goes away meanwhile cancels nothing: a claimed turn
-        is always started. Raises `TurnRunningError` while another turn of the conversation runs, `ServerStoppingError`
-        when this process is about to end.
+        A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
+        while another turn of the conversation runs, `ServerStoppingError` when this process is about to end,
+        `OverloadedError` where `TURNS_PREPARED_AT_ONCE` other questions are prepared and none of them gets on.
         """
 
         def claim() -> Claim:
@@ -116,8 +117,28 @@ class Runner:
                     return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
             return Claim(conversation, turn, as_typed=asked.as_typed)
 
-        claimed = await self._to_its_end(self._begin(conversation.pk, claim, language, room))
+        place = await self._place()
+        try:
+            claimed = await self._to_its_end(self._begin(conversation.pk, claim, language, place))
+        except BaseException:
+            place.close()
+            raise
+        if not claimed.is_new:
+            place.close()
         return claimed.turn_id
+
+    async def _place(self) -> ExitStack:
+        """A place for the preparation of a turn, which closing gives back: what comes before an answer's first text is
+        work of this process, and what comes then is mostly waiting for a model."""
+        try:
+            async with asyncio.timeout(settings.OVERLOAD_WAIT_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            REFUSED.inc()
+            raise OverloadedError from None
+        place = ExitStack()
+        place.callback(self._places.release)
+        return place
 
     async def decide(self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str) -> bool:
         """Store a person's decision on a tool; after the last one the turn goes on here, with a log of its own.
@@ -158,7 +179,7 @@ class Runner:
         return await asyncio.shield(task)
 
     async def _begin(
-        self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str, room: Room | None = None
+        self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str, place: ExitStack | None = None
     ) -> ClaimedTurn:
         """The one way to a running turn: `claim` it in the database, and run it here where it is ours to run."""
         with still_there():
@@ -170,19 +191,16 @@ class Runner:
                     raise
                 claimed, request = await in_database(_opened, claim, language)
         if request is not None:
-            self._launch(claimed, request, room)
+            self._launch(claimed, request, place or ExitStack())
         return claimed
 
-    def _launch(self, claimed: ClaimedTurn, request: TurnRequest, room: Room | None) -> None:
+    def _launch(self, claimed: ClaimedTurn, request: TurnRequest, place: ExitStack) -> None:
         log = self._logs.open(claimed.turn_id, run=claimed.run)
         log.append(claimed.first_event())
-        task = asyncio.create_task(self._run(request, log, room), name=f"turn-{claimed.turn_id}")
-        if room is not None:
-            room.is_handed_over = True
-            task.add_done_callback(lambda _task: room.leave())
-            # A model that rewrites the question, or embeds it, may take its time: nobody else is to wait for that.
-            loop = asyncio.get_running_loop()
-            loop.call_later(settings.OVERLOAD_BURST_SECONDS, room.leave)
+        task = asyncio.create_task(self._run(request, log, place), name=f"turn-{claimed.turn_id}")
+        task.add_done_callback(lambda _task: place.close())
+        # A model that rewrites the question, or embeds it, may take its time: nobody else is to wait for that.
+        asyncio.get_running_loop().call_later(settings.OVERLOAD_WAIT_SECONDS, place.close)
         self._tasks[claimed.turn_id] = task
         self._by_conversation[claimed.conversation_id] = claimed.turn_id
         if self._heartbeat is None or self._heartbeat.done():
@@ -216,24 +234,19 @@ class Runner:
         await self._logs.ring()
         return True
 
-    def announce_end(self) -> None:
-        self.is_ending = True
-
     async def drain(self, seconds: float = 0.0) -> None:
         """Let running turns end for so long, then stop them, each keeping its partial text; for the end of the process.
 
         Questions that come meanwhile are refused.
         """
         self._is_draining = True
-        hurried = asyncio.create_task(self._hurried.wait())
         deadline = asyncio.get_running_loop().time() + seconds
         await asyncio.gather(*self._starting, return_exceptions=True)
-        while (tasks := list(self._tasks.values())) and not hurried.done():
+        while tasks := list(self._tasks.values()):
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 break
-            await asyncio.wait([*tasks, hurried], timeout=left, return_when="FIRST_COMPLETED")
-        hurried.cancel()
+            await asyncio.wait(tasks, timeout=left, return_when="FIRST_COMPLETED")
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -243,11 +256,6 @@ class Runner:
         self._stopping.clear()
         await self._logs.aclose()
         self._is_draining = False
-        self._hurried.clear()
-
-    def hurry(self) -> None:
-        """End a draining now; callable from a signal handler of the event loop's thread."""
-        self._hurried.set()
 
     async def reap(self) -> None:
         """Interrupt turns of dead processes, now and from time to time, until cancelled."""
@@ -293,10 +301,9 @@ class Runner:
             log.lose()
         task.cancel()
 
-    async def _run(self, request: TurnRequest, log: TurnLog, room: Room | None) -> None:
+    async def _run(self, request: TurnRequest, log: TurnLog, place: ExitStack) -> None:
         async def emit(event: Event) -> None:
-            if room is not None:
-                room.leave()
+            place.close()
             if isinstance(event, Failure) and event.code == TurnTakenOverError.code:
                 # Its readers are told by the process that runs it now.
                 log.lose()

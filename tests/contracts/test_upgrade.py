@@ -167,7 +167,7 @@ def longest_read(url: str, *, most_seconds: float) -> float:
 
 
 def test_more_connections_than_the_server_gives_are_told_before_they_are_refused(tmp_path: Path) -> None:
-    told = "from chat.server.migrations import pools_problem; print(pools_problem(2))"
+    told = "from chat.serve import pools_problem; print(pools_problem(2))"
     with on_postgresql("0.1.0") as url:
         site = Kept("0.1.0", tmp_path, url)
         site.environment["DATABASE_POOL_SIZE"] = "10"

@@ -237,18 +237,6 @@ def test_redis_that_dies_in_mid_turn_ends_no_answer(site: Site, one: WebProcess,
     assert "Redis does not take the event log" in site.logs()
 
 
-def test_stopped_server_lets_its_answers_end(one: WebProcess) -> None:
-    visitor = Visitor(one.url, AGENT)
-    page = visitor.socket(one.url)
-    ask(page, "steady")
-    page.until("delta")
-    stopping = threading.Thread(target=one.stop)
-    stopping.start()
-    frames = page.until_end()
-    stopping.join(60)
-    assert frames[-1]["status"] == "done"
-
-
 def test_slow_readers_cost_neither_memory_nor_others_time(one: WebProcess) -> None:
     server = psutil.Process(one.pid)
     visitor = Visitor(one.url, AGENT)

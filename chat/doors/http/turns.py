@@ -20,7 +20,6 @@ from chat.doors.errors import answering_errors
 from chat.exceptions import InvalidMessageError
 from chat.models import Conversation, Turn, TurnStatus
 from chat.protocol import valid_scope, valid_uuid
-from chat.runs.admission import admission
 from chat.runs.runner import runner
 from chat.runs.suggestions import suggest_next
 
@@ -120,7 +119,6 @@ async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
 @_edge
 async def turn_suggestions(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Questions to ask next that this desk is sure of. Where questions wait for an answer, they come first."""
-    admission.require_no_standing_line()
     turn = await in_database(SessionCaller(request).read_turn, turn_id)
     return JsonResponse({"suggestions": await suggest_next(turn)})
 

@@ -34,7 +34,6 @@ from chat.doors.questions import HeldRights, bounded_body, event_stream
 from chat.exceptions import MessageTooLargeError
 from chat.models import ApiKey
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
-from chat.runs.admission import admission
 from chat.runs.runner import runner
 
 Citing = Callable[[str, Sequence[Any]], list[dict[str, Any]]]
@@ -143,13 +142,12 @@ async def _answer(
         return _done_chore(asked.chore, asked, written(uuid.uuid4(), asked.model, False))
     idempotency_key = request.headers.get("Idempotency-Key", "").strip()
     language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
-    async with admission.room() as room:
-        if asked.follows is not None:
-            before = await in_database(thread_to, key, asked.model, asked.follows)
-            asked = replace(asked, before=before)
-        opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
-        question = AskFrame(asked.question, opened.client_message_id)
-        turn_id = await runner.start(opened.conversation, question, language=language, room=room)
+    if asked.follows is not None:
+        before = await in_database(thread_to, key, asked.model, asked.follows)
+        asked = replace(asked, before=before)
+    opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
+    question = AskFrame(asked.question, opened.client_message_id)
+    turn_id = await runner.start(opened.conversation, question, language=language)
     writer = written(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))

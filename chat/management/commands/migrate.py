@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.commands.migrate import Command as Migrate
 
-from chat.server.migrations import require_history, without_waiting
+from chat.serve import require_history, without_waiting
 
 
 class Command(Migrate):

@@ -1,17 +1,12 @@
 """`serve`: the web server and its worker, one command."""
 
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.llm.base import language_model
-from chat.server.migrations import pools_problem, require_migrations
-from chat.server.serving import require_port, serve, serve_on
-from faqs.second_key.agreement import compare_questions
-from knowledge.embeddings.base import embedder
-from knowledge.language.typed import vocabulary
+from chat.serve import pools_problem, require_migrations, require_port, serve
 from knowledge.storage import storage_problem
 
 WITHOUT_REDIS = (
@@ -25,13 +20,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_serving_arguments(parser)
-        parser.add_argument("--listen-fd", type=int, help=SUPPRESS)
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_migrations()
-        if options["listen_fd"] is not None:
-            warm_up()
-            return serve_on(options["listen_fd"])
         if problem := storage_problem(may_mark=True):
             # It can answer all the same.
             self.stderr.write(problem)
@@ -44,9 +35,7 @@ class Command(BaseCommand):
             raise CommandError(
                 f"Port {port} of {host} cannot be had ({error.strerror}). Choose another: --port N"
             ) from error
-        if processes == 1:
-            warm_up()
-        elif not settings.REDIS_URL:
+        if processes > 1 and not settings.REDIS_URL:
             self.stderr.write(WITHOUT_REDIS)
         if problem := pools_problem(processes):
             self.stderr.write(problem)
@@ -54,16 +43,6 @@ class Command(BaseCommand):
         self.stdout.write("Stop with Ctrl+C.")
         self.stdout.flush()
         serve(host=host, port=port, processes=processes, with_worker=not options["no_worker"])
-
-
-def warm_up() -> None:
-    """Load what the first question would wait for."""
-    embedder().warm_up()
-    vocabulary.warm_up()
-    for question in ("Comment faire ?", "How do I do it?"):
-        compare_questions(question, question)
-    if (model := language_model()) is not None:
-        model.warm_up()
 
 
 def add_serving_arguments(parser: ArgumentParser) -> None:

@@ -9,8 +9,6 @@ from django.test import AsyncClient, Client
 from django.urls import include, path, reverse
 from pytest_django.fixtures import Settings
 
-from chat.doors.bounds import bounded
-from config.headers import secured_alone
 from tests.admin_pages import superuser_client
 from tests.factories import make_library
 
@@ -85,30 +83,6 @@ def test_only_the_admin_may_evaluate_and_style_inline() -> None:
 def test_on_the_event_loop_too() -> None:
     response = async_to_sync(AsyncClient().get)("/healthz")
     assert policy_of(response)["script-src"] == "'none'"
-
-
-@pytest.mark.parametrize("path", ["/", "/v1/chat/completions", "/admin/"])
-def test_refusals_outside_of_django_have_them_too(path: str) -> None:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    said = [(b"content-length", b"9" * 12)]
-    scope = {"type": "http", "method": "POST", "path": path, "headers": said}
-    async_to_sync(bounded(None, secured_alone))(scope, None, send)
-    assert sent[0]["status"] == 413
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    of_django = Client().get("/v1/models").headers
-    for name in (
-        "Content-Security-Policy",
-        "X-Content-Type-Options",
-        "Referrer-Policy",
-        "Cross-Origin-Opener-Policy",
-        "Permissions-Policy",
-        "X-Frame-Options",
-    ):
-        assert headers[name.lower()] == of_django[name]
 
 
 def _fails(_request: object) -> HttpResponse:

@@ -552,16 +552,6 @@ class DrainTests(TestCase):
         assert last.status == "interrupted"
         assert last.content.startswith("Un")
 
-    async def test_second_signal_waits_no_longer(self) -> None:
-        with scripted(SLOW):
-            turn_id = await start(self.runner, self.conversation, NEAR)
-            await begun(self.runner, turn_id)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                draining = asyncio.create_task(self.runner.drain(60))
-                await asyncio.sleep(0.1)
-                self.runner.hurry()
-                await draining
-
     async def test_question_to_a_process_that_is_ending_is_refused_by_name(self) -> None:
         with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
             await start(self.runner, self.conversation, NEAR)

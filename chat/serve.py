@@ -1,0 +1,299 @@
+"""`serve`: uvicorn and a Celery worker as one command, and what each web process does at its start and at its end.
+
+uvicorn runs in this process, or in workers of its own where `processes` says so. The Celery worker is a child, started
+again when it ends. Children end by themselves when this process was killed. Also here: whether the database is what
+this version needs, and how it is migrated while the version before still answers.
+"""
+
+import asyncio
+import gc
+import logging
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import OperationalError, connection
+from django.db.migrations.exceptions import InconsistentMigrationHistory, NodeNotFoundError
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.urls import get_resolver
+
+from agents.database import in_database
+from agents.llm.base import language_model
+from agents.jobs import announce
+from chat.runs.runner import runner
+from faqs.second_key.agreement import compare_questions
+from knowledge.embeddings.base import embedder
+from knowledge.language.typed import vocabulary
+
+logger = logging.getLogger(__name__)
+
+#: How long a thread may keep the interpreter from the others (`benchmarks/streaming`).
+SWITCH_INTERVAL_SECONDS = 0.001
+#: Young objects that start a collection: a full one keeps everybody waiting (`benchmarks/load`).
+COLLECTION_THRESHOLD = 20_000
+#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew;
+#: workers of your own choose theirs on their command line.
+EMBEDDED_WORKER_POOL = "solo"
+#: Pause before a worker that ended, or failed, is started again.
+RESTART_SECONDS = 1.0
+RESTART_FAILED_SECONDS = 5.0
+#: How long a worker may take to end; its job goes on in the next one.
+WORKER_STOP_SECONDS = 10.0
+#: How often a child looks whether its server still lives.
+PARENT_POLL_SECONDS = 1.0
+#: What a web process may take to end beyond the time that it gives its answers.
+STOP_MARGIN_SECONDS = 10.0
+_PARENT = "REPONDANT_PARENT_PID"
+#: How long a migration waits for a table, on PostgreSQL: below the second after which it looks for deadlocks.
+MIGRATION_LOCK_SECONDS = 0.8
+#: How often, and after which pause: together some minutes, as long as a back-up of a large site may hold a table.
+MIGRATION_TRIES = 150
+MIGRATION_PAUSE_SECONDS = 1.0
+
+HALF_WAY = (
+    "This database was made by a version before 0.1.0 and stopped half-way ({reason}). Bring it up to date with the version "
+    "that it was made with, then migrate again; or restore a back-up. See docs/operations.md, Upgrade."
+)
+TOO_MANY = (
+    "{processes} web processes and the worker may open {wanted} connections (DATABASE_POOL_SIZE={pool} each), PostgreSQL gives out "
+    "{given}: under load some will be refused. Lower DATABASE_POOL_SIZE, or raise max_connections."
+)
+
+# --- Serving ---------------------------------------------------------------------------------------------------------
+
+
+def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True) -> None:
+    """Serve until a signal."""
+    # uvicorn raises the signal again after its shutdown; this turns it into a clean exit.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: sys.exit(0))
+    if processes > 1:
+        os.environ[_PARENT] = str(os.getpid())
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = _empty_folder_of_figures(port)
+    with _worker() if with_worker else nullcontext():
+        uvicorn.run(
+            "config.asgi:application",
+            host=host,
+            port=port,
+            workers=processes,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            # `TRUSTED_PROXIES` and `BEHIND_TLS` alone say whose `X-Forwarded-…` are believed; uvicorn would believe
+            # whatever runs on this machine.
+            proxy_headers=False,
+            limit_concurrency=settings.WEB_CONNECTIONS,
+            # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
+            ws_max_size=64 * settings.MAX_FRAME_BYTES,
+            timeout_graceful_shutdown=math.ceil(settings.TURN_DRAIN_SECONDS),
+            timeout_worker_healthcheck=30,
+        )
+
+
+async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
+    """The ASGI lifespan of a web process: loads what the first question needs; at the end lets answers finish."""
+    await receive()
+    threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="step")
+    asyncio.get_running_loop().set_default_executor(threads)
+    end_with_the_parent(2 * settings.TURN_DRAIN_SECONDS + STOP_MARGIN_SECONDS)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    await in_database(_warm_up)
+    # The collector leaves alone what was loaded until here.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECTION_THRESHOLD)
+    recovering = asyncio.create_task(runner.reap(), name="turn-recovery")
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    recovering.cancel()
+    await runner.drain(settings.TURN_DRAIN_SECONDS)
+    if (model := language_model()) is not None:
+        await model.aclose()
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+def _warm_up() -> None:
+    """Load what the first question would wait for."""
+    _ = get_resolver().url_patterns
+    embedder().warm_up()
+    vocabulary.warm_up()
+    for question in ("Comment faire ?", "How do I do it?"):
+        compare_questions(question, question)
+    if (model := language_model()) is not None:
+        model.warm_up()
+
+
+def require_port(host: str, port: int) -> None:
+    """Raises `OSError` where another server has it."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+
+
+def _empty_folder_of_figures(port: int) -> str:
+    """Where the web processes of this port write what they count, without what an earlier server left."""
+    folder = settings.DATA_DIR / "metrics" / str(port)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return str(folder)
+
+
+# --- The worker beside it --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _worker() -> Iterator[None]:
+    """A Celery worker as a child, started again when it ends, stopped at the end of the block."""
+    stopping = threading.Event()
+    running: list[subprocess.Popen[bytes]] = []
+    name = f"embedded-{os.getpid()}"
+    announce(f"{name}@{socket.gethostname()}")
+
+    def keep_running() -> None:
+        while not stopping.is_set():
+            running[:] = [process := _start_worker(name)]
+            if stopping.is_set():
+                process.terminate()
+            status = process.wait()
+            if status and not stopping.is_set():
+                logger.error("The worker ended (status %d); starting it again.", status)
+            stopping.wait(RESTART_FAILED_SECONDS if status else RESTART_SECONDS)
+
+    thread = threading.Thread(target=keep_running, name="worker-supervisor", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for process in running:
+            process.terminate()
+        thread.join(WORKER_STOP_SECONDS)
+        for process in running:
+            process.kill()
+
+
+def _start_worker(name: str) -> "subprocess.Popen[bytes]":
+    """In a group of its own: a Ctrl+C of the terminal reaches the server alone, which then stops the worker."""
+    command = [
+        *(sys.executable, "-m", "celery", "--app", "config", "--quiet", "worker"),
+        *("--pool", EMBEDDED_WORKER_POOL, "--concurrency", "1", "--without-gossip", "--without-mingle"),
+        *("--loglevel", "WARNING", "--hostname", f"{name}@%h"),
+    ]
+    environment = {
+        **os.environ,
+        _PARENT: str(os.getpid()),
+        # Many texts at once are sooner embedded with every core; `manage.py serve` itself has one for this.
+        "OPENBLAS_NUM_THREADS": str(os.cpu_count() or 1),
+        # This process has checked what Celery would check again.
+        "CELERY_SKIP_CHECKS": "1",
+    }
+    return subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, process_group=0)  # noqa: S603  # ours
+
+
+def is_child() -> bool:
+    return _PARENT in os.environ
+
+
+def end_with_the_parent(seconds: float) -> None:
+    """In a child: end as by SIGTERM when the server was killed, and after so many seconds in any case: no orphan is
+    left.
+
+    What it was doing is interrupted then; leases see to it that it is taken up again.
+    """
+    parent = int(os.environ.get(_PARENT, "0"))
+    if not parent:
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(seconds)
+        os._exit(os.EX_TEMPFAIL)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+# --- The database that this version needs ----------------------------------------------------------------------------
+
+
+def require_migrations() -> None:
+    """Raises `CommandError` where the database is not up to date, or cannot be brought there."""
+    require_history()
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        raise CommandError("The database is not up to date. Run: manage.py migrate")
+
+
+def require_history() -> None:
+    """Raises `CommandError` where the migrations that the database has had are none that lead to this version."""
+    try:
+        loader = MigrationLoader(connection)
+        loader.check_consistent_history(connection)
+    except (InconsistentMigrationHistory, NodeNotFoundError) as error:
+        raise CommandError(HALF_WAY.format(reason=error)) from error
+    for key, migration in loader.replacements.items():
+        missing = set(migration.replaces) - set(loader.applied_migrations)
+        if key not in loader.applied_migrations and 0 < len(missing) < len(migration.replaces):
+            name = ".".join(sorted(missing)[0])
+            raise CommandError(HALF_WAY.format(reason=f"{name} is missing"))
+
+
+def pools_problem(processes: int) -> str | None:
+    """Whether the processes of this machine alone may open more connections than PostgreSQL gives out; a sentence, or
+    `None`.
+    """
+    if connection.vendor != "postgresql":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+        )
+        (given,) = cursor.fetchone()
+    pool = settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"]
+    # The worker has a pool of its own.
+    wanted = (processes + 1) * pool
+    if wanted <= given:
+        return None
+    return TOO_MANY.format(processes=processes, pool=pool, wanted=wanted, given=given)
+
+
+def without_waiting(migrate: Callable[[], object], *, say: Callable[[str], object]) -> None:
+    """Run `migrate`, which goes on where it was, again and again until each table was free for it. Elsewhere than on
+    PostgreSQL, once.
+    """
+    if connection.vendor != "postgresql":
+        migrate()
+        return
+    milliseconds = int(MIGRATION_LOCK_SECONDS * 1000)
+    for tries_left in reversed(range(MIGRATION_TRIES)):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {milliseconds}")
+        try:
+            migrate()
+            return
+        except OperationalError as error:
+            if not (_is_taken(error) and tries_left):
+                raise
+        say("A table is in use; trying again.")
+        time.sleep(MIGRATION_PAUSE_SECONDS)
+
+
+def _is_taken(error: OperationalError) -> bool:
+    """PostgreSQL's `lock_not_available` and `deadlock_detected`."""
+    return getattr(error.__cause__, "sqlstate", "") in ("55P03", "40P01")
