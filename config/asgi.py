@@ -16,7 +16,6 @@ django_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to be loaded
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from django.conf import settings  # noqa: E402
 
 from agents.database import wait_at_most  # noqa: E402
 from chat.doors.origins import OwnOriginOnly  # noqa: E402

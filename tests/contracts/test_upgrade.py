@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from benchmarks.resilience.site import MissingServerError, own_database
-from chat.server.migrations import MIGRATION_LOCK_SECONDS
+from chat.serve import MIGRATION_LOCK_SECONDS
 from config.version import VERSION
 from tests.releases import keep
 from tests.releases.kept_site import AGENT, QUESTIONS
