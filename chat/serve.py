@@ -32,8 +32,8 @@ from django.db.migrations.loader import MigrationLoader
 from django.urls import get_resolver
 
 from agents.database import in_database
-from agents.llm.base import language_model
 from agents.jobs import announce
+from agents.llm.base import language_model
 from chat.runs.runner import runner
 from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import embedder
