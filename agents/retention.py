@@ -89,7 +89,7 @@ RULES = (
         count="faqs.memory.entries.count_expired",
         delete="faqs.memory.entries.delete_expired",
     ),
-    Rule("imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", "faqs.files.previews.forgotten_previews"),
+    Rule("imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", "faqs.previews.forgotten_previews"),
     Rule(
         "generations",
         _("index abandonnés"),

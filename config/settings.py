@@ -394,8 +394,7 @@ RECOVERY = {
     "answers": "faqs.answers.indexing.reap_learned",
     "golden": "chat.staff.golden.reap_runs",
     "unanswered": "faqs.unanswered.tidy_unanswered",
-    "imports": "faqs.files.applying.reap_imports",
-    "previews": "faqs.files.previews.purge_previews",
+    "previews": "faqs.previews.purge_previews",
     "chats": "chat.archive.retention.forget_expired",
 }
 

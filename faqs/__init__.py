@@ -1,5 +1,5 @@
 """Answers we already have, and the second key that guards them.
 
 Public: `answers` (validated ones), `recall` and `learning` (the memory, asked and taught), `second_key`, `unanswered`,
-`files`. Imports `knowledge` and `agents`; never `chat`.
+`csv`. Imports `knowledge` and `agents`; never `chat`.
 """

@@ -517,15 +517,10 @@ class ImportState(models.TextChoices):
     PLANNED = "planned", _("À choisir")
     APPLYING = "applying", _("En cours")
     DONE = "done", _("Terminé")
-    FAILED = "failed", _("En échec")
 
 
 class ImportPreview(models.Model):
-    """An import that was planned, waits for its uploader's choice, and is then applied.
-
-    `faqs.files.previews` writes and forgets it; `faqs.files.applying` carries it out, under a lease that each batch
-    renews.
-    """
+    """An import that was planned, waits for its uploader's choice, and is then written (`faqs.previews`)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
@@ -547,12 +542,6 @@ class ImportPreview(models.Model):
     refused = models.JSONField(default=list)
     #: Answers that had changed since the plan when it began.
     stale = models.JSONField(default=list)
-    error = models.TextField(blank=True, default="")
-    attempts = models.PositiveSmallIntegerField(default=0)
-    lease_owner = models.CharField(max_length=200, blank=True, default="")
-    lease_expires_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         default_permissions = ()

@@ -3,14 +3,10 @@
 The truth is on the rows of `LearnedResponse`; what fails is tried again by the reaper, so no task retries an indexing.
 """
 
-import uuid
-
 from celery import shared_task
-from django.conf import settings
 
 from agents.models import Agent
 from faqs.answers import indexing
-from faqs.files import applying
 from faqs.models import LearnedResponse
 from knowledge.exceptions import VectorStoreUnavailableError
 
@@ -20,11 +16,6 @@ def sync_learned(keys: list[int]) -> None:
     waiting = LearnedResponse.objects.unsettled().filter(pk__in=keys)
     indexing.sync_learned(list(waiting.values_list("pk", flat=True)))
     indexing.compare_with_index(Agent.objects.filter(learned_responses__in=keys).distinct())
-
-
-@shared_task(soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
-def run_import(preview_id: str) -> None:
-    applying.run_import(uuid.UUID(preview_id))
 
 
 @shared_task(

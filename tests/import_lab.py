@@ -3,8 +3,8 @@
     python -m tests.import_lab [EVERY]
 
 Each experiment forks a process that applies the same import, and kills itself with SIGKILL before or after its n-th
-writing statement or commit (`tests.correction_lab`); another then looks for what was left, as the worker does, after
-the lease has run out. Prints one JSON object a line.
+writing statement or commit (`tests.correction_lab`); another then goes on, as the page of the import does. Prints one
+JSON object a line.
 """
 
 import json
@@ -12,22 +12,18 @@ import signal
 import sys
 from collections import Counter
 from typing import Any
-from unittest import mock
 
 # Sets Django up, on a database of its own, before anything else is imported.
 from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 
 # isort: split
 
-from django.conf import settings  # the lab above sets Django up
-from django.utils import timezone
 
+from faqs import previews
 from faqs.answers.indexing import sync_learned
-from faqs.files import applying
-from faqs.files.applying import reap_imports, run_import, start_import
-from faqs.files.importing import plan_import
-from faqs.files.previews import keep_preview
+from faqs.csv import plan_import
 from faqs.models import ImportPreview, LearnedResponse
+from faqs.previews import continue_import, keep_preview, start_import
 from tests.factories import add_document, make_agent, make_learned, make_user
 from tests.servers.of_the_run import migrated_sqlite
 
@@ -47,22 +43,18 @@ def build() -> None:
 
 
 def apply(fatal: int) -> None:
-    applying.FAQ_IMPORT_BATCH = BATCH
-    preview = ImportPreview.objects.get()
+    previews.FAQ_IMPORT_BATCH = BATCH
+    preview = ImportPreview.objects.select_related("uploaded_by").get()
     with boundaries(fatal):
-        start_import(preview, chosen=[len(ROWS) + 2])
+        if start_import(preview, chosen=[len(ROWS) + 2]):
+            preview.refresh_from_db()
+            continue_import(preview, seconds=60)
 
 
 def take_up() -> None:
-    """As the worker does once the lease has run out."""
-    applying.FAQ_IMPORT_BATCH = BATCH
-    ImportPreview.objects.exclude(lease_expires_at=None).update(lease_expires_at=timezone.now())
-    settings.JOB_REAP_SECONDS = 0.0
-    found: list[Any] = []
-    with mock.patch("faqs.files.applying._nudge", found.append):
-        reap_imports()
-    for key in found:
-        run_import(key)
+    """As the page of the import does, and then the worker."""
+    previews.FAQ_IMPORT_BATCH = BATCH
+    continue_import(ImportPreview.objects.select_related("uploaded_by").get(), seconds=60)
     sync_learned()
 
 

@@ -4,40 +4,32 @@ What is ticked on one page of the preview is kept when another is opened: every 
 """
 
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.paginator import Page, Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods
 
-from agents.admin_base import admin_page, admin_url, missing_text, progress_bar, require
+from agents.admin_base import admin_page, admin_url, progress_bar, require
 from agents.errors import ApplicationError
-from agents.jobs import worker_state
 from agents.staff.scope import agents_for
 from faqs.admin.forms import ImportFaqsForm
 from faqs.answers.differences import Change, compare_fields
-from faqs.files.answers_csv import Failure, FaqRow
-from faqs.files.applying import retry_import, start_import
-from faqs.files.importing import ASKED, ImportPlan, PlannedRow, RowKind, StoredAnswer, plan_import
-from faqs.files.previews import choose, find_preview, keep_preview, leave_preview, plan_of
+from faqs.csv import ASKED, Failure, FaqRow, ImportPlan, PlannedRow, RowKind, StoredAnswer, plan_import
 from faqs.models import ImportPreview, ImportState, LearnedResponse, LearnedStatus
-
-#: Questions of a file that a request compares with the validated answers: each is embedded. A command compares them
-#: all.
-FAQ_MAX_COMPARED = 1_000
+from faqs.previews import choose, continue_import, find_preview, keep_preview, leave_preview, plan_of, start_import
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
 #: Refused rows that are named one by one after an import; the others are counted.
-SHOWN_FAILURES = 20
-#: The same on the page of an import that is over.
-SHOWN_FAILURES_AT_END = 500
-#: How often the page of an import that goes on asks again.
-REFRESH_SECONDS = 3
+SHOWN_FAILURES = 500
+#: How long one request writes rows; the page of an import that is not over sends the next one.
+WRITING_SECONDS = 5.0
+#: Questions of a file that a request compares with the validated answers: each is embedded. A command compares all.
+FAQ_MAX_COMPARED = 1_000
 #: Rows on one page of the preview.
 PAGE_ROWS = 50
 #: The filter that is no kind of row.
@@ -144,7 +136,7 @@ def _act(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> Http
     chosen = asked & ((set(preview.chosen) - on_page) | ticked)
     match request.POST.get("go", "").split(":"):
         case ["apply"]:
-            return _apply(request, preview, plan, chosen)
+            return _apply(request, preview, chosen)
         case ["leave"]:
             leave_preview(preview)
             return HttpResponseRedirect(admin_url(LearnedResponse, "import"))
@@ -159,24 +151,20 @@ def _act(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> Http
     return HttpResponseRedirect(_address(preview, kind=name, number=page.number))
 
 
-def _apply(request: HttpRequest, preview: ImportPreview, plan: ImportPlan, chosen: set[int]) -> HttpResponse:
+def _apply(request: HttpRequest, preview: ImportPreview, chosen: set[int]) -> HttpResponse:
     if not start_import(preview, chosen):
         raise Http404
     preview.refresh_from_db()
-    if preview.state != ImportState.DONE:
-        return HttpResponseRedirect(_address(preview))
-    _tell(request, preview, plan)
-    return HttpResponseRedirect(_answers_address(preview))
+    continue_import(preview, seconds=WRITING_SECONDS)
+    return HttpResponseRedirect(_address(preview))
 
 
 def _follow(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> HttpResponse:
-    """How far an import is that has begun, and what became of it."""
+    """How far an import is that has begun, and what became of it; a POST goes on with it."""
     if request.method == "POST":
-        if request.POST.get("go") == "retry":
-            retry_import(preview)
+        continue_import(preview, seconds=WRITING_SECONDS)
         return HttpResponseRedirect(_address(preview))
-    failures = _failures(preview, plan)
-    is_going = preview.state == ImportState.APPLYING
+    failures = [*plan.failed, *(Failure(**each) for each in preview.refused)]
     percent = 100 * preview.done // preview.total if preview.total else 100
     return admin_page(
         request,
@@ -185,35 +173,14 @@ def _follow(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> H
         title=gettext("Import"),
         agent=preview.agent,
         preview=preview,
-        refresh_seconds=REFRESH_SECONDS if is_going else 0,
+        is_going=preview.state == ImportState.APPLYING,
         bar=progress_bar(percent, f"{percent} % ({preview.done} / {preview.total})"),
-        waiting=_waiting(preview) if is_going else "",
-        is_failed=preview.state == ImportState.FAILED,
         unchanged=len(plan.of_kind(RowKind.UNCHANGED)),
-        left=_left(preview, plan),
-        failures=failures[:SHOWN_FAILURES_AT_END],
-        more=max(0, len(failures) - SHOWN_FAILURES_AT_END),
-        answers=_answers_address(preview),
+        left=len(plan.left(preview.chosen)),
+        failures=failures[:SHOWN_FAILURES],
+        more=max(0, len(failures) - SHOWN_FAILURES),
+        answers=admin_url(LearnedResponse, "changelist", agent__id__exact=preview.agent_id),
     )
-
-
-def _waiting(preview: ImportPreview) -> str:
-    """Why it does not move, where it does not: no worker has it."""
-    held = preview.lease_expires_at is not None and preview.lease_expires_at > timezone.now()
-    workers = worker_state()
-    return missing_text(workers) if not held and workers.is_missing else ""
-
-
-def _failures(preview: ImportPreview, plan: ImportPlan) -> list[Failure]:
-    return [*plan.failed, *(Failure(**each) for each in preview.refused)]
-
-
-def _left(preview: ImportPreview, plan: ImportPlan) -> int:
-    return sum(each.row.line not in preview.chosen for each in plan.of_kind(*ASKED))
-
-
-def _answers_address(preview: ImportPreview) -> str:
-    return admin_url(LearnedResponse, "changelist", agent__id__exact=preview.agent_id)
 
 
 def _page(plan: ImportPlan, name: str, number: str) -> tuple[str, Page[Any]]:
@@ -280,25 +247,6 @@ def _not_compared(plan: ImportPlan) -> str:
         plan.not_compared,
     )
     return text % {"count": plan.not_compared, "reason": plan.not_compared_reason}
-
-
-def _tell(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> None:
-    text = gettext("%(created)d ajoutées, %(updated)d mises à jour, %(unchanged)d inchangées.")
-    unchanged = len(plan.of_kind(RowKind.UNCHANGED))
-    counts = {"created": preview.created, "updated": preview.updated, "unchanged": unchanged}
-    messages.success(request, text % counts)
-    if left := _left(preview, plan):
-        text = ngettext(
-            "%(count)d réponse laissée telle quelle, faute d’avoir été choisie.",
-            "%(count)d réponses laissées telles quelles, faute d’avoir été choisies.",
-            left,
-        )
-        messages.warning(request, text % {"count": left})
-    failures = _failures(preview, plan)
-    for failure in failures[:SHOWN_FAILURES]:
-        messages.error(request, gettext("Ligne %(line)d : %(reason)s") % asdict(failure))
-    if (more := len(failures) - SHOWN_FAILURES) > 0:
-        messages.error(request, gettext("Et %(count)d autres lignes refusées.") % {"count": more})
 
 
 def _address(preview: ImportPreview, **query: Any) -> str:

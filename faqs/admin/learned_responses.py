@@ -35,7 +35,7 @@ from faqs.admin.review import review_answers
 from faqs.admin.versions import restore_answer, shown_versions
 from faqs.answers.indexing import schedule_indexing
 from faqs.answers.writing import save_learned, set_status
-from faqs.files.answers_csv import export_csv
+from faqs.csv import export_csv
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 
 _STATUS_TONES: dict[str, Tone] = {

@@ -48,11 +48,6 @@ def compare_words(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Pie
     return tuple(left), tuple(right)
 
 
-def mark_words(pieces: Sequence[Piece], opening: str, closing: str) -> str:
-    """A side for a terminal, its changed words between marks."""
-    return "".join(f"{opening}{piece.text}{closing}" if piece.is_changed else piece.text for piece in pieces)
-
-
 def _key(token: str) -> str:
     word = token.lstrip()
     return "\n" * token[: len(token) - len(word)].count("\n") + word

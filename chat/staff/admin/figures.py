@@ -23,7 +23,7 @@ from chat.models import DailyCount, Turn
 from chat.staff.figures.daily import bring_up_to_date
 from chat.staff.figures.reading import THINGS, Period, Prices
 from chat.staff.figures.tables import TOPICS, Report, Viewer, report
-from faqs.files.answers_csv import guarded
+from faqs.csv import guarded
 
 #: The longest period that is shown.
 FIGURES_MAX_DAYS = 731

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from faqs.files.answers_csv import export_csv
+from faqs.csv import export_csv
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from knowledge.management.terminal import agent_named, print_json
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from faqs.files.memory_table import export_memory
+from faqs.memory_file import export_memory
 from faqs.models import CachedResponse
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 

@@ -1,13 +1,11 @@
-"""`import_faqs AGENT FILE.csv`: validated answers from a file, indexed inline with a progress bar.
+"""`import_faqs AGENT FILE.csv`: add validated answers from a file.
 
-New rows are written. What would replace an answer, or contradict one, is asked for on a terminal, and left alone where
-there is none: `--yes` says yes to all.
+An answer that exists is replaced, or contradicted by another answer to its question, only with `--yes`.
 """
 
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
 from faqs.answers.indexing import SyncReport, sync_learned
-from faqs.files.answers_csv import FaqRow
-from faqs.files.importing import (
-    ASKED,
-    ImportPlan,
-    ImportReport,
-    PlannedRow,
-    RowKind,
-    StoredAnswer,
-    apply_import,
-    plan_import,
-)
-from faqs.management.choosing import ask_for_rows, can_ask, side_by_side
+from faqs.csv import ASKED, ImportPlan, ImportReport, PlannedRow, RowKind, apply_import, plan_import
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 
 
@@ -37,7 +24,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("agent")
         parser.add_argument("file", metavar="FILE.csv", type=Path)
-        parser.add_argument("--yes", action="store_true", help="replace and contradict answers without asking")
+        parser.add_argument("--yes", action="store_true", help="replace and contradict answers too")
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, write nothing")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
@@ -46,10 +33,12 @@ class Command(BaseCommand):
         with errors_to_terminal():
             plan = self._plan(agent, _read(options["file"]))
             if options["dry_run"]:
-                report, synced = _unwritten(plan), SyncReport()
+                unchanged = len(plan.of_kind(RowKind.UNCHANGED))
+                report, synced = ImportReport(unchanged=unchanged, failed=list(plan.failed)), SyncReport()
+                report.left = plan.left(())
             else:
-                chosen = self._choose(plan, options)
-                report = apply_import(plan, chosen=chosen, in_worker=False)
+                chosen = {planned.row.line for planned in plan.of_kind(*ASKED)} if options["yes"] else set[int]()
+                report = apply_import(plan, chosen=chosen)
                 with progress_bar("answer") as on_progress:
                     synced = sync_learned(report.keys, on_progress=on_progress)
         result = _result(plan, report, synced)
@@ -63,7 +52,7 @@ class Command(BaseCommand):
                 f"{len(synced.failed)} answers are kept and wait to be indexed: "
                 f"{synced.failed[0]['reason']} `manage.py sync_faqs` tries again."
             )
-        if report.failed and len(report.failed) == _rows_of(plan):
+        if report.failed and len(report.failed) == len(plan.rows) + len(plan.failed):
             raise CommandError("No row could be imported; the reasons are above.")
 
     def _plan(self, agent: Agent, data: bytes) -> ImportPlan:
@@ -75,15 +64,6 @@ class Command(BaseCommand):
             )
         return plan
 
-    def _choose(self, plan: ImportPlan, options: dict[str, Any]) -> set[int]:
-        asked = plan.of_kind(*ASKED)
-        if options["yes"]:
-            return {planned.row.line for planned in asked}
-        if options["json"] or not asked or not can_ask():
-            return set()
-        # What is shown is no error: it is not written in red.
-        return ask_for_rows(asked, write=partial(self.stderr.write, style_func=str))
-
 
 def _read(path: Path) -> bytes:
     try:
@@ -91,16 +71,6 @@ def _read(path: Path) -> bytes:
             return file.read(settings.FAQ_MAX_IMPORT_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
-
-
-def _unwritten(plan: ImportPlan) -> ImportReport:
-    """Of a dry run: all that a person would be asked about is left."""
-    unchanged = len(plan.of_kind(RowKind.UNCHANGED))
-    return ImportReport(unchanged=unchanged, failed=list(plan.failed), left=plan.of_kind(*ASKED))
-
-
-def _rows_of(plan: ImportPlan) -> int:
-    return len(plan.rows) + len(plan.failed)
 
 
 def _result(plan: ImportPlan, report: ImportReport, synced: SyncReport) -> dict[str, Any]:
@@ -120,23 +90,10 @@ def _result(plan: ImportPlan, report: ImportReport, synced: SyncReport) -> dict[
 
 
 def _as_json(planned: PlannedRow) -> dict[str, Any]:
-    old = planned.old
-    return {
-        "line": planned.row.line,
-        "question": planned.row.question,
-        "old": _texts(old) if old else None,
-        "new": _texts(planned.row),
-    }
-
-
-def _texts(state: StoredAnswer | FaqRow) -> dict[str, Any]:
-    texts = {
-        "question": state.question,
-        "answer": state.answer,
-        "category": state.category,
-        "phrasings": list(state.phrasings),
-    }
-    return {**texts, "status": state.status} if isinstance(state, StoredAnswer) else texts
+    row, old = asdict(planned.row), asdict(planned.old) if planned.old else None
+    if old is not None:
+        del old["id"], old["revision"]
+    return {"line": row.pop("line"), "question": planned.row.question, "old": old, "new": row}
 
 
 def _lines(result: dict[str, Any], left: Sequence[PlannedRow], *, is_dry_run: bool) -> Iterator[str]:
@@ -150,6 +107,9 @@ def _lines(result: dict[str, Any], left: Sequence[PlannedRow], *, is_dry_run: bo
         yield f"  line {row['line']}: {row['reason']}"
     if left:
         verb = "would be left" if is_dry_run else "left"
-        yield f"{len(left)} {verb} as they are; `--yes` imports them all:"
+        yield f"{len(left)} {verb} as they are; `--yes` imports them all, the admin lets you choose:"
         for planned in left:
-            yield from side_by_side(planned)
+            yield f"  line {planned.row.line}: {planned.row.question}"
+            for answer in filter(None, (planned.replaces, *planned.contradicts)):
+                yield f"    now: {answer.question} → {answer.answer}"
+            yield f"    in the file: {planned.row.answer}"

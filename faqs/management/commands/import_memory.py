@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Deployment
-from faqs.files.memory_table import import_memory
+from faqs.memory_file import import_memory
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 

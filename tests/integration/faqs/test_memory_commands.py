@@ -15,8 +15,8 @@ from django.core.management.base import CommandError
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from faqs.files.memory_table import SCHEMA
 from faqs.memory.keys import PHASE, Scope, key_hash
+from faqs.memory_file import SCHEMA
 from faqs.models import CachedResponse, EntryStatus
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_library, recall, source_of

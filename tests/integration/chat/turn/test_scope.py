@@ -13,8 +13,8 @@ from chat.models import AnswerSource, Conversation
 from chat.runs.afterwards import settle
 from chat.runs.terminal import _request, answer_row
 from chat.turn.path import run_turn
-from faqs.files.memory_table import export_memory, import_memory
 from faqs.memory.keys import PHASE, Scope, key_hash
+from faqs.memory_file import export_memory, import_memory
 from faqs.models import CachedResponse
 from faqs.recall import refusal_text, scope_of
 from tests.factories import make_conversation, make_deployment, make_entry, make_library

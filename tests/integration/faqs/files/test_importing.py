@@ -15,12 +15,11 @@ from agents.models import Agent
 from faqs.answers.indexing import sync_learned
 from faqs.answers.texts import one_line, other_phrasings
 from faqs.answers.writing import add_manual_faq, draft_faq, save_learned, set_status
+from faqs.csv import ASKED, FaqRow, ImportPlan, RowKind, apply_import, csv_lines, parse_csv, plan_import
 from faqs.exceptions import AnswerRejectedError
-from faqs.files.answers_csv import FaqRow, csv_lines, parse_csv
-from faqs.files.importing import ASKED, ImportPlan, RowKind, apply_import, plan_import
-from faqs.files.previews import choose, find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from faqs.memory.keys import normalised_question
-from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from faqs.previews import choose, find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import VectorStoreUnavailableError
 from tests.constants import override
@@ -214,22 +213,9 @@ class ApplyingTest(TestCase):
             save_learned(response, **options)
             set_status([self.row], LearnedStatus.TO_REVIEW)
 
-        with mock.patch("faqs.files.importing.save_learned", side_effect=save):
+        with mock.patch("faqs.csv.save_learned", side_effect=save):
             report = apply_import(plan, chosen={2, 4})
         assert (report.created, report.failed) == (2, [])
-
-    def test_few_answers_take_effect_at_once_and_many_by_a_worker(self) -> None:
-        for limit, state in ((0, IndexState.PENDING), (10, IndexState.INDEXED)):
-            plan = planned(self.agent, FaqRow(PRICE, f"{limit} euros."))
-            with (
-                mock.patch("faqs.answers.indexing.nudge") as nudge,
-                override(ANSWERS_SETTLED_AT_ONCE=limit),
-                self.captureOnCommitCallbacks(execute=True),
-            ):
-                report = apply_import(plan, chosen={2})
-            nudge.assert_called_once_with(report.keys)
-            self.row.refresh_from_db()
-            assert self.row.index_state == state
 
     @override_settings(QA_MAX_ANSWER_CHARACTERS=3)
     def test_text_that_is_no_longer_allowed_is_reported(self) -> None:

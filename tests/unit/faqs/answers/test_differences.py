@@ -1,16 +1,21 @@
 """What differs between two texts, word by word."""
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faqs.answers.differences import compare_fields, compare_words, mark_words
+from faqs.answers.differences import Piece, compare_fields, compare_words
 
 TEXTS = st.text(alphabet="ab é0.,'\n\t ", max_size=40) | st.text(max_size=40)
 
 
 def marked(before: str, after: str) -> tuple[str, str]:
+    def side(pieces: Sequence[Piece]) -> str:
+        return "".join(f"[{piece.text}]" if piece.is_changed else piece.text for piece in pieces)
+
     left, right = compare_words(before, after)
-    return mark_words(left, "[", "]"), mark_words(right, "[", "]")
+    return side(left), side(right)
 
 
 @given(TEXTS, TEXTS)

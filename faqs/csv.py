@@ -1,0 +1,442 @@
+"""Validated answers as CSV, in and out: columns `question`, `answer`, `category`.
+
+Several phrasings stand in the cell of the question, one a line, the question first; what is exported comes back the
+same. A cell that a spreadsheet would run as a formula is written with an apostrophe in front, which is taken off again
+on the way in.
+
+An import has two steps. `plan_import` says what each row would do, and writes nothing. The new rows are written, and
+what would replace an answer, or stand beside another answer to the same question, only where a person chose it and that
+answer is still as the plan showed it. A row that cannot be kept is reported with its line, and the rest is done.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import models, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from agents.errors import ApplicationError
+from agents.models import Agent
+from faqs.answers.duplicates import MAX_QUESTIONS, SimilarAnswer, find_similar
+from faqs.answers.neighbours import waiting_phrasings
+from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasings
+from faqs.answers.writing import DEFAULT_CATEGORY, save_learned, validate
+from faqs.exceptions import AnswerRejectedError
+from faqs.memory.keys import normalised_question
+from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.indexing.report import OnProgress, no_progress
+from knowledge.question_tables import csv_dialect, csv_rows
+from knowledge.vectors.base import batches
+
+COLUMNS = ("question", "answer", "category")
+#: What a spreadsheet may take for a formula, behind any number of apostrophes; full-width signs included.
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r]")
+_ESCAPED = re.compile(r"'+[=+\-@＝＋－＠\t\r]")
+#: Rows that are read and embedded together.
+_BATCH = 200
+#: Other answers to its question that a row is shown beside.
+_SHOWN_ANSWERS = 3
+
+
+class RowKind(models.TextChoices):
+    """What a row of a file would do. Rows of the kinds in `ASKED` are written where a person chose them."""
+
+    NEW = "new", gettext_lazy("Nouvelles")
+    CHANGED = "changed", gettext_lazy("Modifiées")
+    CONTRADICTORY = "contradictory", gettext_lazy("Contradictoires")
+    UNCHANGED = "unchanged", gettext_lazy("Inchangées")
+
+
+ASKED = (RowKind.CHANGED, RowKind.CONTRADICTORY)
+
+
+@dataclass(frozen=True, slots=True)
+class FaqRow:
+    """One validated answer as the file has it; `line` is where its row begins."""
+
+    question: str
+    answer: str
+    category: str = DEFAULT_CATEGORY
+    phrasings: tuple[str, ...] = ()
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A row that cannot be kept, by its line, and why."""
+
+    line: int
+    item: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An answer of the agent as the plan found it."""
+
+    id: int
+    revision: int
+    question: str
+    answer: str
+    category: str
+    phrasings: tuple[str, ...]
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """A row and what it would do: replace an answer, stand beside others to the same question, or neither."""
+
+    row: FaqRow
+    kind: RowKind = RowKind.NEW
+    replaces: StoredAnswer | None = None
+    contradicts: tuple[StoredAnswer, ...] = ()
+
+    @property
+    def old(self) -> StoredAnswer | None:
+        """The answer that it is shown beside."""
+        return self.replaces or next(iter(self.contradicts), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """Every row of a file. `not_compared`: how many were not looked for among other answers, with the reason."""
+
+    agent_id: int
+    rows: tuple[PlannedRow, ...]
+    failed: tuple[Failure, ...]
+    not_compared: int = 0
+    not_compared_reason: str = ""
+
+    def of_kind(self, *kinds: RowKind) -> list[PlannedRow]:
+        return [planned for planned in self.rows if planned.kind in kinds]
+
+    def wanted(self, chosen: Collection[int]) -> list[PlannedRow]:
+        """Return what is to be written, in the order of the file: always the same for the same choice."""
+        asked = [planned for planned in self.of_kind(*ASKED) if planned.row.line in chosen]
+        return sorted([*self.of_kind(RowKind.NEW), *asked], key=lambda each: each.row.line)
+
+    def left(self, chosen: Collection[int]) -> list[PlannedRow]:
+        return [planned for planned in self.of_kind(*ASKED) if planned.row.line not in chosen]
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What became of the rows of a file. `left`: not chosen. `keys`: the answers whose points must follow."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    left: list[PlannedRow] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+
+
+# --- The file --------------------------------------------------------------------------------------------------------
+
+
+def export_csv(rows: Iterable[LearnedResponse]) -> Iterator[str]:
+    """Yield the file, a piece a row; courtesies are left out, since the columns cannot tell them apart."""
+    return csv_lines(
+        FaqRow(row.question, row.answer, row.category, tuple(phrasing.text for phrasing in row.phrasings.all()))
+        for row in rows
+        if row.kind == LearnedKind.FAQ
+    )
+
+
+def csv_lines(rows: Iterable[FaqRow]) -> Iterator[str]:
+    yield _csv_line(COLUMNS)
+    for row in rows:
+        yield _csv_line(("\n".join((row.question, *row.phrasings)), row.answer, row.category))
+
+
+def _csv_line(cells: Iterable[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerow([guarded(cell) for cell in cells])
+    return out.getvalue()
+
+
+def guarded(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
+    """Return the rows of a file and what was refused; raise `AnswerRejectedError` where nothing can be read."""
+    if len(data) > settings.FAQ_MAX_IMPORT_BYTES:
+        raise AnswerRejectedError(_("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES})
+    text = _decoded(data)
+    if (found := csv_dialect(text)) is None:
+        raise AnswerRejectedError(
+            _(
+                "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
+                "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
+            )
+        )
+    delimiter, columns = found
+    rows: list[FaqRow] = []
+    failed: list[Failure] = []
+    try:
+        lines = csv_rows(text, delimiter)
+        width = len(next(lines)[1])
+        for line, cells in lines:
+            if len(rows) >= settings.FAQ_MAX_IMPORT_ROWS:
+                reason = _("La limite de %(limit)d lignes est atteinte ; la suite est ignorée.")
+                failed.append(Failure(line, "", reason % {"limit": settings.FAQ_MAX_IMPORT_ROWS}))
+                break
+            if any(cell.strip() for cell in cells[width:]):
+                reason = _(
+                    "La ligne a plus de cellules que l’en-tête : un texte qui contient « %(delimiter)s » va entre guillemets."
+                )
+                failed.append(Failure(line, cells[0][:200], reason % {"delimiter": delimiter}))
+                continue
+            rows.append(_row(line, cells, columns))
+    except csv.Error as error:
+        reason = _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error}
+        if not rows:
+            raise AnswerRejectedError(reason) from error
+        failed.append(Failure(rows[-1].line, "", reason))
+    return rows, failed
+
+
+def _decoded(data: bytes) -> str:
+    """Read UTF-8, UTF-16 with its mark, or what a French Windows writes."""
+    utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    for encoding in ("utf-16",) if utf_16 else ("utf-8-sig", "cp1252"):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text:
+            return text
+    raise AnswerRejectedError(_("Ce fichier n’est pas un texte ; enregistrez-le en CSV UTF-8."))
+
+
+def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
+    values = {name: cells[index] if index < len(cells) else "" for name, index in columns.items()}
+    values = {name: cell[1:] if _ESCAPED.match(cell) else cell for name, cell in values.items()}
+    question, *phrasings = values["question"].strip().splitlines() or [""]
+    category = one_line(values.get("category", ""))[:200] or DEFAULT_CATEGORY
+    return FaqRow(question, values["answer"], category, tuple(phrasings), line)
+
+
+# --- Planning --------------------------------------------------------------------------------------------------------
+
+
+def plan_import(
+    agent: Agent, data: bytes, *, max_compared: int | None = None, on_progress: OnProgress = no_progress
+) -> ImportPlan:
+    """Return what an import of this file would do; at most `max_compared` questions are compared by meaning.
+
+    Raises `AnswerRejectedError` where nothing can be read.
+    """
+    read, failed = parse_csv(data)
+    rows: list[PlannedRow] = []
+    first: dict[str, FaqRow] = {}
+    for batch in batches(map(_cleaned, read), _BATCH):
+        known = _answers_to(agent, [row.question for row in batch])
+        for row in batch:
+            key = normalised_question(row.question)
+            before = first.setdefault(key or f"line {row.line}", row)
+            try:
+                rows.append(_planned(row, before, known.get(key)))
+            except AnswerRejectedError as error:
+                failed.append(_failure(row, error))
+    plan = ImportPlan(agent.pk, tuple(rows), tuple(sorted(failed, key=lambda each: each.line)))
+    return _with_contradictions(plan, agent, max_compared, on_progress)
+
+
+def _cleaned(row: FaqRow) -> FaqRow:
+    question = one_line(row.question)
+    phrasings = tuple(other_phrasings(question, row.phrasings))
+    return replace(row, question=question, answer=clean_answer(row.answer), phrasings=phrasings)
+
+
+def _planned(row: FaqRow, first: FaqRow, known: LearnedResponse | None) -> PlannedRow:
+    """The first row of each question counts; a later one with another answer is refused."""
+    if first is not row:
+        if first.answer != row.answer:
+            reason = _("Même question qu’à la ligne %(line)d, avec une autre réponse.")
+            raise AnswerRejectedError(reason % {"line": first.line})
+        return PlannedRow(row, RowKind.UNCHANGED)
+    if known is None:
+        check_texts(row.question, row.answer, row.phrasings)
+        return PlannedRow(row)
+    stored = _stored(known)
+    # Another order of the phrasings is no difference.
+    is_same = (stored.question, stored.answer, stored.category) == (row.question, row.answer, row.category)
+    if stored.status == LearnedStatus.VALID and is_same and sorted(stored.phrasings) == sorted(row.phrasings):
+        return PlannedRow(row, RowKind.UNCHANGED, stored)
+    check_texts(row.question, row.answer, row.phrasings)
+    return PlannedRow(row, RowKind.CHANGED, stored)
+
+
+def _answers_to(agent: Agent, questions: Sequence[str]) -> dict[str, LearnedResponse]:
+    """The agent's answer to each question, by its key: of several a valid one, the one changed last."""
+    keys = [normalised_question(question) for question in questions]
+    rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys, kind=LearnedKind.FAQ)
+    ranked = sorted(
+        rows.prefetch_related("phrasings"), key=lambda row: (row.status == LearnedStatus.VALID, row.updated_at)
+    )
+    return {row.question_key: row for row in ranked}
+
+
+def _stored(row: LearnedResponse) -> StoredAnswer:
+    phrasings = tuple(phrasing.text for phrasing in row.phrasings.all())
+    return StoredAnswer(row.pk, row.revision, row.question, row.answer, row.category, phrasings, row.status)
+
+
+def _with_contradictions(
+    plan: ImportPlan, agent: Agent, max_compared: int | None, on_progress: OnProgress
+) -> ImportPlan:
+    """Mark the rows whose question another validated answer of the agent answers otherwise."""
+    todo = [planned.row for planned in plan.of_kind(RowKind.NEW, RowKind.CHANGED)]
+    compared, reason = todo, ""
+    if max_compared is not None:
+        counts = accumulate(len(_asked(row)) for row in todo)
+        compared = todo[: sum(count <= max_compared for count in counts)]
+        reason = _("Au plus %(limit)d questions sont comparées ici ; la commande import_faqs les compare toutes.") % {
+            "limit": max_compared
+        }
+    similar: dict[int, list[SimilarAnswer]] = {}
+    try:
+        similar = _similar(agent, compared, on_progress)
+    except ApplicationError as error:
+        compared, reason = [], str(error.public_message)
+    not_compared = len(todo) - len(compared)
+    return replace(
+        plan,
+        rows=tuple(_beside(planned, similar.get(planned.row.line, ())) for planned in plan.rows),
+        not_compared=not_compared,
+        not_compared_reason=reason if not_compared else "",
+    )
+
+
+def _beside(planned: PlannedRow, similar: Iterable[SimilarAnswer]) -> PlannedRow:
+    own = planned.replaces.id if planned.replaces else None
+    others = [each.response for each in similar if each.kind == "contradiction" and each.response.pk != own]
+    if not others:
+        return planned
+    kind = RowKind.CONTRADICTORY if planned.kind == RowKind.NEW else planned.kind
+    return replace(planned, kind=kind, contradicts=tuple(map(_stored, others[:_SHOWN_ANSWERS])))
+
+
+def _asked(row: FaqRow) -> list[str]:
+    return [row.question, *row.phrasings][:MAX_QUESTIONS]
+
+
+def _similar(agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress) -> dict[int, list[SimilarAnswer]]:
+    """Answers of the agent to the question of a row, by its line. Raises the errors of the embedder and of the store."""
+    # The first import of an agent has nothing to compare with: it embeds nothing here.
+    if not rows or not LearnedResponse.objects.filter(agent=agent).exists():
+        return {}
+    found: dict[int, list[SimilarAnswer]] = {}
+    waiting = waiting_phrasings(agent)
+    for batch in batches(rows, _BATCH):
+        texts = [text for row in batch for text in _asked(row)]
+        vectors = iter(embedder().embed(texts, purpose=Purpose.QUERY))
+        for row in batch:
+            asked = _asked(row)
+            own = list(islice(vectors, len(asked)))
+            found[row.line] = find_similar(
+                agent=agent, questions=asked, answer=row.answer, vectors=own, waiting=waiting
+            )
+        on_progress(len(found), len(rows))
+    return found
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def apply_import(plan: ImportPlan, *, chosen: Collection[int] = (), by: AbstractBaseUser | None = None) -> ImportReport:
+    """Write the new rows and, of those that a person is asked about, the `chosen` lines.
+
+    What has changed in the database since the plan was made is not written and is reported. The caller calls
+    `sync_learned(report.keys)`.
+    """
+    wanted = plan.wanted(chosen)
+    stale = changed_answers(wanted)
+    unchanged = len(plan.of_kind(RowKind.UNCHANGED))
+    report = ImportReport(unchanged=unchanged, failed=list(plan.failed), left=plan.left(chosen))
+    for batch in batches(wanted, _BATCH):
+        write_rows(plan.agent_id, batch, stale, report, by)
+    return report
+
+
+def changed_answers(wanted: Iterable[PlannedRow]) -> set[int]:
+    """Return the answers beside which rows stand that changed since the plan.
+
+    Looked up before anything is written: the import itself may withdraw what a row stands beside.
+    """
+    revisions = {answer.id: answer.revision for planned in wanted for answer in planned.contradicts}
+    now: dict[int, int] = {}
+    for keys in batches(revisions, _BATCH):
+        now.update(LearnedResponse.objects.filter(pk__in=keys).values_list("pk", "revision"))
+    return {key for key, revision in revisions.items() if now.get(key) != revision}
+
+
+def write_rows(
+    agent_id: int,
+    batch: Sequence[PlannedRow],
+    stale: Collection[int],
+    report: ImportReport,
+    by: AbstractBaseUser | None,
+) -> None:
+    """Write a batch in one transaction, and add what became of it to the report."""
+    with transaction.atomic():
+        # Two imports of one agent take turns: no question gets two rows.
+        agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+        known = _answers_to(agent, [planned.row.question for planned in batch])
+        replaced = [planned.replaces.id for planned in batch if planned.replaces]
+        now = LearnedResponse.objects.select_for_update().order_by("pk").in_bulk(replaced)
+        for planned in batch:
+            try:
+                replaced_row = _as_planned(planned, known, now, stale)
+                report.keys.append(_save(replaced_row or LearnedResponse(agent=agent), planned.row, by))
+            except ApplicationError as error:
+                report.failed.append(_failure(planned.row, error))
+                continue
+            if replaced_row is None:
+                report.created += 1
+            else:
+                report.updated += 1
+
+
+def _as_planned(
+    planned: PlannedRow,
+    known: Mapping[str, LearnedResponse],
+    now: Mapping[int, LearnedResponse],
+    stale: Collection[int],
+) -> LearnedResponse | None:
+    """The answer to replace, if any; raises `AnswerRejectedError` where the plan no longer says what is there."""
+    changed = next((answer for answer in planned.contradicts if answer.id in stale), None)
+    response = None
+    if planned.replaces is not None:
+        response = now.get(planned.replaces.id)
+        if response is None or response.revision != planned.replaces.revision:
+            changed = planned.replaces
+    if changed is not None:
+        reason = _("La réponse à « %(question)s » a changé depuis l’aperçu ; importez à nouveau.")
+        raise AnswerRejectedError(reason % {"question": changed.question})
+    if response is None and normalised_question(planned.row.question) in known:
+        raise AnswerRejectedError(_("Cette question a reçu une réponse depuis l’aperçu ; importez à nouveau."))
+    return response
+
+
+def _save(response: LearnedResponse, row: FaqRow, by: AbstractBaseUser | None) -> int:
+    response.question, response.answer, response.category = row.question, row.answer, row.category
+    validate(response)
+    save_learned(response, phrasings=row.phrasings, how=WrittenHow.IMPORTED, by=by, in_worker=False)
+    return response.pk
+
+
+def _failure(row: FaqRow, error: ApplicationError) -> Failure:
+    return Failure(row.line, row.question[:200], str(error.public_message))
