@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients tool-servers rolling-upgrade lint style types imports size migrations \
+.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients tool-servers lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -74,10 +74,6 @@ clients: .venv/dev
 tool-servers: .venv/dev
 	$(BIN)/python -m pytest tests/tool_servers
 
-# Two instances of the last release, upgraded one after the other while people ask.
-rolling-upgrade: .venv/dev
-	ROLLING_UPGRADE=1 $(BIN)/python -m pytest tests/contracts/test_rolling_upgrade.py
-
 lint: .venv/dev
 	@$(BESIDE) style imports size types migrations
 
@@ -103,9 +99,9 @@ migrations: .venv/dev
 check: .venv/dev
 	@$(BESIDE) style imports size journeys suite types migrations on-other-database on-other-store
 
-# Knock at every door as every role, and write what each met into docs/doors.md. Read the difference before committing it.
+# Knock at every door as every role: what each met is written to docs/doors.md.
 doors: .venv/dev
-	WRITE_DOORS=1 $(BIN)/python -m pytest -n 0 tests/integration/doors
+	$(BIN)/python -m pytest -n 0 tests/integration/doors
 
 # Anything at all, so many times, to every door of readers, sockets and the admin.
 CASES ?= 1000
