@@ -382,7 +382,7 @@ if CELERY_BROKER_URL == "filesystem://":
 JOBS = {
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
-    "figures": "chat.staff.figures.daily.count_days",
+    "figures": "chat.staff.figures.count_days",
 }
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {
