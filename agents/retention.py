@@ -86,8 +86,8 @@ RULES = (
         "memory",
         _("réponses en mémoire"),
         "memory_max_age_days",
-        count="faqs.memory.entries.count_expired",
-        delete="faqs.memory.entries.delete_expired",
+        count="faqs.memory.count_expired",
+        delete="faqs.memory.delete_expired",
     ),
     Rule("imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", "faqs.previews.forgotten_previews"),
     Rule(

@@ -13,11 +13,9 @@ class FaqsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents.staff.audit import register_restorer
-        from faqs import signals  # noqa: F401
-        from faqs.answers import forms, indexing, standing
-        from faqs.answers.writing import restore_answer
-        from faqs.memory import signals as memory_signals  # noqa: F401
-        from faqs.memory.entries import restore_entry
+        from faqs import answer_points, signals, validity  # noqa: F401
+        from faqs.answers import restore_answer
+        from faqs.memory import restore_entry
         from faqs.second_key.agreement import are_opposites, compare_questions
         from knowledge.acronyms.objections import register_conflict_check, register_opposition_check
         from knowledge.acronyms.stored import register_forms_listener
@@ -27,9 +25,9 @@ class FaqsConfig(AppConfig):
 
         register_restorer("faqs.learnedresponse", restore_answer)
         register_restorer("faqs.cachedresponse", restore_entry)
-        register_point_source(indexing.plan_learned)
-        register_faq_check(standing.confirm_learned)
+        register_point_source(answer_points.plan_learned)
+        register_faq_check(validity.confirm_learned)
         register_opposition_check(are_opposites)
-        register_conflict_check(forms.find_conflicts)
-        register_forms_listener(forms.settle_again)
+        register_conflict_check(answer_points.find_conflicts)
+        register_forms_listener(answer_points.settle_again)
         register_agreement_check(lambda first, second: compare_questions(first, second).agrees)

@@ -24,13 +24,11 @@ from django.utils.translation import gettext_lazy
 
 from agents.errors import ApplicationError
 from agents.models import Agent
-from faqs.answers.duplicates import MAX_QUESTIONS, SimilarAnswer, find_similar
-from faqs.answers.neighbours import waiting_phrasings
-from faqs.answers.texts import check_texts, clean_answer, one_line, other_phrasings
-from faqs.answers.writing import DEFAULT_CATEGORY, save_learned, validate
-from faqs.exceptions import AnswerRejectedError
-from faqs.memory.keys import normalised_question
+from faqs.answers import DEFAULT_CATEGORY, check_texts, clean_answer, one_line, other_phrasings, save_learned, validate
+from faqs.errors import AnswerRejectedError
+from faqs.memory import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from faqs.neighbours import MAX_QUESTIONS, SimilarAnswer, find_similar, waiting_phrasings
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.question_tables import csv_dialect, csv_rows

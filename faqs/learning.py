@@ -7,7 +7,7 @@ answer with a tool's result may be true for one person or one moment only.
 
 import re
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -19,18 +19,103 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from agents.models import Deployment, MemoryLearning
-from faqs.answers.precedence import is_answered_since
-from faqs.answers.texts import cited_sources
-from faqs.memory.array import current_audience
-from faqs.memory.entries import Draft, doubt_entry, find_entry, holding_shelf, project_of, put_entry, report_pair
-from faqs.memory.keys import PHASE, Scope, recipe_key
-from faqs.memory.origins import origins_of, stale_entries
-from faqs.memory.personal_data import personal_data
+from faqs.answers import cited_sources
+from faqs.memory import (
+    PHASE,
+    Draft,
+    Scope,
+    doubt_entry,
+    find_entry,
+    holding_shelf,
+    project_of,
+    put_entry,
+    recipe_key,
+    report_pair,
+)
+from faqs.memory_matrix import current_audience
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
+from faqs.origins import origins_of, stale_entries
+from faqs.precedence import is_answered_since
 from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms.readings import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
+
+_SPACE = r"[ \u00a0\u202f.\-]?"
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("email", re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}")),
+    ("iban", re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b")),
+    # A French social security number: sex, year, month, department, commune, order, key.
+    (
+        "social_security",
+        re.compile(
+            rf"\b[12]{_SPACE}\d{{2}}{_SPACE}(?:0[1-9]|1[0-2]|[2-9]\d){_SPACE}(?:\d{{2}}|2[AB]){_SPACE}"
+            rf"\d{{3}}{_SPACE}\d{{3}}(?:{_SPACE}\d{{2}})?\b",
+            re.IGNORECASE,
+        ),
+    ),
+    ("card", re.compile(rf"\b\d{{4}}(?:{_SPACE}\d{{4}}){{3}}\b")),
+    # A French number has ten digits in pairs, or its country's code; another country's opens with + or 00.
+    ("phone", re.compile(rf"(?<![\w+])0[1-9](?:{_SPACE}\d{{2}}){{4}}(?!\d)")),
+    ("phone", re.compile(rf"(?<!\w)(?:\+|00)[1-9]\d{{0,2}}(?:{_SPACE}\(?\d{{1,4}}\)?){{2,6}}")),
+    ("phone", re.compile(r"(?<![\w.])\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}(?!\w)")),
+    ("ip_address", re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])")),
+    (
+        "own_number",
+        re.compile(
+            r"\b(?:mon|ma|my|son|sa|his|her|notre|our)\b[^\n.?!]{0,40}?(?:num[ée]ro|n°|nº|number|no\.|#|"
+            r"dossier|compte|account|contrat|contract|matricule|r[ée]f[ée]rence|reference|file)[^\n.?!]{0,15}?"
+            r"[A-Z]{0,4}[ -]?\d{4,}",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "name",
+        re.compile(
+            r"\b(?:je m'appelle|je me nomme|mon nom est|my name is|je suis (?:m\.|mme|monsieur|madame)|"
+            r"i am (?:mr|mrs|ms)\b\.?)[ ]{0,3}\w",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "birth_date",
+        re.compile(
+            r"\b(?:n[ée]e?(?:\(e\))? le|born on(?: the)?|date de naissance|date of birth)\b"
+            r"[^\n?!]{0,20}\d{1,4}[ /.-](?:\d{1,2}|\w{3,9})[ /.-]\d{2,4}",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "address",
+        re.compile(
+            r"\b(?:j'habite|je r[ée]side|i live|mon adresse|my address)\b[^\n?!]{0,30}?\d{1,4}[ ,]", re.IGNORECASE
+        ),
+    ),
+)
+
+
+#: All but a name has a digit or an @; most answers have neither, and are read once in the place of twelve times.
+_NEEDS_NEITHER = "name"
+_DIGIT_OR_AT = re.compile(r"[\d@]")
+
+
+def personal_data(text: str, *, public_texts: Iterable[str] = ()) -> str:
+    """The kind of the first personal data found, or an empty string."""
+    straight = text.replace("’", "'")
+    has_either = _DIGIT_OR_AT.search(straight) is not None
+    public = [_squeezed(each) for each in public_texts]
+    for kind, pattern in _PATTERNS:
+        if not has_either and kind != _NEEDS_NEITHER:
+            continue
+        for match in pattern.finditer(straight):
+            if not any(_squeezed(match[0]) in each for each in public):
+                return kind
+    return ""
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\s.\-]", "", text.replace("’", "'")).casefold()
+
 
 NOT_VALID = "<non valide>"
 

@@ -24,14 +24,13 @@ from django.utils.translation import gettext as _
 
 from agents.models import Deployment
 from agents.texts import read_json, storable
-from faqs.answers.precedence import standing_answer
-from faqs.exceptions import MemoryFileError
-from faqs.memory.array import current_audience
-from faqs.memory.entries import Draft, find_entry, project_of, write_entry
-from faqs.memory.keys import PHASE, Scope, recipe_key
-from faqs.memory.origins import Origin, origins_of
-from faqs.memory.personal_data import personal_data
+from faqs.errors import MemoryFileError
+from faqs.learning import personal_data
+from faqs.memory import PHASE, Draft, Scope, find_entry, project_of, recipe_key, write_entry
+from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
+from faqs.origins import Origin, origins_of
+from faqs.precedence import standing_answer
 from knowledge.embeddings.base import Embedder, Purpose, embedder
 from knowledge.vectors.base import Vector
 

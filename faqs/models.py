@@ -1,12 +1,12 @@
 """Answers we already have, and the questions that still wait for one.
 
 `CachedResponse` (the memory) keeps exactly the fields of seed 000, section 3, and what is needed to answer safely.
-Entries are written by the verbs of `faqs.memory.entries` only: each write gives its rows the next version of their
+Entries are written by the verbs of `faqs.memory` only: each write gives its rows the next version of their
 shelf, which the arrays in memory follow. A bare `update()` or `bulk_create()` would go unseen.
 
 A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
 index of its agent, under the same id. The row is the truth, and counts from its commit on; `index_state` says whether
-the points have followed it. `faqs.answers.writing` and `faqs.answers.indexing` write these rows.
+the points have followed it. `faqs.answers` and `faqs.answer_points` write these rows.
 """
 
 import uuid
@@ -93,7 +93,7 @@ class CachedResponse(models.Model):
     status_note = models.TextField(_("note"), blank=True, default="", max_length=2_000)
     #: When a person last vouched for it; empty where the answer is only learned. The newest human word wins.
     validated_at = models.DateTimeField(_("validée le"), null=True, blank=True, editable=False)
-    #: The validated answer that took its place (`faqs.answers.precedence`).
+    #: The validated answer that took its place (`faqs.precedence`).
     superseded_by = models.ForeignKey(
         "LearnedResponse",
         null=True,
@@ -357,7 +357,7 @@ class LearnedResponse(models.Model):
     revision = models.PositiveIntegerField(default=1, editable=False)
     #: The revision that has taken effect everywhere: points written, and what it supersedes withdrawn.
     settled_revision = models.PositiveIntegerField(default=0, db_default=0, editable=False)
-    #: When a person last wrote, validated or restored it. The newest human word wins (`faqs.answers.precedence`).
+    #: When a person last wrote, validated or restored it. The newest human word wins (`faqs.precedence`).
     validated_at = models.DateTimeField(_("validée le"), null=True, blank=True, editable=False)
     #: What took its place: a newer validated answer, or an entry of the memory that staff validated since.
     superseded_by = models.ForeignKey(

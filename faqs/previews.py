@@ -25,9 +25,9 @@ from django.utils.translation import gettext as _
 from pydantic import TypeAdapter
 
 from agents.staff.audit import acting
-from faqs.answers.indexing import settle_now
+from faqs.answer_points import settle_now
 from faqs.csv import ImportPlan, ImportReport, changed_answers, write_rows
-from faqs.exceptions import AnswerRejectedError
+from faqs.errors import AnswerRejectedError
 from faqs.models import ImportPreview, ImportState, LearnedResponse
 
 FAQ_MAX_PREVIEW_BYTES = 25 * 1024 * 1024

@@ -6,7 +6,7 @@ second key, and is then claimed on its row: one conditional update that counts t
 the version that was compared and its passages are what they were. Refusals come back with their reasons. Synchronous,
 for the database bridge.
 
-Of a validated answer the row's text is served, never the store's (`faqs.answers.standing`).
+Of a validated answer the row's text is served, never the store's (`faqs.validity`).
 """
 
 import json
@@ -26,19 +26,18 @@ from django.utils.translation import gettext_lazy
 
 from agents.database import single_write
 from agents.effective import EffectiveConfig
-from faqs.answers.precedence import is_answered_since
-from faqs.memory.array import Held, nearest_entries
-from faqs.memory.array import MemoryMark as MemoryMark
-from faqs.memory.array import is_known_empty as is_known_empty
-from faqs.memory.array import memory_mark as memory_mark
-from faqs.memory.array import stored_mark as stored_mark
-from faqs.memory.entries import kept_days, prune_expired, prunes_itself, set_status
-from faqs.memory.entries import memory_threshold as memory_threshold
-from faqs.memory.keys import PHASE, may_answer, question_hash
-from faqs.memory.keys import Scope as Scope
-from faqs.memory.keys import normalised_question as normalised_question
-from faqs.memory.origins import STALE, stale_entries
+from faqs.memory import PHASE, kept_days, may_answer, prune_expired, prunes_itself, question_hash, set_status
+from faqs.memory import Scope as Scope
+from faqs.memory import memory_threshold as memory_threshold
+from faqs.memory import normalised_question as normalised_question
+from faqs.memory_matrix import Held, nearest_entries
+from faqs.memory_matrix import MemoryMark as MemoryMark
+from faqs.memory_matrix import is_known_empty as is_known_empty
+from faqs.memory_matrix import memory_mark as memory_mark
+from faqs.memory_matrix import stored_mark as stored_mark
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
+from faqs.origins import STALE, stale_entries
+from faqs.precedence import is_answered_since
 from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.comparison import Disagreement, explain_differences
 from faqs.second_key.decision import Decision, would_serve

@@ -1,26 +1,31 @@
-"""Answers that wait for a person to read them, of the memory and of the FAQ, as one list: the longest waiting first.
+"""Answers that wait for a person to read them, and entries of the memory that a person makes validated answers of.
 
-Two kinds: those that time has overtaken (a passage changed, their review date passed), and the others (learned,
-imported, drafted, reported). What a standing answer replaced waits for nobody: to validate it would put it back in the
-place of the newer one. Drafts of unanswered questions wait with their groups. Pages are merged of the first rows of
-each table, so that a list is bounded whatever is in them.
+The list joins the memory and the FAQ, the longest waiting first: those that time has overtaken (a passage changed, their
+review date passed), and the others (learned, imported, drafted, reported). Drafts of unanswered questions wait with their
+groups, and what a valid answer replaced waits for nobody.
+
+A promoted entry becomes an answer of every deployment and audience of its agent. One that is no longer given is validated
+in the memory first; an answer that exists already is reported and never doubled. The entry stays.
 """
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from faqs.answers.precedence import vouch_for_entries
-from faqs.answers.writing import set_status as set_answer_status
-from faqs.memory.entries import set_status as set_entry_status
-from faqs.memory.origins import is_stale_answer
+from agents.effective import effective_config
+from faqs.answer_points import sync_learned
+from faqs.answers import clean_answer, one_line, save_learned, without_citations
+from faqs.answers import set_status as set_answer_status
+from faqs.errors import AnswerRejectedError
+from faqs.memory import set_status as set_entry_status
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -29,7 +34,12 @@ from faqs.models import (
     LearnedStatus,
     QuestionGroup,
     StatusReason,
+    WrittenHow,
 )
+from faqs.neighbours import SimilarAnswer, find_similar
+from faqs.origins import entry_passages, is_stale_answer, stale_entries
+from faqs.precedence import vouch_for_entries
+from faqs.recall import REFUSALS
 
 #: What any database takes for a key.
 _DATABASE_KEY = re.compile(r"[0-9]{1,18}")
@@ -144,3 +154,52 @@ def _ids(keys: Collection[str], table: str) -> list[Any]:
     """Keys come from a form: whatever is none is left out."""
     pairs = (key.partition("-") for key in keys)
     return [int(pk) for name, _dash, pk in pairs if name == table and _DATABASE_KEY.fullmatch(pk)]
+
+
+#: Why an entry may wait for staff without anything being wrong with it.
+_UNREAD = (StatusReason.LEARNED, StatusReason.UNSOURCED, StatusReason.IN_CONTEXT, StatusReason.IMPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The new validated answer, or the one that answers this question already."""
+
+    response: LearnedResponse | None = None
+    similar: SimilarAnswer | None = None
+
+
+def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> Promotion:
+    """Make a validated answer of an entry, unless its agent has one to this question.
+
+    Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
+    """
+    agent = entry.deployment.agent
+    question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
+    similar = find_similar(agent=agent, questions=[question], answer=answer)
+    if similar:
+        return Promotion(similar=similar[0])
+    if reason := _why_not(entry):
+        raise AnswerRejectedError(_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason})
+    response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
+    passages = entry_passages(entry.pk)
+    save_learned(response, passages=passages, how=WrittenHow.PROMOTED, by=owner, in_worker=False)
+    # At once: the next entry may ask the same in other words, and is compared with what is indexed.
+    sync_learned([response.pk])
+    return Promotion(response=response)
+
+
+def _why_not(entry: CachedResponse) -> str:
+    """What keeps the memory from giving this entry, in words; empty where staff may vouch for it as it is."""
+    unread = entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD
+    if entry.status != EntryStatus.VALID and not unread:
+        if entry.status_reason and entry.status_reason not in _UNREAD:
+            return str(entry.get_status_reason_display())
+        return str(EntryStatus.OBSOLETE.label)
+    if entry.review_on is not None and entry.review_on < timezone.localdate():
+        return str(REFUSALS["review_due"])
+    max_age_days = effective_config(entry.deployment).memory_max_age_days
+    if entry.confirmed_at < timezone.now() - timedelta(days=max_age_days):
+        return str(REFUSALS["expired"])
+    if stale_entries().filter(pk=entry.pk).exists():
+        return str(StatusReason.CHUNK_CHANGED.label)
+    return ""

@@ -1,4 +1,4 @@
-"""What follows changes that call no verb of ours: deletions by cascade, passages that change or go.
+"""What follows changes that call no verb of ours: deletions by cascade, passages that change, agents that come and go.
 
 Vectors of what was deleted are cleaned up by a worker; nothing of it is served meanwhile, as every hit is confirmed
 against its row. Answers whose passages changed go to *to review*, once a transaction, after its commit.
@@ -9,15 +9,15 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.db.models.signals import post_save, pre_delete
+from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
-from agents.models import Specialist
+from agents.models import Deployment, Specialist
 from agents.processes.asking import ask_worker
-from faqs.answers.indexing import point_ids, unsettle
-from faqs.answers.writing import review_stale_answers
-from faqs.memory.entries import review_stale
-from faqs.models import LearnedResponse, Phrasing
+from faqs.answer_points import point_ids, unsettle
+from faqs.answers import review_stale_answers
+from faqs.memory import record_deletions, review_other_agents, review_stale, writing
+from faqs.models import CachedResponse, LearnedResponse, Phrasing
 from faqs.tasks import remove_learned_points
 from knowledge.models import Chunk
 from knowledge.vectors.base import batches
@@ -87,3 +87,18 @@ def _remove_after_commit(agent_slug: str, ids: list[str]) -> None:
     later = "`sync_faqs` and a rebuild tidy up later"
     ask = partial(ask_worker, remove_learned_points, agent_slug, ids, otherwise=later)
     transaction.on_commit(ask)
+
+
+@receiver(post_save, sender=Deployment)
+def review_entries_of_another_agent(instance: Deployment, created: bool, **_kwargs: Any) -> None:
+    if not created:
+        transaction.on_commit(partial(review_other_agents, instance))
+
+
+@receiver(post_delete, sender=CachedResponse)
+def record_deleted_entry(instance: CachedResponse, origin: Any, **_kwargs: Any) -> None:
+    """Deleted by itself, not with its deployment, whose shelf goes too."""
+    asked_for = origin.model if isinstance(origin, QuerySet) else type(origin)
+    if asked_for is CachedResponse and instance.pk is not None:
+        with writing(instance.deployment_id) as shelf:
+            record_deletions(shelf, [instance.pk])

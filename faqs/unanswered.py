@@ -24,12 +24,11 @@ from django.utils.translation import gettext as _
 from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
-from faqs.answers.indexing import sync_learned
-from faqs.answers.texts import one_line, other_phrasings
-from faqs.answers.writing import draft_faq, set_status
-from faqs.memory.keys import recipe_key
-from faqs.memory.origins import Origin, keep_passages, origins_of
+from faqs.answer_points import sync_learned
+from faqs.answers import draft_faq, one_line, other_phrasings, set_status
+from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
+from faqs.origins import Origin, keep_passages, origins_of
 from faqs.second_key.agreement import compare_questions
 from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder

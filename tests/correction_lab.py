@@ -40,8 +40,8 @@ from agents.models import Deployment  # noqa: E402
 from chat.protocol import Event  # noqa: E402
 from chat.turn.path import run_turn  # noqa: E402
 from chat.turn.values import TurnRequest  # noqa: E402
-from faqs.answers.indexing import sync_learned  # noqa: E402
-from faqs.answers.writing import learn_from_message  # noqa: E402
+from faqs.answer_points import sync_learned  # noqa: E402
+from faqs.answers import learn_from_message  # noqa: E402
 from faqs.models import LearnedResponse  # noqa: E402
 from knowledge.language.typed import vocabulary  # noqa: E402
 from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned  # noqa: E402
@@ -111,7 +111,7 @@ def boundaries(fatal: int) -> Iterator[None]:
     with (
         connection.execute_wrapper(watched),
         mock.patch.object(connection, "_commit", watched_commit),
-        mock.patch("faqs.answers.indexing.nudge"),
+        mock.patch("faqs.answer_points.nudge"),
     ):
         yield
 

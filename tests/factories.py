@@ -18,14 +18,13 @@ from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn,
 from chat.thread.blocks import ThreadMessage
 from chat.thread.turns import ClaimedTurn, Ending
 from chat.turn.values import Answer, TurnResult
-from faqs.answers.indexing import sync_learned
-from faqs.answers.writing import save_learned
+from faqs.answer_points import sync_learned
+from faqs.answers import save_learned
 from faqs.learning import Lesson
-from faqs.memory.array import current_audience
-from faqs.memory.entries import Draft, write_entry
-from faqs.memory.keys import PHASE
-from faqs.memory.origins import origins_of
+from faqs.memory import PHASE, Draft, write_entry
+from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
+from faqs.origins import origins_of
 from faqs.recall import Lookup, Recall, recall_cached, stored_mark
 from knowledge.acronyms.stored import keys_of
 from knowledge.embeddings.base import Purpose, embedder

@@ -20,7 +20,7 @@ from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 
 
 from faqs import previews
-from faqs.answers.indexing import sync_learned
+from faqs.answer_points import sync_learned
 from faqs.csv import plan_import
 from faqs.models import ImportPreview, LearnedResponse
 from faqs.previews import continue_import, keep_preview, start_import

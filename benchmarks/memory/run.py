@@ -172,7 +172,7 @@ def fill(rows: Rows) -> "Deployment":
     from django.utils import timezone
 
     from agents.models import Agent, Deployment
-    from faqs.memory.keys import recipe_key
+    from faqs.memory import recipe_key
     from faqs.models import MemoryShelf
     from knowledge.models import Chunk, Document
 

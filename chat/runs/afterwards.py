@@ -24,7 +24,7 @@ from chat.thread.verdicts import report_again
 from chat.turn.trace import Trace
 from chat.turn.unsettled import left_behind
 from chat.turn.values import Learning, TurnRequest, TurnResult
-from faqs.answers.writing import record_served
+from faqs.answers import record_served
 from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered
 from tools_registry.execution import record_selected

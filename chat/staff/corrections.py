@@ -17,8 +17,7 @@ from chat.staff.quality.replay import Asked, ReplayedQuestion, ask_again
 from chat.thread.reading import exchange_of
 from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
-from faqs.answers.texts import cited_sources, without_citations
-from faqs.answers.writing import learn_from_message, save_learned, validate
+from faqs.answers import cited_sources, learn_from_message, save_learned, validate, without_citations
 from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
 from faqs.second_key.agreement import ask_the_same
 from faqs.unanswered import close_questions

@@ -48,7 +48,7 @@ from chat.staff.expectations import EXPECTATIONS, Row, expected_of, question_key
 from chat.staff.simulator import simulate
 from chat.thread.reading import exchange_of
 from chat.turn.values import TurnRequest
-from faqs.answers.texts import without_citations
+from faqs.answers import without_citations
 from faqs.models import LearnedResponse
 
 #: So much of a stored answer is expected word for word, and so much of an answer is kept.

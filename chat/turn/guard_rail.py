@@ -10,8 +10,8 @@ from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import quoted_text, without_twins
 from chat.turn.values import TurnInProgress
-from faqs.starters import starter_questions
 from faqs.unanswered import Unanswered, unanswered_reason
+from faqs.validity import starter_questions
 from knowledge.search import Passage, SearchResult
 
 #: Questions that a refusal offers.

@@ -3,25 +3,90 @@
 What is ticked on one page of the preview is kept when another is opened: every button sends the ticks along.
 """
 
+import re
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
+from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import AbstractBaseUser
+from django.core.files.uploadedfile import UploadedFile
 from django.core.paginator import Page, Paginator
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 
 from agents.admin_base import admin_page, admin_url, progress_bar, require
 from agents.errors import ApplicationError
+from agents.models import Agent
 from agents.staff.scope import agents_for
-from faqs.admin.forms import ImportFaqsForm
-from faqs.answers.differences import Change, compare_fields
 from faqs.csv import ASKED, Failure, FaqRow, ImportPlan, PlannedRow, RowKind, StoredAnswer, plan_import
 from faqs.models import ImportPreview, ImportState, LearnedResponse, LearnedStatus
 from faqs.previews import choose, continue_import, find_preview, keep_preview, leave_preview, plan_of, start_import
+
+#: A number with its decimals, a word or a sign, with the blanks before it.
+_TOKEN = re.compile(r"\s*(?:\d+(?:[.,]\d+)+|\w+|[^\w\s])|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of words of one side; changed ones are not, or not there, on the other side."""
+
+    text: str
+    is_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field that differs, both sides whole."""
+
+    label: str
+    before: tuple[Piece, ...]
+    after: tuple[Piece, ...]
+
+
+def compare_fields(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    """The fields, by their labels, whose texts differ."""
+    return [
+        Change(label, *compare_words(before.get(label, ""), text))
+        for label, text in after.items()
+        if before.get(label, "") != text
+    ]
+
+
+def compare_words(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Both texts in pieces; joined, the pieces of a side are its text. Spaces alone are no difference, line breaks are."""
+    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    # `autojunk` stays on: a text that repeats a few words would take seconds without it.
+    matcher = SequenceMatcher(None, [_key(token) for token in old], [_key(token) for token in new])
+    left: list[Piece] = []
+    right: list[Piece] = []
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        _add(left, old[i1:i2], is_changed=tag != "equal")
+        _add(right, new[j1:j2], is_changed=tag != "equal")
+    return tuple(left), tuple(right)
+
+
+def _key(token: str) -> str:
+    word = token.lstrip()
+    return "\n" * token[: len(token) - len(word)].count("\n") + word
+
+
+def _add(side: list[Piece], tokens: Sequence[str], *, is_changed: bool) -> None:
+    """The blanks before a changed word are not marked with it."""
+    text = "".join(tokens)
+    blanks = text[: len(text) - len(text.lstrip())] if is_changed else ""
+    side += [Piece(blanks, False)] if blanks else []
+    side += [Piece(text[len(blanks) :], is_changed)] if len(text) > len(blanks) else []
+
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
 #: Refused rows that are named one by one after an import; the others are counted.
@@ -34,6 +99,30 @@ FAQ_MAX_COMPARED = 1_000
 PAGE_ROWS = 50
 #: The filter that is no kind of row.
 FAILED = "failed"
+
+
+class ImportFaqsForm(forms.Form):
+    agent = forms.ModelChoiceField(
+        label=_("Agent"), queryset=Agent.objects.order_by("name"), widget=UnfoldAdminSelectWidget
+    )
+    file = forms.FileField(label=_("Fichier CSV"), widget=UnfoldAdminFileFieldWidget)
+
+    def __init__(self, *args: Any, agents: QuerySet[Agent], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["agent"].queryset = agents  # type: ignore[attr-defined]
+        self.fields["file"].help_text = gettext(
+            "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
+            "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "
+            "question. Rien n’est écrit avant l’aperçu, où vous choisissez ce que le fichier remplace."
+        ) % {"size": filesizeformat(settings.FAQ_MAX_IMPORT_BYTES), "rows": settings.FAQ_MAX_IMPORT_ROWS}
+
+    def clean_file(self) -> "UploadedFile[bytes]":
+        file: UploadedFile[bytes] = self.cleaned_data["file"]
+        if (file.size or 0) > settings.FAQ_MAX_IMPORT_BYTES:
+            raise forms.ValidationError(
+                gettext("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
+            )
+        return file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The audit of the memory: what it holds, and what it is used for.
 
 What is kept is what people asked: every page asks for the rights on `CachedResponse`. Changes go through
-`faqs.memory.entries`, which the arrays in memory follow; nothing here saves a row by itself.
+`faqs.memory`, which the arrays in memory follow; nothing here saves a row by itself.
 """
 
 from collections.abc import Sequence
@@ -38,14 +38,13 @@ from agents.admin_base import (
 )
 from agents.database import short_write
 from agents.errors import ApplicationError
-from faqs.answers.duplicates import similar_text
-from faqs.answers.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
-from faqs.answers.texts import without_citations
+from faqs.answers import without_citations
 from faqs.learning import report_wrong
-from faqs.memory.entries import delete_entries, edit_entry, set_status
-from faqs.memory.keys import key_hash
+from faqs.memory import delete_entries, edit_entry, key_hash, set_status
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
-from faqs.promotion import promote_entry
+from faqs.neighbours import similar_text
+from faqs.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
+from faqs.review import promote_entry
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
 

@@ -1,7 +1,9 @@
-"""Questions that wait for an answer: what people asked in vain, in groups, and the answer that staff draft and approve."""
+"""What waits for staff: questions that were asked in vain, in groups, and answers that are to be read (« À relire »)."""
 
+from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -12,13 +14,14 @@ from django.utils import formats, timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, signed_in
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_page, admin_url, badge, clipped, linked, open_to, signed_in
 from agents.errors import ApplicationError
 from agents.staff.scope import visible
-from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
+from faqs.models import CachedResponse, GroupStatus, LearnedResponse, QuestionGroup
+from faqs.review import ToReview, decide, page_to_review
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
 
 _GROUP_TONES: dict[str, Tone] = {
@@ -154,3 +157,86 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     if request.user.has_perm("chat.view_turn"):
         return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
     return back
+
+
+REVIEW_MAX_PAGES = 40
+
+_MODELS = {"memory": CachedResponse, "faq": LearnedResponse}
+_KINDS = {"": None, "stale": True, "other": False}
+
+
+@require_http_methods(["GET", "POST"])
+def review_answers(request: HttpRequest) -> HttpResponse:
+    """The list, and the decision on what is ticked in it. `kind` narrows it: `stale` (overtaken by time) or `other`."""
+    tables = _tables(request, "view")
+    if not tables:
+        raise PermissionDenied
+    kind = request.GET.get("kind", "")
+    if request.method == "POST":
+        _decide(request)
+        return HttpResponseRedirect(request.get_full_path())
+    page = _page_number(request)
+    shown, has_more = page_to_review(page, tables=tables, stale=_KINDS.get(kind), among=partial(visible, request))
+    changeable = _tables(request, "change")
+    return admin_page(
+        request,
+        "admin/faqs/learnedresponse/review.html",
+        model=LearnedResponse,
+        title=_("À relire"),
+        rows=[_row(each, changeable) for each in shown],
+        kinds=[
+            ("", _("Toutes"), kind not in ("stale", "other")),
+            ("stale", _("Périmées"), kind == "stale"),
+            ("other", _("Apprises, signalées, brouillons"), kind == "other"),
+        ],
+        kind=kind,
+        previous=page - 1,
+        next=page + 1 if has_more and page < REVIEW_MAX_PAGES else 0,
+    )
+
+
+def _tables(request: HttpRequest, right: str) -> list[str]:
+    return [name for name, model in _MODELS.items() if request.user.has_perm(f"faqs.{right}_{model._meta.model_name}")]
+
+
+def _page_number(request: HttpRequest) -> int:
+    wanted = request.GET.get("page", "1")
+    number = int(wanted) if wanted.isdecimal() and len(wanted) < 5 else 1
+    return min(max(number, 1), REVIEW_MAX_PAGES)
+
+
+def _row(waiting: ToReview, changeable: list[str]) -> dict[str, Any]:
+    table = "memory" if waiting.is_learned else "faq"
+    return {
+        "waiting": waiting,
+        "owner": waiting.row.deployment if isinstance(waiting.row, CachedResponse) else waiting.row.agent,
+        "url": admin_url(_MODELS[table], "change", waiting.row.pk),
+        "may_decide": table in changeable,
+    }
+
+
+def _decide(request: HttpRequest) -> None:
+    changeable = _tables(request, "change")
+    chosen = request.POST.getlist("answer")[: settings.REVIEW_PAGE_ANSWERS]
+    keys = {key for key in chosen if key.partition("-")[0] in changeable}
+    if not keys:
+        messages.warning(request, _("Cochez d’abord les réponses à valider ou à retirer."))
+        return
+    is_valid = request.POST.get("decision") != "withdraw"
+    try:
+        decided = decide(keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request))
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+        return
+    if is_valid:
+        text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", decided.changed)
+    else:
+        text = ngettext("%(count)d réponse retirée.", "%(count)d réponses retirées.", decided.changed)
+    messages.success(request, text % {"count": decided.changed})
+    if decided.left:
+        text = ngettext(
+            "%(count)d réponse n’a pas changé : vide, de date de relecture passée, ou déjà décidée. Ouvrez-la.",
+            "%(count)d réponses n’ont pas changé : vides, de date de relecture passée, ou déjà décidées. Ouvrez-les.",
+            decided.left,
+        )
+        messages.warning(request, text % {"count": decided.left})

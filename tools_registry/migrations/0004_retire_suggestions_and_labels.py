@@ -22,10 +22,6 @@ class Migration(migrations.Migration):
             migrations.RunPython.noop,
         ),
         migrations.RemoveField(
-            model_name='suggestedphrasing',
-            name='override',
-        ),
-        migrations.RemoveField(
             model_name='tooloverride',
             name='phrasings_asked_at',
         ),

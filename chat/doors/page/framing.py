@@ -7,7 +7,7 @@ from django.conf import settings
 from agents.models import Deployment
 from chat.models import FeedbackReason
 from chat.rendering import tied
-from faqs.starters import starter_questions
+from faqs.validity import starter_questions
 
 
 def content_policy(**directives: str) -> str:

@@ -29,11 +29,10 @@ from chat.staff.corrections import Correction, NothingToCorrectError, close_what
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.golden import add_questions, row_of_answer, set_for
 from chat.thread.reading import exchange_of
-from faqs.answers.duplicates import find_similar, similar_text
-from faqs.answers.neighbours import find_answers
-from faqs.answers.precedence import Withdrawn, foresee
-from faqs.answers.texts import one_line
+from faqs.answers import one_line
 from faqs.models import CachedResponse, LearnedResponse
+from faqs.neighbours import find_answers, find_similar, similar_text
+from faqs.precedence import Withdrawn, foresee
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
 #: Validated answers shown at once, near the question or found by a search.

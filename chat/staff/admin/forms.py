@@ -12,8 +12,8 @@ from unfold.widgets import (
 )
 
 from agents.models import Agent, Deployment
-from faqs.answers.texts import check_texts, clean_answer, one_line
-from faqs.exceptions import AnswerRejectedError
+from faqs.answers import check_texts, clean_answer, one_line
+from faqs.errors import AnswerRejectedError
 
 
 class CorrectionForm(forms.Form):

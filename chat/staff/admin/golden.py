@@ -77,7 +77,7 @@ from chat.staff.golden import (
     run_cost,
     set_for,
 )
-from faqs.answers.texts import without_citations
+from faqs.answers import without_citations
 
 #: A file of questions, in bytes.
 GOLDEN_MAX_FILE_BYTES = 1_000_000

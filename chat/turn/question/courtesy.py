@@ -13,7 +13,7 @@ from agents.effective import EffectiveConfig, presentation_of
 from chat.models import AnswerSource
 from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnInProgress
-from faqs.answers.courtesies import staff_reply
+from faqs.validity import staff_reply
 from knowledge.language.courtesy import Courtesy, Kind, courtesy_in
 
 _REPLIES: dict[Kind, str] = {

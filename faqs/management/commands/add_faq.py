@@ -10,10 +10,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.errors import ApplicationError
-from faqs.answers.duplicates import SimilarAnswer, find_similar
-from faqs.answers.indexing import sync_learned
-from faqs.answers.writing import DEFAULT_CATEGORY, save_learned
+from faqs.answer_points import sync_learned
+from faqs.answers import DEFAULT_CATEGORY, save_learned
 from faqs.models import LearnedKind, LearnedResponse
+from faqs.neighbours import SimilarAnswer, find_similar
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
-from faqs.answers.indexing import SyncReport, sync_learned
+from faqs.answer_points import SyncReport, sync_learned
 from faqs.csv import ASKED, ImportPlan, ImportReport, PlannedRow, RowKind, apply_import, plan_import
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 from agents.effective import effective_config
 from agents.models import Deployment
-from faqs.memory.entries import kept_days, prune_expired, review_overdue, review_stale
+from faqs.memory import kept_days, prune_expired, review_overdue, review_stale
 from faqs.models import MemoryShelf
 from knowledge.management.terminal import deployment_named, print_json
 

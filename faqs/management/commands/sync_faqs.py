@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from faqs.answers.indexing import remove_stray_points, sync_learned
+from faqs.answer_points import remove_stray_points, sync_learned
 from faqs.models import LearnedResponse
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 

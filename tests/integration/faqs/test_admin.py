@@ -6,8 +6,8 @@ from unittest import mock
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from faqs.answers.indexing import sync_learned
-from faqs.answers.writing import add_manual_faq, draft_faq, save_learned
+from faqs.answer_points import sync_learned
+from faqs.answers import add_manual_faq, draft_faq, save_learned
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import make_agent, make_learned
@@ -71,7 +71,7 @@ class EditorTest(TestCase):
         return self.client.post(address, data, follow=True)
 
     def test_saved_answer_has_its_phrasings_and_is_served_at_once(self) -> None:
-        with mock.patch("faqs.answers.indexing.nudge") as nudge:
+        with mock.patch("faqs.answer_points.nudge") as nudge:
             with self.captureOnCommitCallbacks(execute=True):
                 response = self.save(phrasing_lines="Quel tarif ?\n\nQuel tarif ?\nQuel prix ?")
         row = LearnedResponse.objects.get()
@@ -147,7 +147,7 @@ class EditorTest(TestCase):
 
     def test_comparison_that_cannot_be_made_is_said_and_the_answer_is_kept(self) -> None:
         make_learned(self.agent)
-        with mock.patch("faqs.answers.neighbours.vector_store") as store:
+        with mock.patch("faqs.neighbours.vector_store") as store:
             from knowledge.exceptions import VectorStoreUnavailableError
 
             store.side_effect = VectorStoreUnavailableError("down")

@@ -9,9 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
-from faqs.answers.neighbours import LEARNED_COLLECTION
-from faqs.answers.writing import set_status
+from faqs.answers import set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from faqs.neighbours import LEARNED_COLLECTION
 from knowledge.vectors.base import vector_store
 from tests.factories import make_agent, make_learned
 from tests.failing_store import failing_store

@@ -10,7 +10,7 @@ from django.test import Client, TestCase, override_settings
 
 from agents.admin_base import admin_url
 from faqs.admin.imports import IMPORT_RIGHTS
-from faqs.answers.writing import save_learned
+from faqs.answers import save_learned
 from faqs.csv import write_rows
 from faqs.models import ImportPreview, ImportState, LearnedResponse
 from faqs.previews import forgotten_previews
@@ -216,7 +216,7 @@ class ImportTest(TestCase):
 
     def test_worker_is_told_of_what_was_written(self) -> None:
         address = self.upload()
-        with mock.patch("faqs.answers.indexing.nudge") as nudge:
+        with mock.patch("faqs.answer_points.nudge") as nudge:
             with self.captureOnCommitCallbacks(execute=True):
                 self.client.post(address, {"go": "apply"})
         assert nudge.call_count == 1

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.models import Deployment, MemoryLearning
 from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
-from faqs.memory.entries import prune_expired, report_pair, set_status
+from faqs.memory import prune_expired, report_pair, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_lesson, make_library, recall, source_of

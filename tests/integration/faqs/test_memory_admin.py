@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from faqs.learning import report_wrong
-from faqs.memory.entries import validate_entries
+from faqs.memory import validate_entries
 from faqs.models import (
     CachedResponse,
     DeletedResponse,

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from agents.models import Deployment
-from faqs.memory.array import memory_mark, nearest_entries
-from faqs.memory.entries import delete_entries, report_pair, set_status
+from faqs.memory import delete_entries, report_pair, set_status
+from faqs.memory_matrix import memory_mark, nearest_entries
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
 from tests.constants import override

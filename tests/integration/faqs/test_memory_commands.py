@@ -15,7 +15,7 @@ from django.core.management.base import CommandError
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from faqs.memory.keys import PHASE, Scope, key_hash
+from faqs.memory import PHASE, Scope, key_hash
 from faqs.memory_file import SCHEMA
 from faqs.models import CachedResponse, EntryStatus
 from knowledge.models import Chunk

@@ -12,8 +12,15 @@ from django.utils import timezone
 
 from agents.models import Audience, Deployment
 from faqs.learning import report_wrong
-from faqs.memory.entries import edit_entry, set_status, validate_entries
-from faqs.memory.keys import audience_key, key_hash, may_answer, normalised_question
+from faqs.memory import (
+    audience_key,
+    edit_entry,
+    key_hash,
+    may_answer,
+    normalised_question,
+    set_status,
+    validate_entries,
+)
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.recall import Lookup, Recall, examine_memory, memory_mark, memory_threshold, recall_cached
 from knowledge.calibration.profiles import threshold_profile

@@ -7,7 +7,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from faqs.answers.writing import save_learned
+from faqs.answers import save_learned
 from faqs.models import (
     AnswerChunk,
     CachedResponse,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faqs.memory.personal_data import _PATTERNS, personal_data
+from faqs.learning import _PATTERNS, personal_data
 from tests.waiting import little_work
 
 

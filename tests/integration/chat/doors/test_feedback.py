@@ -10,8 +10,7 @@ from agents.admin_base import admin_url
 from chat.models import AnswerSource, Conversation, Feedback, Message, Role, Turn, Verdict
 from chat.thread.verdicts import asked_question, give_feedback, withdraw_feedback
 from chat.turn.trace import Trace
-from faqs.memory.entries import delete_entries, edit_entry, validate_entries
-from faqs.memory.keys import question_hash
+from faqs.memory import delete_entries, edit_entry, question_hash, validate_entries
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import EmbeddingUnavailableError

@@ -10,7 +10,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Role, Turn, TurnStatus, Verdict
 from chat.staff.golden import recent_questions
 from chat.thread.verdicts import give_feedback
-from faqs.answers.texts import without_citations
+from faqs.answers import without_citations
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import draft_from_group, group_questions
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client

@@ -13,7 +13,7 @@ from chat.turn.path import run_turn
 from chat.turn.prompt import direct_text
 from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnRequest
-from faqs.answers.writing import set_status
+from faqs.answers import set_status
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.recall import recall_learned
 from knowledge.search import SearchResult

@@ -16,8 +16,8 @@ from chat.thread.verdicts import give_feedback
 from chat.turn.memory import MEMORY_MODEL
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
-from faqs.answers.indexing import sync_learned
-from faqs.answers.writing import save_learned, set_status
+from faqs.answer_points import sync_learned
+from faqs.answers import save_learned, set_status
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, LearnedStatus, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.factories import make_conversation, make_entry, make_exchange, make_learned, make_library, source_of

@@ -21,9 +21,8 @@ from agents.admin_base import admin_url
 from agents.models import Deployment
 from chat.models import AnswerSource, Turn
 from chat.turn.values import TurnResult
-from faqs.answers.indexing import SyncReport, sync_learned
-from faqs.answers.precedence import foresee
-from faqs.answers.writing import draft_faq, save_learned, set_status
+from faqs.answer_points import SyncReport, sync_learned
+from faqs.answers import draft_faq, save_learned, set_status
 from faqs.learning import remember_answer
 from faqs.models import (
     CachedResponse,
@@ -35,6 +34,7 @@ from faqs.models import (
     QuestionGroup,
     StatusReason,
 )
+from faqs.precedence import foresee
 from faqs.unanswered import approve_draft
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.models import Synonym
@@ -140,7 +140,7 @@ def put_back(deployment: Deployment) -> None:
 
 
 def _hash(question: str) -> str:
-    from faqs.memory.keys import question_hash
+    from faqs.memory import question_hash
 
     return question_hash(question)
 
@@ -161,7 +161,7 @@ def in_memory_reworded(deployment: Deployment) -> None:
 
 
 def in_memory_vouched_for(deployment: Deployment) -> None:
-    from faqs.answers.precedence import vouch_for_entries
+    from faqs.precedence import vouch_for_entries
 
     entry = make_entry(deployment, QUESTION, OLD)
     vouch_for_entries(CachedResponse.objects.filter(pk=entry.pk))
@@ -197,7 +197,7 @@ def _hold_answer(deployment: Deployment, question: str, answer: str) -> None:
 
 
 #: Where a door writes the points itself, after the commit.
-SETTLES = ("promotion", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
+SETTLES = ("review", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
 
 
 class NewestWordTests(TestCase):
@@ -416,7 +416,7 @@ class BothValidatedTests(TestCase):
         row = make_learned(self.deployment.agent, question=QUESTION, answer=OLD)
         entry = make_entry(self.deployment, QUESTION, NEW, status=EntryStatus.TO_REVIEW)
         away = VectorStoreUnavailableError("away")
-        with mock.patch("faqs.answers.precedence.near_answers", side_effect=away):
+        with mock.patch("faqs.precedence.near_answers", side_effect=away):
             self.act("validate_entries", entry)
         entry.refresh_from_db()
         row.refresh_from_db()

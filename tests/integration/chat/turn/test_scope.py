@@ -13,7 +13,7 @@ from chat.models import AnswerSource, Conversation
 from chat.runs.afterwards import settle
 from chat.runs.terminal import _request, answer_row
 from chat.turn.path import run_turn
-from faqs.memory.keys import PHASE, Scope, key_hash
+from faqs.memory import PHASE, Scope, key_hash
 from faqs.memory_file import export_memory, import_memory
 from faqs.models import CachedResponse
 from faqs.recall import refusal_text, scope_of

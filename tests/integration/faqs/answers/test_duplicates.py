@@ -5,9 +5,9 @@ from unittest import mock
 
 from django.test import TestCase
 
-from faqs.answers.duplicates import MAX_QUESTIONS, find_similar
-from faqs.answers.writing import draft_faq, save_learned, set_status
+from faqs.answers import draft_faq, save_learned, set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from faqs.neighbours import MAX_QUESTIONS, find_similar
 from knowledge.embeddings.base import embedder
 from tests.factories import make_agent, make_learned, make_synonym
 

@@ -3,7 +3,7 @@
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from faqs.answers.forms import find_conflicts, settle_again
+from faqs.answer_points import find_conflicts, settle_again
 from faqs.models import LearnedResponse
 from knowledge.acronyms.readings import Form, Forms
 from knowledge.models import Document, Synonym

@@ -12,19 +12,19 @@ from django.utils import timezone
 
 from agents.jobs import carry_out, ensure
 from agents.models import Agent, IndexingMethod, Job, JobKind
-from faqs.answers.indexing import expire_reviews, point_ids, reap_learned, sync_learned
-from faqs.answers.neighbours import LEARNED_COLLECTION
-from faqs.answers.texts import cited_sources
-from faqs.answers.writing import (
+from faqs.answer_points import expire_reviews, point_ids, reap_learned, sync_learned
+from faqs.answers import (
     add_manual_faq,
+    cited_sources,
     draft_faq,
     learn_from_message,
     review_stale_answers,
     save_learned,
     set_status,
 )
-from faqs.exceptions import AnswerRejectedError
+from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
+from faqs.neighbours import LEARNED_COLLECTION
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.indexing.jobs.queue import create_rebuild
@@ -222,7 +222,7 @@ class DoubleIndexingTests(TestCase):
         assert row.index_state == IndexState.INDEXED
 
     def test_indexed_faq_is_logged_by_its_identifiers(self) -> None:
-        with self.assertLogs("faqs.answers.indexing", "INFO") as logs:
+        with self.assertLogs("faqs.answer_points", "INFO") as logs:
             row = make_learned(question=QUESTION, answer=ANSWER)
         (line,) = [line for line in logs.output if "FAQ indexed" in line]
         assert f"agent_id={row.agent_id} learned_id={row.pk}" in line
@@ -304,8 +304,8 @@ class DoubleIndexingTests(TestCase):
     def test_new_embedding_model_moves_the_shared_collection_and_makes_every_row_due(self) -> None:
         first, second = make_learned(), make_learned()
         other = HashingEmbedder(dimensions=64)
-        with mock.patch("faqs.answers.indexing.embedder", return_value=other):
-            with mock.patch("faqs.answers.indexing.current_generation", return_value="x") as current:
+        with mock.patch("faqs.answer_points.embedder", return_value=other):
+            with mock.patch("faqs.answer_points.current_generation", return_value="x") as current:
                 current.side_effect = lambda store, *_: _ensured(store, other)
                 sync_learned([first.pk])
         second.refresh_from_db()
@@ -330,7 +330,7 @@ class FaultTests(TestCase):
             assert (row.attempts, len(report.failed)) == (1, 1)
             assert row.next_attempt_at is not None
         LearnedResponse.objects.update(next_attempt_at=timezone.now())
-        with mock.patch("faqs.answers.indexing.nudge") as nudge:
+        with mock.patch("faqs.answer_points.nudge") as nudge:
             assert reap_learned() == 1
         sync_learned(nudge.call_args.args[0])
         row.refresh_from_db()
@@ -353,7 +353,7 @@ class FaultTests(TestCase):
         [build] = reconcile_agent(agent.pk)
         run_build(build.pk)
         LearnedResponse.objects.update(next_attempt_at=timezone.now())
-        with mock.patch("faqs.answers.indexing.nudge") as nudge:
+        with mock.patch("faqs.answer_points.nudge") as nudge:
             assert reap_learned() == 2
         assert sync_learned(nudge.call_args.args[0]).indexed == 2
         assert answers(agent)[:1] == [ANSWER]
@@ -450,7 +450,7 @@ class ServingTests(TestCase):
     def test_search_without_a_faq_hit_asks_nothing_about_them(self) -> None:
         agent = make_agent()
         add_document(agent)
-        with mock.patch("faqs.answers.standing._rows_of") as rows:
+        with mock.patch("faqs.validity._rows_of") as rows:
             ask(agent, QUESTION)
         assert rows.call_count == 0
 
@@ -506,7 +506,7 @@ class ReaperTests(TestCase):
         yesterday = timezone.localdate() - timedelta(days=1)
         LearnedResponse.objects.filter(pk=overdue.pk).update(review_date=yesterday)
         with (
-            mock.patch("faqs.answers.indexing.nudge") as nudge,
+            mock.patch("faqs.answer_points.nudge") as nudge,
             mock.patch("faqs.unanswered.group_questions") as group,
             mock.patch("django.db.close_old_connections"),
         ):

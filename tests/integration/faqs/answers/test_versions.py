@@ -8,11 +8,10 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from faqs.answers.restoring import restore_version
-from faqs.answers.versions import begin_history, record_versions
-from faqs.answers.writing import draft_faq, save_learned, set_status
-from faqs.exceptions import AnswerRejectedError
+from faqs.answers import draft_faq, restore_version, save_learned, set_status
+from faqs.errors import AnswerRejectedError
 from faqs.models import AnswerVersion, IndexState, LearnedResponse, LearnedStatus, WrittenHow
+from faqs.versions import begin_history, record_versions
 from tests.admin_pages import client_of, make_staff, queries_of, shown_messages, superuser_client
 from tests.factories import make_agent, make_learned, make_user
 

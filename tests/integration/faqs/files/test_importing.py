@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
 
 from agents.models import Agent
-from faqs.answers.indexing import sync_learned
-from faqs.answers.texts import one_line, other_phrasings
-from faqs.answers.writing import add_manual_faq, draft_faq, save_learned, set_status
+from faqs.answer_points import sync_learned
+from faqs.answers import add_manual_faq, draft_faq, one_line, other_phrasings, save_learned, set_status
 from faqs.csv import ASKED, FaqRow, ImportPlan, RowKind, apply_import, csv_lines, parse_csv, plan_import
-from faqs.exceptions import AnswerRejectedError
-from faqs.memory.keys import normalised_question
+from faqs.errors import AnswerRejectedError
+from faqs.memory import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
 from faqs.previews import choose, find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from knowledge.embeddings.base import embedder
@@ -122,7 +121,7 @@ class PlanningTest(TestCase):
 
     def test_store_that_is_down_is_said_and_the_plan_is_made_all_the_same(self) -> None:
         make_learned(self.agent, question=PRICE, answer="12 euros.")
-        with mock.patch("faqs.answers.neighbours.vector_store") as store:
+        with mock.patch("faqs.neighbours.vector_store") as store:
             store.side_effect = VectorStoreUnavailableError("down")
             plan = planned(self.agent, FaqRow(REWORDED, "15."), FaqRow(PRICE, "12 euros."))
         assert kinds(plan) == ["new", "unchanged"]

@@ -6,7 +6,7 @@ from django.test import TestCase
 
 from agents.models import Agent
 from faqs import tasks
-from faqs.answers.writing import save_learned
+from faqs.answers import save_learned
 from knowledge import overlaps
 from knowledge.models import Document, OverlapKind, QuestionOverlap
 from knowledge.overlaps import find_overlaps

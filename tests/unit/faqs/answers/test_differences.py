@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faqs.answers.differences import Piece, compare_fields, compare_words
+from faqs.admin.imports import Piece, compare_fields, compare_words
 
 TEXTS = st.text(alphabet="ab é0.,'\n\t ", max_size=40) | st.text(max_size=40)
 

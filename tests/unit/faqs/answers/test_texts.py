@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faqs.answers.texts import clean_answer
+from faqs.answers import clean_answer
 
 SPACES_AND_JOINERS = "\u00a0\u2007\u2009\u202f\u2060\u200b\u200c\u200d\u00ad\u3000"
 

@@ -8,9 +8,9 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faqs.answers.texts import clean_answer, one_line
+from faqs.answers import clean_answer, one_line
 from faqs.csv import FaqRow, csv_lines, parse_csv
-from faqs.exceptions import AnswerRejectedError
+from faqs.errors import AnswerRejectedError
 
 QUESTIONS = st.text(min_size=1, max_size=60).map(one_line).filter(bool)
 ANSWERS = st.text(min_size=1, max_size=200).map(clean_answer).filter(bool)

@@ -1,0 +1,457 @@
+"""Validated answers as staff see them: the editor with its form, the list, and the versions of an answer.
+
+Rows are written by the verbs of `faqs.answers`, so that their points follow. What waits for its points, or could not be
+indexed, says so in the list with what to do.
+"""
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils import formats, timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanWidget
+
+from agents.admin_base import (
+    ConditionFilter,
+    StaffAdmin,
+    Tone,
+    admin_page,
+    admin_url,
+    badge,
+    change_link,
+    clipped,
+    open_to,
+    require,
+    signed_in,
+    stacked,
+)
+from agents.errors import ApplicationError
+from agents.staff.scope import visible
+from faqs.admin.imports import IMPORT_RIGHTS, Change, compare_fields, import_faqs, preview_import
+from faqs.admin.unanswered import review_answers
+from faqs.answer_points import schedule_indexing
+from faqs.answers import check_texts, clean_answer, one_line, other_phrasings, restore_version, save_learned, set_status
+from faqs.csv import export_csv
+from faqs.errors import AnswerRejectedError
+from faqs.models import AnswerVersion, IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
+from faqs.neighbours import find_similar, similar_text
+
+#: The button that saves a draft and puts it in service at once.
+APPROVE = "_approve"
+
+
+class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
+    """One validated answer. Answers that exist already to the same question are shown before it is saved."""
+
+    phrasing_lines = forms.CharField(
+        label=_("Autres formulations"),
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 5}),
+        help_text=_("Une par ligne : d’autres façons de poser la même question."),
+    )
+    save_anyway = forms.BooleanField(
+        label=_("Enregistrer malgré une réponse proche"), required=False, widget=UnfoldBooleanWidget
+    )
+
+    #: When the row was last changed, as the page was opened: two persons do not overwrite each other unseen.
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = LearnedResponse
+        fields = ("agent", "kind", "question", "answer", "category", "status", "status_reason", "owner", "review_date")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: Why the comparison could not be made; said after the answer is saved.
+        self.not_compared = ""
+        if self.instance.pk and "phrasing_lines" in self.fields:
+            texts = [phrasing.text for phrasing in self.instance.phrasings.all()]
+            self.fields["phrasing_lines"].initial = "\n".join(texts)
+            self.fields["seen"].initial = self.instance.updated_at.isoformat()
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if APPROVE in self.data:
+            data["status"] = LearnedStatus.VALID
+        data["phrasings"] = other_phrasings(
+            one_line(data.get("question") or ""), (data.get("phrasing_lines") or "").splitlines()
+        )
+        if self.errors:
+            return data
+        self._require_unchanged(str(data.get("seen") or ""))
+        try:
+            check_texts(
+                one_line(data["question"]),
+                clean_answer(data["answer"]),
+                data["phrasings"],
+                needs_answer=data.get("status") == LearnedStatus.VALID,
+            )
+        except AnswerRejectedError as error:
+            raise forms.ValidationError(str(error.public_message)) from error
+        if data["kind"] == LearnedKind.FAQ and data["answer"] and not data.get("save_anyway"):
+            self._compare(data)
+        return data
+
+    def _require_unchanged(self, seen: str) -> None:
+        stored = LearnedResponse.objects.filter(pk=self.instance.pk or 0).first()
+        if stored is not None and seen and stored.updated_at.isoformat() != seen:
+            version = stored.versions.first()
+            raise forms.ValidationError(
+                gettext(
+                    "Cette réponse a changé depuis l’ouverture de la page (%(state)s, %(who)s) : « %(answer)s ». "
+                    "Notez votre texte, rouvrez la page et reprenez-le si besoin."
+                )
+                % {
+                    "state": stored.get_status_display(),
+                    "who": (version and version.made_by) or gettext("automatique"),
+                    "answer": Truncator(stored.answer).chars(300),
+                }
+            )
+
+    def _compare(self, data: dict[str, Any]) -> None:
+        agent = data.get("agent") or self.instance.agent
+        try:
+            similar = find_similar(
+                agent=agent,
+                questions=[one_line(data["question"]), *data["phrasings"]],
+                answer=clean_answer(data["answer"]),
+                exclude=self.instance.pk,
+            )
+        except ApplicationError as error:
+            self.not_compared = str(error.public_message)
+            return
+        if similar:
+            raise forms.ValidationError(
+                [
+                    *map(similar_text, similar),
+                    gettext("Modifiez la réponse existante, ou cochez « Enregistrer malgré une réponse proche »."),
+                ]
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersion:
+    """A version and what it changed; `since` is the number of the version before it that is kept, none for the first."""
+
+    version: AnswerVersion
+    changes: list[Change]
+    since: int | None
+    is_current: bool
+
+
+def shown_versions(response: LearnedResponse) -> list[ShownVersion]:
+    """The latest first."""
+    versions = list(response.versions.select_related("made_by").order_by("-number"))
+    # Read anew: a form that was refused has left its texts in the row.
+    now = _texts(LearnedResponse.objects.get(pk=response.pk))
+    return [
+        ShownVersion(
+            version,
+            compare_fields(_texts(before) if before else {}, _texts(version)),
+            before.number if before else None,
+            is_current=_texts(version) == now,
+        )
+        for version, before in zip_longest(versions, versions[1:])
+    ]
+
+
+@require_http_methods(["GET", "POST"])
+def restore_answer(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """Show what putting a version back would change; once confirmed, do it."""
+    require(request, "faqs.change_learnedresponse")
+    version = get_object_or_404(
+        visible(request, AnswerVersion.objects.select_related("response", "made_by")), response=pk, number=number
+    )
+    response = version.response
+    if request.method == "POST":
+        if request.POST.get("revision") == str(response.revision):
+            _restore(request, version)
+            return HttpResponseRedirect(admin_url(LearnedResponse, "change", pk))
+        messages.warning(request, gettext("La réponse a changé entre-temps : relisez avant de confirmer."))
+    return admin_page(
+        request,
+        "admin/faqs/learnedresponse/restore.html",
+        model=LearnedResponse,
+        title=gettext("Restaurer la version %(number)d") % {"number": number},
+        version=version,
+        response=response,
+        changes=compare_fields(_texts(response), _texts(version)),
+    )
+
+
+def _restore(request: HttpRequest, version: AnswerVersion) -> None:
+    by = signed_in(request)
+    try:
+        restore_version(version, by=by)
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+    else:
+        text = gettext("La version %(number)d est restaurée.")
+        messages.success(request, text % {"number": version.number})
+
+
+def _texts(state: LearnedResponse | AnswerVersion) -> dict[str, str]:
+    if isinstance(state, LearnedResponse):
+        phrasings = [phrasing.text for phrasing in state.phrasings.all()]
+    else:
+        phrasings = state.phrasings
+    review = formats.date_format(state.review_date) if state.review_date else ""
+    return {
+        gettext("Question"): state.question,
+        gettext("Autres formulations"): "\n".join(phrasings),
+        gettext("Réponse"): state.answer,
+        gettext("Catégorie"): state.category,
+        gettext("Validité"): str(state.get_status_display()),
+        gettext("Raison"): state.status_reason,
+        gettext("À revoir le"): review,
+    }
+
+
+_STATUS_TONES: dict[str, Tone] = {
+    LearnedStatus.VALID: "good",
+    LearnedStatus.TO_REVIEW: "warning",
+    LearnedStatus.OBSOLETE: "neutral",
+}
+
+_INDEX_TONES: dict[str, Tone] = {
+    IndexState.PENDING: "busy",
+    IndexState.INDEXED: "good",
+    IndexState.FAILED: "bad",
+    IndexState.WITHDRAWN: "neutral",
+}
+
+#: Older answers of each kind that the page of the one that took their place lists.
+SHOWN_REPLACED = 10
+
+
+class ReviewFilter(ConditionFilter):
+    title = _("relecture")
+    parameter_name = "review"
+    conditions: ClassVar = {
+        "overdue": (_("Dépassée"), lambda rows: rows.filter(review_date__lt=timezone.localdate())),
+        "planned": (_("Prévue"), lambda rows: rows.filter(review_date__gte=timezone.localdate())),
+        "none": (_("Sans date"), lambda rows: rows.filter(review_date=None)),
+    }
+
+
+@admin.register(LearnedResponse)
+class LearnedResponseAdmin(StaffAdmin):
+    purpose = _("Les réponses que l’équipe a écrites ou relues : elles passent avant les documents.")
+    form = LearnedResponseForm
+    change_list_template = "admin/faqs/learnedresponse/change_list.html"
+    change_form_template = "admin/faqs/learnedresponse/change_form.html"
+    list_display = ("shown_question", "agent", "validity", "index", "usage", "owner", "review_date")
+    list_filter = (
+        "status",
+        "index_state",
+        "kind",
+        ("agent", AutocompleteSelectFilter),
+        ReviewFilter,
+        ("owner", AutocompleteSelectFilter),
+        "category",
+    )
+    list_filter_submit = True
+    list_select_related = ("agent", "owner")
+    search_fields = ("question", "answer", "phrasings__text")
+    ordering = ("-updated_at",)
+    autocomplete_fields = ("agent", "owner")
+    actions = ("activate", "mark_obsolete", "index_again", "export_selected")
+    readonly_fields = ("index", "usage", "replaced", "replaces", "created_at", "updated_at", "indexed_at")
+    fieldsets = (
+        (
+            None,
+            {"fields": ("agent", "kind", "question", "phrasing_lines", "answer", "category", "save_anyway", "seen")},
+        ),
+        (_("Validité"), {"fields": ("status", "status_reason", "replaced", "replaces", "owner", "review_date")}),
+        (_("Index et usage"), {"fields": ("index", "indexed_at", "usage", "created_at", "updated_at")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LearnedResponse]:
+        rows: QuerySet[LearnedResponse] = super().get_queryset(request)
+        counted = Phrasing.objects.filter(response=OuterRef("pk")).order_by().values("response")
+        return rows.annotate(phrasing_count=Subquery(counted.annotate(found=Count("pk")).values("found")))
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("to-review/", wrap(review_answers), name="faqs_learnedresponse_review"),
+            path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
+            path("import/<uuid:key>/", wrap(preview_import), name="faqs_learnedresponse_import_preview"),
+            path("<int:pk>/versions/<int:number>/restore/", wrap(restore_answer), name="faqs_learnedresponse_restore"),
+            *super().get_urls(),
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        """An answer stays with its agent: its points are in that agent's index."""
+        return (*self.readonly_fields, "agent") if obj else self.readonly_fields
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Who may only look has neither a field to fill nor a box to tick."""
+        if obj is None:
+            return self.fieldsets[:2]
+        if self.has_change_permission(request, obj):
+            return self.fieldsets
+        shown = ("agent", "kind", "question", "answer", "category")
+        return ((None, {"fields": shown}), *self.fieldsets[1:])
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"owner": request.user.pk, **super().get_changeform_initial_data(request)}
+
+    has_import_permission = open_to(*IMPORT_RIGHTS)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        context = {"may_import": self.has_import_permission(request), **(extra_context or {})}
+        return super().changelist_view(request, context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        if isinstance(row, LearnedResponse):
+            context["versions"] = shown_versions(row)
+            may_change = self.has_change_permission(request, row)
+            context["may_restore"] = may_change
+            context["may_approve"] = may_change and row.status == LearnedStatus.TO_REVIEW
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if obj.status == LearnedStatus.VALID:
+            obj.status_reason = ""
+        save_learned(obj, phrasings=form.cleaned_data["phrasings"], by=signed_in(request))
+        if form.not_compared:
+            self.message_user(
+                request,
+                gettext("Enregistrée sans comparaison avec les réponses existantes : %(reason)s")
+                % {"reason": form.not_compared},
+                messages.WARNING,
+            )
+        elif obj.status == LearnedStatus.VALID and not obj.is_standing:
+            self.message_user(
+                request, gettext("La date de relecture est passée : la réponse n’est pas servie."), messages.WARNING
+            )
+
+    def response_change(self, request: HttpRequest, obj: LearnedResponse) -> HttpResponse:
+        """A draft that was approved leads to the replay of the questions that it was written for."""
+        group = obj.question_groups.first() if APPROVE in request.POST else None
+        if group is None or not request.user.has_perms(["chat.view_turn", "faqs.view_questiongroup"]):
+            response: HttpResponse = super().response_change(request, obj)
+            return response
+        self.message_user(request, gettext("La réponse est validée."), messages.SUCCESS)
+        return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
+
+    @admin.action(description=_("Valider"), permissions=["change"])
+    def activate(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> None:
+        self._set_status(request, queryset, LearnedStatus.VALID)
+
+    @admin.action(description=_("Marquer obsolète"), permissions=["change"])
+    def mark_obsolete(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> None:
+        reason = gettext("Marquée obsolète par %(user)s.") % {"user": request.user}
+        self._set_status(request, queryset, LearnedStatus.OBSOLETE, reason=reason)
+
+    @admin.action(description=_("Indexer à nouveau"), permissions=["change"])
+    def index_again(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> None:
+        keys = list(queryset.values_list("pk", flat=True))
+        schedule_indexing(keys)
+        text = ngettext(
+            "%(count)d réponse va être indexée à nouveau.",
+            "%(count)d réponses vont être indexées à nouveau.",
+            len(keys),
+        )
+        self.message_user(request, text % {"count": len(keys)})
+
+    @admin.action(description=_("Exporter en CSV"), permissions=["view"])
+    def export_selected(self, request: HttpRequest, queryset: QuerySet[LearnedResponse]) -> HttpResponse:
+        rows = queryset.prefetch_related("phrasings").iterator(chunk_size=500)
+        response = HttpResponse("".join(export_csv(rows)), content_type="text/csv; charset=utf-8")
+        response["Content-Disposition"] = 'attachment; filename="faq.csv"'
+        response["Cache-Control"] = "private, no-store"
+        return response
+
+    def _set_status(
+        self, request: HttpRequest, queryset: QuerySet[LearnedResponse], status: LearnedStatus, *, reason: str = ""
+    ) -> None:
+        rows = list(queryset)
+        changed = set_status(rows, status, reason=reason, by=signed_in(request))
+        text = ngettext("%(count)d réponse : %(status)s.", "%(count)d réponses : %(status)s.", changed) % {
+            "count": changed,
+            "status": status.label,
+        }
+        self.message_user(request, text)
+        if left := len(rows) - changed:
+            text = ngettext(
+                "%(count)d réponse n’a pas été validée : elle est vide, ou sa date de relecture est passée.",
+                "%(count)d réponses n’ont pas été validées : elles sont vides, ou leur date de relecture est passée.",
+                left,
+            )
+            self.message_user(request, text % {"count": left}, messages.WARNING)
+
+    @admin.display(description=_("remplacée par"))
+    def replaced(self, row: LearnedResponse) -> str:
+        return change_link(row.superseded_by or row.superseded_by_entry)
+
+    @admin.display(description=_("a remplacé"))
+    def replaces(self, row: LearnedResponse) -> SafeString | str:
+        """What this answer has taken out of service, the latest of each kind."""
+        older = [
+            *row.superseded_answers.order_by("-updated_at")[:SHOWN_REPLACED],
+            *row.superseded_entries.defer("embedding").order_by("-pk")[:SHOWN_REPLACED],
+        ]
+        return format_html_join(mark_safe("<br>"), "{}", ([change_link(each)] for each in older)) or "–"
+
+    @admin.display(description=_("question"), ordering="question")
+    def shown_question(self, row: Any) -> SafeString:
+        text = clipped(row.question, 120)
+        if not row.phrasing_count:
+            return text
+        count = ngettext("et %(count)d autre formulation", "et %(count)d autres formulations", row.phrasing_count)
+        return stacked(text, count % {"count": row.phrasing_count})
+
+    @admin.display(description=_("validité"), ordering="status")
+    def validity(self, row: LearnedResponse) -> SafeString:
+        if row.status == LearnedStatus.VALID and not row.is_standing:
+            late = gettext("Date de relecture dépassée : elle n’est plus servie.")
+            return stacked(badge(LearnedStatus.TO_REVIEW.label, "warning"), late)
+        label = badge(row.get_status_display(), _STATUS_TONES.get(row.status, "neutral"))
+        return stacked(label, row.status_reason) if row.status_reason else label
+
+    @admin.display(description=_("index"), ordering="index_state")
+    def index(self, row: LearnedResponse) -> SafeString:
+        label = badge(row.get_index_state_display(), _INDEX_TONES.get(row.index_state, "neutral"))
+        hint = _index_hint(row)
+        return stacked(label, hint) if hint else label
+
+    @admin.display(description=_("usage"), ordering="times_served")
+    def usage(self, row: LearnedResponse) -> SafeString | str:
+        if row.last_served_at is None:
+            return gettext("jamais donnée")
+        times = ngettext("%(count)d fois", "%(count)d fois", row.times_served)
+        last = formats.date_format(timezone.localtime(row.last_served_at), "SHORT_DATETIME_FORMAT")
+        return stacked(times % {"count": row.times_served}, last)
+
+
+def _index_hint(row: LearnedResponse) -> str:
+    """Why an answer is not served yet, and what to do about it."""
+    if row.index_state not in (IndexState.PENDING, IndexState.FAILED):
+        return ""
+    if not row.is_standing and not row.attempts:
+        return gettext("Elle n’est pas servie ; un worker retire ce qui en est indexé.")
+    if not row.attempts:
+        return gettext("Elle répond déjà à ses propres mots ; aux autres, une fois indexée.")
+    when = formats.date_format(timezone.localtime(row.next_attempt_at), "TIME_FORMAT") if row.next_attempt_at else "–"
+    return gettext("%(error)s Prochain essai à %(when)s, ou tout de suite par l’action « Indexer à nouveau ».") % {
+        "error": row.index_error,
+        "when": when,
+    }

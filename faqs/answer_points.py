@@ -1,0 +1,421 @@
+"""A learned response's points follow its row: into the shared collection and into every index of its agent.
+
+The row is committed first, and counts from then on (`faqs.validity`); then all of its points are written, what
+it supersedes is withdrawn, and only then the row is settled. A failure leaves it waiting with its reason and the time
+of the next try. Every step is idempotent: point ids belong to the rows, so a retry overwrites.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from heapq import nlargest
+from itertools import groupby, product
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.errors import ApplicationError
+from agents.models import Agent, IndexingMethod
+from agents.processes.asking import ask_worker
+from faqs.memory import recipe_key, review_stale
+from faqs.models import (
+    IndexState,
+    LearnedResponse,
+    LearnedResponseQuerySet,
+    LearnedStatus,
+    Phrasing,
+    WrittenHow,
+    standing_condition,
+)
+from faqs.neighbours import LEARNED_COLLECTION
+from faqs.precedence import supersede_older
+from faqs.second_key.agreement import ask_the_same
+from faqs.versions import begin_history, record_versions
+from knowledge.acronyms.readings import Form, Forms
+from knowledge.embeddings.base import Embedder, Recipe, embedder
+from knowledge.exceptions import CollectionMissingError, KnowledgeError
+from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
+from knowledge.indexing.report import OnProgress, no_progress
+from knowledge.indexing.sync import remove_points
+from knowledge.language.folding import fold, same_writing, words
+from knowledge.overlaps import find_overlaps
+from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
+from knowledge.vectors.generations import current_generation
+
+#: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a
+#: worker.
+ANSWERS_SETTLED_AT_ONCE = 50
+#: A validated answer whose points could not be written is tried again, at the latest after this time.
+FAQ_RETRY_MAX_SECONDS = 300.0
+
+logger = logging.getLogger(__name__)
+
+#: By name, because the task module imports this one.
+SYNC_TASK = "faqs.tasks.sync_learned"
+#: Rows whose points are written, and fail, together.
+SYNC_BATCH = 200
+#: How often rows that were edited meanwhile, or an index that was rebuilt meanwhile, are followed in one go.
+MAX_PASSES = 3
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """What became of the rows; `failed` has `{item, reason}` for each that must wait for another try."""
+
+    indexed: int = 0
+    withdrawn: int = 0
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+
+# --- Asking for work -------------------------------------------------------------------------------------------------
+
+
+def schedule_indexing(keys: Sequence[int]) -> None:
+    """The rows have changed: their points no longer count as written, and a worker is told after the commit."""
+    mark_pending(keys)
+    transaction.on_commit(lambda: nudge(list(keys)))
+
+
+def take_effect(keys: Sequence[int]) -> None:
+    """The same for a few rows that a person has just written: settled as soon as they are committed, by whoever wrote
+    them.
+
+    What cannot be done now is left to the worker, which looks for close questions in the documents in any case.
+    """
+    mark_pending(keys)
+    transaction.on_commit(partial(settle_now, list(keys)), robust=True)
+
+
+def settle_now(keys: list[int]) -> None:
+    """Committed rows that wait take effect: a few here, many in a worker."""
+    phrasings = Phrasing.objects.filter(response__in=keys).count()
+    if len(keys) + phrasings <= ANSWERS_SETTLED_AT_ONCE:
+        sync_learned(keys)
+    nudge(keys)
+
+
+def unsettle(rows: LearnedResponseQuerySet) -> None:
+    """Rows that have not changed are to take effect in a place that was not there before; a worker sees to it."""
+    rows.standing().update(settled_revision=0, next_attempt_at=None)
+
+
+def mark_pending(keys: Sequence[int]) -> None:
+    """The same for callers that see to the indexing themselves."""
+    LearnedResponse.objects.filter(pk__in=keys).mark_pending()
+
+
+def nudge(keys: list[int]) -> None:
+    """Tell a worker. A broker that is away is no error: the reaper asks again."""
+    ask_worker(SYNC_TASK, keys, otherwise=f"{len(keys)} learned responses wait")
+
+
+def reap_learned() -> int:
+    """Take what is overdue out of service, and nudge for what still waits for its points; returns how many.
+
+    Called by every worker every few seconds: two short queries when there is nothing to do.
+    """
+    expire_reviews()
+    due = list(LearnedResponse.objects.due_for_indexing().values_list("pk", flat=True)[:SYNC_BATCH])
+    if due:
+        # Whoever is nudged now has until then; the next look does not ask a second time meanwhile.
+        grace = timezone.now() + timedelta(seconds=FAQ_RETRY_MAX_SECONDS)
+        LearnedResponse.objects.filter(pk__in=due).update(next_attempt_at=grace)
+        nudge(due)
+    return len(due)
+
+
+def expire_reviews() -> int:
+    """Rows past their review date go to review, with the reason; they stopped answering when it passed."""
+    if not LearnedResponse.objects.review_overdue().exists():
+        return 0
+    with transaction.atomic():
+        held = LearnedResponse.objects.review_overdue().order_by("pk").select_for_update()
+        overdue = list(held.values_list("pk", "review_date"))
+        keys = [key for key, _day in overdue]
+        begin_history(keys)
+        for key, day in overdue:
+            LearnedResponse.objects.filter(pk=key).update(
+                status=LearnedStatus.TO_REVIEW, status_reason=_("Date de relecture dépassée (%(day)s).") % {"day": day}
+            )
+        record_versions(keys, how=WrittenHow.SYSTEM, by=None)
+        schedule_indexing(keys)
+    return len(overdue)
+
+
+# --- Doing it --------------------------------------------------------------------------------------------------------
+
+
+def sync_learned(keys: Sequence[int] | None = None, *, on_progress: OnProgress = no_progress) -> SyncReport:
+    """Bring the points of these rows (all of them for `None`) in line; failures are kept on the rows and reported."""
+    report = SyncReport()
+    todo = LearnedResponse.objects.all() if keys is None else _among(keys)
+    waiting = list(todo.order_by("agent", "pk").values_list("agent", "pk"))
+    done = 0
+    for agent_id, pairs in groupby(waiting, key=lambda pair: pair[0]):
+        agent = Agent.objects.get(pk=agent_id)
+        for batch in batches((pk for _agent, pk in pairs), SYNC_BATCH):
+            _sync_batch(agent, batch, report)
+            done += len(batch)
+            on_progress(done, len(waiting))
+    return report
+
+
+def compare_with_index(agents: Iterable[Agent]) -> None:
+    """Look for questions of documents that a validated answer repeats or contradicts, now that its points are written.
+
+    A service to staff after the work is done: that it failed is no failure of the work.
+    """
+    for agent in agents:
+        try:
+            find_overlaps(agent, document_ids=(), validated=True)
+        except KnowledgeError as error:
+            logger.warning("%s: close questions could not be looked for: %s", agent.slug, error)
+
+
+def plan_learned(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+    """The points that a rebuild of the agent's index takes along, whatever its method."""
+    rows = LearnedResponse.objects.standing().filter(agent=agent).order_by("pk")
+    for row in rows.prefetch_related("phrasings").iterator(chunk_size=500):
+        yield from plan_points(row)
+
+
+def plan_points(row: LearnedResponse) -> Iterator[PlannedPoint]:
+    """One point a phrasing, the question first."""
+    for point_id, text in row.points():
+        yield plan_faq_point(
+            agent_id=row.agent_id,
+            point_id=point_id,
+            question=text,
+            answer=row.answer,
+            indexed_at=row.updated_at.isoformat(),
+        )
+
+
+def point_ids(row: LearnedResponse) -> list[str]:
+    return [point for point, _text in row.points()]
+
+
+def remove_learned_points(*, agent_slug: str, ids: Sequence[str]) -> None:
+    """Delete points from the shared collection and from every current index of the agent."""
+    store = vector_store()
+    if store.resolve_alias(LEARNED_COLLECTION):
+        store.delete(LEARNED_COLLECTION, ids)
+    remove_points(agent_slug=agent_slug, ids=ids)
+
+
+def remove_stray_points() -> int:
+    """Delete the points of the shared collection that no standing row owns, there and in their agent's index.
+
+    A cleanup that was lost with its broker leaves such points; nothing is ever served from them.
+    """
+    store = vector_store()
+    if store.resolve_alias(LEARNED_COLLECTION) is None:
+        return 0
+    slugs = dict(Agent.objects.values_list("pk", "slug"))
+    removed = 0
+    for batch in store.scroll(LEARNED_COLLECTION):
+        owned = _owned_among([point.id for point in batch])
+        strays = [point for point in batch if point.id not in owned]
+        for agent_id, group in groupby(strays, key=lambda point: point.payload.get("agent_id")):
+            ids = [point.id for point in group]
+            slug = slugs.get(agent_id) if isinstance(agent_id, int) else None
+            if slug is None:
+                store.delete(LEARNED_COLLECTION, ids)
+            else:
+                remove_learned_points(agent_slug=slug, ids=ids)
+            removed += len(ids)
+    return removed
+
+
+def _owned_among(ids: Sequence[str]) -> set[str]:
+    standing = LearnedResponse.objects.standing()
+    owned = standing.filter(point_id__in=ids).values_list("point_id", flat=True)
+    phrased = Phrasing.objects.filter(point_id__in=ids, response__in=standing.order_by().values("pk")).values_list(
+        "point_id", flat=True
+    )
+    return {str(point) for point in (*owned, *phrased)}
+
+
+def _among(keys: Sequence[int]) -> LearnedResponseQuerySet:
+    return LearnedResponse.objects.filter(pk__in=list(keys))
+
+
+def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:
+    for _pass in range(MAX_PASSES):
+        rows = list(_among(keys).prefetch_related("phrasings"))
+        try:
+            _write(agent, rows)
+            supersede_older(agent, [row for row in rows if row.is_standing])
+            review_stale(learned_ids=keys)
+        except ApplicationError as error:
+            if len(rows) > 1 and not _heals(error):
+                # One row that cannot be written must not keep the others back.
+                for row in rows:
+                    _sync_batch(agent, [row.pk], report)
+            else:
+                _postpone(rows, error, report)
+            return
+        keys = _settle(rows, report)
+        if not keys:
+            return
+
+
+def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
+    """Write or remove every point of the rows, in every collection; raises on the first that refuses.
+
+    The index of a method that came into use and was never built is left to its rebuild, which takes these points along.
+    Where the agent has no other index, the rows wait for it.
+    """
+    withdrawn = [point for row in rows if not row.is_standing for point in point_ids(row)]
+    if withdrawn:
+        remove_learned_points(agent_slug=agent.slug, ids=withdrawn)
+    planned = [point for row in rows if row.is_standing for point in plan_points(row)]
+    if not planned:
+        return
+    store, model = vector_store(), embedder()
+    shared = _shared_collection(store, model.recipe)
+    _write_into(store, shared, model, planned, donors=[])
+    written, never_built = False, None
+    for method in sorted(agent.methods_in_use()):
+        for _pass in range(MAX_PASSES):
+            try:
+                generation = current_generation(store, agent, method, model.recipe)
+            except CollectionMissingError as error:
+                never_built = error
+                break
+            # The vectors were just made: no phrasing is embedded twice.
+            _write_into(store, generation, model, planned, donors=[shared])
+            written = True
+            if store.resolve_alias(collection_alias(agent.slug, method)) == generation:
+                break  # no rebuild has put another generation in its place meanwhile
+    if never_built is not None and not written:
+        raise never_built
+
+
+def _write_into(
+    store: VectorStore, collection: str, model: Embedder, planned: list[PlannedPoint], *, donors: Sequence[str]
+) -> None:
+    writer = PointWriter(store=store, collection=collection, embedder=model, donors=donors)
+    writer.write(planned)
+
+
+def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
+    """The collection behind `learned_responses` for this recipe.
+
+    Its name comes from the recipe, so two first writers agree on it. With a new embedding model the alias moves to an
+    empty collection, every row is due again, and the vectors of the old model go.
+    """
+    name = f"{LEARNED_COLLECTION}_{recipe_key(recipe)}"
+    before = store.resolve_alias(LEARNED_COLLECTION)
+    if before != name:
+        store.ensure(name, recipe)
+        store.point_alias(LEARNED_COLLECTION, name)
+        if before is not None:
+            LearnedResponse.objects.standing().update(index_state=IndexState.PENDING, next_attempt_at=None)
+            store.drop(before)
+    return name
+
+
+def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:
+    """Mark rows as followed by their points; returns those that were edited meanwhile."""
+    changed = []
+    for row in rows:
+        state = IndexState.INDEXED if row.is_standing else IndexState.WITHDRAWN
+        followed = LearnedResponse.objects.filter(pk=row.pk, revision=row.revision).update(
+            index_state=state,
+            index_error="",
+            attempts=0,
+            next_attempt_at=None,
+            indexed_at=timezone.now(),
+            settled_revision=row.revision,
+        )
+        if not followed:
+            changed.append(row.pk)
+        elif state is IndexState.INDEXED:
+            report.indexed += 1
+            logger.info("FAQ indexed agent_id=%d learned_id=%d", row.agent_id, row.pk)
+        else:
+            report.withdrawn += 1
+    return changed
+
+
+def _heals(error: ApplicationError) -> bool:
+    """Whether staff need not do anything: a worker builds an index that is missing."""
+    return error.retryable or isinstance(error, CollectionMissingError)
+
+
+def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: SyncReport) -> None:
+    """Keep the reason; what can heal by itself is pending, the rest failed. Both are tried again, ever more rarely."""
+    logger.warning("%d learned responses could not be indexed: %s", len(rows), error.code)
+    state = IndexState.PENDING if _heals(error) else IndexState.FAILED
+    reason = str(error.public_message)
+    for row in rows:
+        wait = min(settings.JOB_REAP_SECONDS * 2 ** min(row.attempts, 16), FAQ_RETRY_MAX_SECONDS)
+        LearnedResponse.objects.filter(pk=row.pk).update(
+            index_state=state,
+            index_error=reason,
+            attempts=F("attempts") + 1,
+            next_attempt_at=timezone.now() + timedelta(seconds=wait),
+        )
+        report.failed.append({"item": row.question, "reason": reason})
+
+
+#: Pairs of questions that are compared for one pair of forms, those with the most words in common (some 0.7 ms each).
+_COMPARED = 500
+#: Questions with each form that are looked at, the newest.
+_LOOKED_AT = 500
+#: Keys in one `IN (…)`, below SQLite's oldest limit on variables.
+_KEY_BATCH = 500
+
+
+class _Asked(NamedTuple):
+    """A way to ask a standing answer. `words`: folded, each form in one writing."""
+
+    learned_id: int
+    text: str
+    answer: str
+    words: frozenset[str]
+    is_in_short_form: bool
+
+
+def find_conflicts(agent_id: int, short: str, long: str) -> Iterator[tuple[str, str]]:
+    """Questions that these forms would make one, though people answered them differently, the likeliest first."""
+    forms = Forms((Form(short, long, is_confirmed=True),))
+    asked = list(_asked_in(forms, agent_id))
+    with_short = [each for each in asked if each.is_in_short_form][:_LOOKED_AT]
+    with_long = [each for each in asked if not each.is_in_short_form][:_LOOKED_AT]
+    for one, other in nlargest(_COMPARED, product(with_short, with_long), key=_share_in_common):
+        if one.learned_id == other.learned_id or same_writing(one.answer, other.answer):
+            continue
+        if ask_the_same(one.text, other.text, forms) and not ask_the_same(one.text, other.text):
+            yield one.text, other.text
+
+
+def settle_again(agent_id: int, forms: Forms) -> None:
+    """Validated answers that hold one of the forms also answer what stands in the other form now: older words go."""
+    for batch in batches(sorted({each.learned_id for each in _asked_in(forms, agent_id)}), _KEY_BATCH):
+        unsettle(LearnedResponse.objects.filter(pk__in=batch))
+
+
+def _asked_in(forms: Forms, agent_id: int) -> Iterator[_Asked]:
+    """Ways to ask the agent's standing answers that hold one of the forms, the newest first."""
+    mains = LearnedResponse.objects.standing().filter(agent=agent_id)
+    others = Phrasing.objects.filter(standing_condition("response__"), response__agent=agent_id)
+    texts = ("response_id", "text", "response__answer")
+    for rows in (mains.values_list("pk", "question", "answer"), others.values_list(*texts)):
+        for learned_id, text, answer in rows.order_by("-pk").iterator():
+            if forms.other_reading(text):
+                written = forms.one_writing(text)
+                found = frozenset(words(fold(written)))
+                yield _Asked(learned_id, text, answer, found, written == text)
+
+
+def _share_in_common(pair: tuple[_Asked, _Asked]) -> float:
+    one, other = pair
+    return len(one.words & other.words) / (len(one.words | other.words) or 1)

@@ -1,0 +1,304 @@
+"""Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of service.
+
+Texts are cleaned and checked, and every write leaves a version (`faqs.versions`). A row is committed first and counts from
+then on; its points, and what it supersedes, follow (`faqs.answer_points`).
+"""
+
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.effective import agent_setting
+from agents.models import Agent
+from faqs.answer_points import mark_pending, schedule_indexing, take_effect
+from faqs.errors import AnswerRejectedError
+from faqs.memory import normalised_question
+from faqs.models import AnswerVersion, GroupStatus, LearnedResponse, LearnedStatus, Phrasing, QuestionGroup, WrittenHow
+from faqs.origins import Origin, accept_passages, keep_passages, origins_of, stale_answers
+from faqs.versions import VERSIONED, begin_history, record_versions
+
+DEFAULT_CATEGORY = "FAQ"
+_CITED = re.compile(r"\[(\d{1,3})\]")
+#: What an answer has for its reader only: its source line and its citations.
+_SOURCE_LINE = re.compile(r"\n+\*[^*\n]+\*\s*\[\d+\]\s*$")
+_NUMBER = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+
+
+def one_line(text: str) -> str:
+    """A question on one line, without characters that cannot be seen."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def clean_answer(text: str) -> str:
+    """Return an answer with unix line ends, trimmed, without control characters and halves of characters.
+
+    Every space stays what it is: French typography has no-break and narrow no-break ones, and scripts have joiners.
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")).strip()
+
+
+def without_citations(answer: str) -> str:
+    """The text of an answer without its source line and its numbers of sources; brackets in code are code."""
+    text = _SOURCE_LINE.sub("", answer)
+    pieces, position = [], 0
+    for code in _CODE.finditer(text):
+        pieces += [_NUMBER.sub("", text[position : code.start()]), code[0]]
+        position = code.end()
+    return "".join([*pieces, _NUMBER.sub("", text[position:])]).strip()
+
+
+def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
+    """The phrasings that say anything new, each once, in their order."""
+    seen, kept = {normalised_question(question)}, []
+    for text in map(one_line, phrasings):
+        if text and (key := normalised_question(text)) not in seen:
+            seen.add(key)
+            kept.append(text)
+    return kept
+
+
+def check_texts(question: str, answer: str, phrasings: Sequence[str] = (), *, needs_answer: bool = True) -> None:
+    """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
+    longest, most = settings.QA_MAX_QUESTION_CHARACTERS, settings.FAQ_MAX_PHRASINGS
+    if not any(c.isalnum() for c in question):
+        raise AnswerRejectedError(_("La question est vide."))
+    if needs_answer and not answer:
+        raise AnswerRejectedError(_("La réponse est vide."))
+    if any(len(text) > longest for text in (question, *phrasings)):
+        raise AnswerRejectedError(_("Une question dépasse %(limit)d caractères.") % {"limit": longest})
+    if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
+        raise AnswerRejectedError(
+            _("La réponse dépasse %(limit)d caractères.") % {"limit": settings.QA_MAX_ANSWER_CHARACTERS}
+        )
+    if len(phrasings) > most:
+        raise AnswerRejectedError(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
+    if any(not any(c.isalnum() for c in text) for text in phrasings):
+        raise AnswerRejectedError(_("Une formulation est vide."))
+
+
+def cited_sources(answer: str, sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The sources that an answer cites decide where it came from; all of them, where it cites none."""
+    cited = {int(number) for number in _CITED.findall(_CODE.sub("", answer))}
+    return [source for source in sources if source.get("n") in cited] or sources
+
+
+def add_manual_faq(
+    *,
+    agent: Agent,
+    question: str,
+    answer: str,
+    phrasings: Sequence[str] = (),
+    owner: AbstractBaseUser | None = None,
+    in_worker: bool = True,
+) -> LearnedResponse:
+    """Keep a validated answer and have it indexed, as `save_learned` does a row that has more than these."""
+    response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
+    save_learned(response, phrasings=phrasings, by=owner, in_worker=in_worker)
+    return response
+
+
+def learn_from_message(
+    *,
+    agent: Agent,
+    message_uuid: uuid.UUID,
+    question: str,
+    answer: str,
+    sources: Sequence[Mapping[str, Any]] = (),
+    owner: AbstractBaseUser | None = None,
+) -> LearnedResponse:
+    """Keep the answer of a message that a person validated, or its correction. The same message again updates.
+
+    It remembers the sources that the answer given cited: when such a passage changes, it is to be reviewed.
+    """
+    response = LearnedResponse.objects.filter(agent=agent, source_message=message_uuid).first()
+    if response is None:
+        response = LearnedResponse(agent=agent, source_message=message_uuid)
+        response.owner_id = owner.pk if owner else None
+    response.question = question
+    response.answer = answer
+    validate(response)
+    passages = origins_of(sources) or ()
+    save_learned(response, passages=passages, how=WrittenHow.CORRECTED, by=owner)
+    return response
+
+
+def draft_faq(
+    *,
+    agent: Agent,
+    question: str,
+    phrasings: Sequence[str] = (),
+    answer: str = "",
+    reason: str = "",
+    owner: AbstractBaseUser | None = None,
+) -> LearnedResponse:
+    """An answer to be written or approved: kept in *to review*, not served."""
+    response = LearnedResponse(
+        agent=agent,
+        question=question,
+        answer=answer,
+        status=LearnedStatus.TO_REVIEW,
+        status_reason=reason or _("Brouillon à relire."),
+        owner_id=owner.pk if owner else None,
+    )
+    save_learned(response, phrasings=phrasings, how=WrittenHow.UNANSWERED, by=owner)
+    return response
+
+
+def save_learned(
+    response: LearnedResponse,
+    *,
+    phrasings: Sequence[str] | None = None,
+    passages: Iterable[Origin] | None = None,
+    how: WrittenHow = WrittenHow.TYPED,
+    by: AbstractBaseUser | None = None,
+    in_worker: bool = True,
+) -> None:
+    """Check and store a row with its phrasings and its passages (`None` leaves them alone), then have it take effect.
+
+    Who wrote it, and by which door, stands in its new version.
+
+    A valid row is a person's word of now, and takes its passages as they stand. Raises `AnswerRejectedError` with what
+    is wrong. With `in_worker` off the caller calls `sync_learned` after the commit.
+    """
+    response.question = one_line(response.question)
+    response.question_key = normalised_question(response.question)
+    response.answer = clean_answer(response.answer)
+    response.category = one_line(response.category)[:200] or DEFAULT_CATEGORY
+    others = None if phrasings is None else other_phrasings(response.question, phrasings)
+    check_texts(response.question, response.answer, others or (), needs_answer=response.status == LearnedStatus.VALID)
+    response.is_given_in_review = False
+    if response.status == LearnedStatus.VALID:
+        _vouch_for(response)
+    is_new = response.pk is None
+    with transaction.atomic():
+        if not is_new:
+            begin_history([response.pk])
+        response.save()
+        if others is not None:
+            _store_phrasings(response, others)
+        if passages is not None:
+            keep_passages(response, passages)
+        elif response.status == LearnedStatus.VALID and not is_new:
+            accept_passages([response.pk])
+        if response.status == LearnedStatus.OBSOLETE:
+            _release_groups([response.pk])
+        record_versions([response.pk], how=how, by=by)
+        (take_effect if in_worker else mark_pending)([response.pk])
+    response.refresh_from_db()
+
+
+def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -> None:
+    """Put back what the journal says a row was; as any other word of a person, with its version."""
+    for name, value in values.items():
+        setattr(response, "agent_id" if name == "agent" else name, value)
+    save_learned(response, how=WrittenHow.RESTORED, by=by)
+
+
+def _vouch_for(response: LearnedResponse) -> None:
+    response.validated_at = timezone.now()
+    response.superseded_by = response.superseded_by_entry = None
+
+
+def validate(response: LearnedResponse) -> None:
+    """Make a row valid as of now: a review date that has passed has been met."""
+    response.status, response.status_reason = LearnedStatus.VALID, ""
+    if _is_overdue(response):
+        response.review_date = None
+
+
+def set_status(
+    rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason: str = "", by: AbstractBaseUser | None = None
+) -> int:
+    """Put rows in service or take them out; their points follow. Rows without an answer are never made valid."""
+    keys = [row.pk for row in rows if status is not LearnedStatus.VALID or (row.answer and not _is_overdue(row))]
+    now = timezone.now()
+    vouched_for: dict[str, Any] = {"superseded_by": None, "superseded_by_entry": None}
+    if status is LearnedStatus.VALID:
+        vouched_for["validated_at"] = now
+    with transaction.atomic():
+        begin_history(keys)
+        LearnedResponse.objects.filter(pk__in=keys).update(
+            status=status, status_reason=reason[:500], is_given_in_review=False, updated_at=now, **vouched_for
+        )
+        if status is LearnedStatus.VALID:
+            accept_passages(keys)
+        elif status is LearnedStatus.OBSOLETE:
+            _release_groups(keys)
+        record_versions(keys, how=WrittenHow.STATUS, by=by)
+        take_effect(keys)
+    return len(keys)
+
+
+def review_stale_answers(chunk_ids: Iterable[int] | None = None) -> int:
+    """Move the validated answers of which a passage changed or went to *to review*; how many.
+
+    Whether they are given meanwhile is a setting of their agent (`withhold_stale_answers`).
+    """
+    stale = stale_answers(chunk_ids).filter(status=LearnedStatus.VALID)
+    count = 0
+    for agent in Agent.objects.filter(learned_responses__in=stale).distinct():
+        with transaction.atomic():
+            # Locked with the condition: a person may have put one right meanwhile.
+            held = stale.filter(agent=agent).order_by("pk").select_for_update()
+            keys = list(held.values_list("pk", flat=True))
+            begin_history(keys)
+            count += LearnedResponse.objects.filter(pk__in=keys).update(
+                status=LearnedStatus.TO_REVIEW,
+                status_reason=_("Un passage dont elle est tirée a changé, a été désactivé ou supprimé."),
+                is_given_in_review=not agent_setting(agent, "withhold_stale_answers"),
+                updated_at=timezone.now(),
+            )
+            record_versions(keys, how=WrittenHow.SYSTEM, by=None)
+            schedule_indexing(keys)
+    return count
+
+
+def record_served(learned_id: int) -> None:
+    """Count an answer that was given."""
+    LearnedResponse.objects.filter(pk=learned_id).update(
+        times_served=F("times_served") + 1, last_served_at=timezone.now()
+    )
+
+
+def _release_groups(keys: Iterable[int]) -> None:
+    """Groups whose draft is withdrawn wait for an answer again."""
+    drafted = QuestionGroup.objects.filter(response__in=keys, status=GroupStatus.DRAFTED)
+    drafted.update(status=GroupStatus.OPEN, response=None)
+
+
+def _is_overdue(row: LearnedResponse) -> bool:
+    return row.review_date is not None and row.review_date < timezone.localdate()
+
+
+def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
+    """A phrasing that stays keeps its row, and so its point and its vector."""
+    stored = {phrasing.text: phrasing for phrasing in response.phrasings.all()}
+    gone = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
+    Phrasing.objects.filter(pk__in=gone).delete()
+    Phrasing.objects.bulk_create(Phrasing(response=response, text=text) for text in texts if text not in stored)
+
+
+def restore_version(version: AnswerVersion, *, by: AbstractBaseUser | None) -> LearnedResponse:
+    """Make the answer what it was. A review date that has passed since does not keep a valid version out of service.
+
+    Raises `AnswerRejectedError` where the settings no longer allow its texts.
+    """
+    with transaction.atomic():
+        response = LearnedResponse.objects.select_for_update().get(pk=version.response_id)
+        for name in VERSIONED:
+            setattr(response, name, getattr(version, name))
+        if response.status == LearnedStatus.VALID:
+            validate(response)
+        save_learned(response, phrasings=version.phrasings, how=WrittenHow.RESTORED, by=by)
+    return response

@@ -1,0 +1,522 @@
+"""The memory: how its entries are identified, and every write to `responses`.
+
+A key names the question as it was asked, apart from case, spaces and closing punctuation; an audience is a short text that
+an entry keeps from the day it was learned. A write holds the lock of its deployment's memory and gives the rows it changes
+its next version, so that versions commit in order and a reader of version n misses nothing by reading what is above n. Only
+the usage counter (`faqs.recall`) changes without a version.
+"""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Exists, Max, OuterRef, Q
+from django.utils import timezone
+
+from agents.database import short_write
+from agents.effective import EffectiveConfig, effective_config
+from agents.models import Audience, Deployment
+from agents.processes.statements import PreparedObject, PreparedUpdate, parameter
+from faqs.models import (
+    AnswerDoubt,
+    CachedResponse,
+    DeletedResponse,
+    EntryStatus,
+    LearnedResponse,
+    MemoryShelf,
+    ResponseAnswer,
+    ResponseChunk,
+    StatusReason,
+    WrongPair,
+)
+from faqs.origins import Origin, accept_origins, forget_origins, keep_origins, stale_entries
+from knowledge.calibration.profiles import threshold_profile
+from knowledge.embeddings.base import Purpose, Recipe, embedder
+from knowledge.language.folding import fold_keeping_accents
+from knowledge.vectors.base import Vector
+from knowledge.vectors.cached_matrix import Uncommitted
+
+_CLOSING = " ?!.…\u00a0\u202f"
+_GROUPS = f"{Audience.GROUPS.value}:"
+
+#: The phase of what the desk learns by itself: the answer is a summary of passages.
+PHASE = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The phase and the project (seed 000, section 3) of a conversation that names them.
+
+    What is learned there answers in conversations of the same two only, and nothing else answers there. It sorts
+    answers; it is no wall: who may ask what is the audience's.
+    """
+
+    phase: str
+    project: str
+
+
+def normalised_question(question: str) -> str:
+    """Case, spaces and closing punctuation do not make another question; accents do (« ou », « où »)."""
+    return " ".join(fold_keeping_accents(question).split()).rstrip(_CLOSING)
+
+
+def key_hash(*, phase: str, project: str, question: str) -> str:
+    """SHA-256 of phase, project and normalised question (seed 000, section 3)."""
+    return hashlib.sha256(f"{phase}{project}{normalised_question(question)}".encode()).hexdigest()
+
+
+def question_hash(question: str) -> str:
+    return hashlib.sha256(normalised_question(question).encode()).hexdigest()
+
+
+def answer_digest(answer: str) -> str:
+    """The same as MD5 in SQL, where an answer is compared with the one that was reported."""
+    return hashlib.md5(answer.encode(), usedforsecurity=False).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def recipe_key(recipe: Recipe) -> str:
+    """Vectors with the same key are comparable."""
+    text = json.dumps(recipe.as_json(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def audience_key(audience: str, group_ids: Iterable[int] = ()) -> str:
+    """`public`, `signed_in`, or `groups:3,7`."""
+    if audience != Audience.GROUPS:
+        return str(audience)
+    return _GROUPS + ",".join(str(pk) for pk in sorted(group_ids))
+
+
+def may_answer(entry_audience: str, current_audience: str) -> bool:
+    """Whether everybody who can ask now belonged to the audience that the entry was learned for.
+
+    A public answer may be given to members; an answer learned among some groups is given to those groups, or to fewer.
+    """
+    if entry_audience == Audience.PUBLIC or entry_audience == current_audience:
+        return True
+    if not current_audience.startswith(_GROUPS):
+        return False
+    if entry_audience == Audience.SIGNED_IN:
+        return True
+    return entry_audience.startswith(_GROUPS) and _groups(current_audience) <= _groups(entry_audience)
+
+
+def _groups(audience: str) -> set[str]:
+    return {pk for pk in audience.removeprefix(_GROUPS).split(",") if pk}
+
+
+#: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
+MEMORY_PURGE_VERSIONS = 1_000
+
+#: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
+_ID_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """An entry as it is to be kept. `vector` has unit length."""
+
+    deployment_id: int
+    audience: str
+    question: str
+    answer: str
+    vector: Vector
+    recipe: Recipe
+    phase: str
+    project: str
+    status: EntryStatus
+    status_reason: str = ""
+    language: str = ""
+    authors: Sequence[str] = ()
+    initial_score: float | None = None
+    tags: Sequence[str] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+    sources: Sequence[dict[str, Any]] = ()
+    origins: Sequence[Origin] = ()
+    source_turn: uuid.UUID | None = None
+    created_at: datetime | None = None
+    usage_count: int | None = None
+    #: Learned in a conversation with a phase or a project: it answers in such ones only.
+    is_scoped: bool = False
+    #: When a person vouched for it; `None` for what is only learned.
+    validated_at: datetime | None = None
+    superseded_by: LearnedResponse | None = None
+
+    @property
+    def key_hash(self) -> str:
+        return key_hash(phase=self.phase, project=self.project, question=self.question)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {
+            **self.extra,
+            "phase": self.phase,
+            "project": self.project,
+            "authors": list(self.authors),
+            "initial_score": self.initial_score,
+            "tags": list(self.tags),
+        }
+
+
+def _shelf() -> "models.QuerySet[MemoryShelf]":
+    return MemoryShelf.objects.filter(pk=parameter(MemoryShelf, "deployment")).order_by()
+
+
+_HELD = PreparedObject(lambda: _shelf().select_for_update())
+_NEXT = PreparedUpdate(_shelf, {name: parameter(MemoryShelf, name) for name in ("version", "purged_version")})
+_ENTRY = PreparedObject(
+    lambda: CachedResponse.objects.filter(
+        **{name: parameter(CachedResponse, name) for name in ("deployment", "audience", "key_hash")}
+    ).order_by()
+)
+
+
+@contextmanager
+def holding_shelf(deployment_id: int) -> Iterator[MemoryShelf]:
+    """A transaction in which nobody else writes to the shelf."""
+    with short_write():
+        shelf = _HELD.get(deployment=deployment_id)
+        if shelf is None:
+            MemoryShelf.objects.get_or_create(pk=deployment_id)
+            shelf = _HELD.get(deployment=deployment_id)
+        yield shelf
+
+
+@contextmanager
+def writing(deployment_id: int) -> Iterator[MemoryShelf]:
+    """A transaction that holds the shelf's lock; the row it gives carries the version to write."""
+    with holding_shelf(deployment_id) as shelf, writing_to(shelf):
+        yield shelf
+
+
+@contextmanager
+def writing_to(shelf: MemoryShelf) -> Iterator[None]:
+    """What is written to a shelf that is held: under its next version."""
+    shelf.version += 1
+    Uncommitted.mark(shelf.uuid)
+    yield
+    _forget_old_deletions(shelf)
+    _NEXT.run(deployment=shelf.pk, version=shelf.version, purged_version=shelf.purged_version)
+
+
+def find_entry(draft: Draft) -> CachedResponse | None:
+    found: CachedResponse | None = _ENTRY.get(
+        deployment=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
+    )
+    return found
+
+
+def write_entry(draft: Draft) -> CachedResponse:
+    """Keep an entry; one with the same scope and key is replaced, and keeps its uses."""
+    with holding_shelf(draft.deployment_id) as shelf:
+        return put_entry(draft, find_entry(draft), shelf)
+
+
+def put_entry(draft: Draft, existing: CachedResponse | None, shelf: MemoryShelf) -> CachedResponse:
+    """Keep an entry, in the place of what `find_entry` finds while the shelf is held."""
+    now = timezone.now()
+    with writing_to(shelf):
+        entry = existing or CachedResponse(
+            deployment_id=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
+        )
+        entry.question, entry.answer = draft.question, draft.answer
+        entry.metadata = draft.metadata
+        entry.embedding = draft.vector.astype("<f4").tobytes()
+        entry.embedding_model, entry.recipe_key = draft.recipe.model, recipe_key(draft.recipe)
+        entry.created_at = entry.confirmed_at = draft.created_at or now
+        entry.language, entry.is_scoped = draft.language, draft.is_scoped
+        entry.status, entry.status_reason = draft.status, draft.status_reason
+        entry.status_note, entry.review_on = "", None
+        entry.validated_at, entry.superseded_by = draft.validated_at, draft.superseded_by
+        entry.sources, entry.source_turn = list(draft.sources), draft.source_turn
+        if draft.usage_count is not None:
+            entry.usage_count = draft.usage_count
+        entry.version = shelf.version
+        entry.save()
+        if existing is not None:
+            AnswerDoubt.objects.filter(response=entry).delete()
+            forget_origins(entry.pk)
+        keep_origins(entry.pk, draft.origins)
+    return entry
+
+
+def edit_entry(entry: CachedResponse) -> None:
+    """Store what staff changed in an entry; a question that changed gets its vector and key.
+
+    Doubts were about what the entry said before.
+    """
+    stored = CachedResponse.objects.only("question", "answer").get(pk=entry.pk)
+    is_corrected = (stored.question, stored.answer) != (entry.question, entry.answer)
+    model = embedder()
+    if stored.question != entry.question or entry.recipe_key != recipe_key(model.recipe):
+        _embed(entry)
+        entry.key_hash = key_hash(
+            phase=str(entry.metadata.get("phase", "")),
+            project=str(entry.metadata.get("project", "")),
+            question=entry.question,
+        )
+    if is_corrected and entry.status == EntryStatus.VALID:
+        # A person's word of now.
+        entry.validated_at, entry.superseded_by = timezone.now(), None
+    with writing(entry.deployment_id) as shelf:
+        entry.version = shelf.version
+        if is_corrected:
+            AnswerDoubt.objects.filter(response=entry).delete()
+        # The counter belongs to the lookups that go on meanwhile.
+        names = [f.name for f in CachedResponse._meta.concrete_fields if f.name != "usage_count"]
+        entry.save(update_fields=[name for name in names if name != "id"])
+
+
+def restore_entry(entry: CachedResponse, values: dict[str, Any], _by: Any) -> None:
+    """Put back what the journal says an entry was."""
+    for name, value in values.items():
+        setattr(entry, name, value)
+    edit_entry(entry)
+
+
+def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
+    """Staff vouch for these entries as they are: served from now on, their age counted anew.
+
+    Their passages are taken as they stand now, and vectors of another embedding model are made anew.
+    """
+    current = recipe_key(embedder().recipe)
+    foreign = [entry for entry in entries if entry.recipe_key != current]
+    for entry in foreign:
+        _embed(entry)
+    today, now = timezone.localdate(), timezone.now()
+    count = 0
+    for deployment_id, keys in _by_deployment(entries):
+        with writing(deployment_id) as shelf:
+            accept_origins(keys)
+            AnswerDoubt.objects.filter(response_id__in=keys).delete()
+            for entry in foreign:
+                if entry.deployment_id == deployment_id:
+                    entry.save(update_fields=["embedding", "embedding_model", "recipe_key"])
+            chosen = CachedResponse.objects.filter(pk__in=keys)
+            chosen.filter(review_on__lt=today).update(review_on=None)
+            count += chosen.update(
+                status=EntryStatus.VALID,
+                status_reason="",
+                status_note="",
+                confirmed_at=now,
+                validated_at=now,
+                superseded_by=None,
+                version=shelf.version,
+            )
+    return count
+
+
+def set_status(
+    entries: "models.QuerySet[CachedResponse]",
+    status: EntryStatus,
+    reason: StatusReason,
+    *,
+    note: str = "",
+    superseded_by: LearnedResponse | None = None,
+) -> int:
+    """Take entries out of service; how many changed their status."""
+    count = 0
+    for deployment_id, keys in _by_deployment(entries.exclude(status=status)):
+        with writing(deployment_id) as shelf:
+            # With the shelf held, the condition is asked again: a person may have vouched for one meanwhile.
+            still = entries.exclude(status=status).filter(pk__in=keys).values_list("pk", flat=True)
+            count += CachedResponse.objects.filter(pk__in=list(still)).update(
+                status=status,
+                status_reason=reason,
+                status_note=note,
+                superseded_by=superseded_by,
+                version=shelf.version,
+            )
+    return count
+
+
+def review_stale(chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None) -> int:
+    """Move the valid entries that lost an origin, or of which one changed, to *to review*."""
+    stale = stale_entries(chunk_ids, learned_ids).filter(status=EntryStatus.VALID)
+    return set_status(stale, EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
+
+
+def review_other_agents(deployment: Deployment) -> int:
+    """Move the valid entries from passages of an agent that this deployment no longer offers to *to review*."""
+    offered = [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
+    foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(chunk__document__agent__in=offered)
+    answers = ResponseAnswer.objects.filter(response__deployment=deployment).exclude(learned__agent__in=offered)
+    entries = CachedResponse.objects.filter(
+        Q(pk__in=foreign.values("response_id")) | Q(pk__in=answers.values("response_id")), status=EntryStatus.VALID
+    )
+    return set_status(entries, EntryStatus.TO_REVIEW, StatusReason.AGENT_CHANGED)
+
+
+def review_overdue() -> int:
+    """Move the valid entries whose review date has passed to *to review*."""
+    due = CachedResponse.objects.filter(status=EntryStatus.VALID, review_on__lt=timezone.localdate())
+    return set_status(due, EntryStatus.TO_REVIEW, StatusReason.REVIEW_DUE)
+
+
+def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
+    """Delete entries for good, in one write a deployment."""
+    count = 0
+    for deployment_id, keys in _by_deployment(entries):
+        with writing(deployment_id) as shelf:
+            record_deletions(shelf, keys)
+            ResponseChunk.objects.filter(response_id__in=keys).delete()
+            ResponseAnswer.objects.filter(response_id__in=keys).delete()
+            LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(superseded_by_entry=None)
+            WrongPair.objects.filter(response_id__in=keys).delete()
+            AnswerDoubt.objects.filter(response_id__in=keys).delete()
+            # Not `delete()`: its signal would record each row a second time, under a version of its own.
+            count += CachedResponse.objects.filter(pk__in=keys)._raw_delete(using="default") or 0
+    return count
+
+
+def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
+    DeletedResponse.objects.bulk_create(
+        [DeletedResponse(shelf=shelf, response_id=pk, version=shelf.version) for pk in response_ids],
+        batch_size=_ID_BATCH,
+    )
+
+
+def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
+    """The similarity from which the memory answers: staff's, the environment's, the model's profile; else off."""
+    if not config.memory:
+        return None
+    if config.memory_threshold is not None:
+        return config.memory_threshold
+    if settings.MEMORY_SIMILARITY_THRESHOLD is not None:
+        return float(settings.MEMORY_SIMILARITY_THRESHOLD)
+    profile = threshold_profile(model, config.agent_slug)
+    return None if profile is None else profile.memory
+
+
+def kept_days(config: EffectiveConfig) -> int:
+    """How long a deployment keeps its answers: as long as the agent that keeps them longest."""
+    return max(agent.memory_max_age_days for agent in config.of_each_agent)
+
+
+def prunes_itself(config: EffectiveConfig) -> bool:
+    return all(agent.memory_auto_prune for agent in config.of_each_agent)
+
+
+def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[CachedResponse]":
+    """The entries of a deployment that are older than `max_age_days` and not confirmed since.
+
+    Not what staff set aside, or somebody reported: without it the same answer would be learned again.
+    """
+    before = timezone.now() - timedelta(days=max_age_days)
+    expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
+    decided = WrongPair.objects.filter(response=OuterRef("pk"))
+    return expired.exclude(status=EntryStatus.OBSOLETE).filter(~Exists(decided))
+
+
+def _expired_everywhere() -> "Iterator[models.QuerySet[CachedResponse]]":
+    """By deployment, where staff have not switched the deletion off."""
+    with_memory = MemoryShelf.objects.values("deployment_id")
+    for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
+        config = effective_config(deployment)
+        if prunes_itself(config):
+            yield expired_entries(deployment.pk, kept_days(config))
+
+
+def count_expired() -> int:
+    return sum(rows.count() for rows in _expired_everywhere())
+
+
+def delete_expired() -> Iterator[int]:
+    """What is overdue or outdated goes to review on the way; yields how many went with each batch."""
+    review_overdue()
+    review_stale()
+    for rows in _expired_everywhere():
+        while keys := list(rows.values_list("pk", flat=True)[: settings.RETAIN_BATCH]):
+            deleted = delete_entries(CachedResponse.objects.filter(pk__in=keys))
+            if not deleted:
+                break
+            yield deleted
+
+
+def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
+    """Delete what `expired_entries` names."""
+    return delete_entries(expired_entries(deployment_id, max_age_days))
+
+
+def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
+    """Never give this entry to this question again, and have staff review it; `False` if it is gone."""
+    entry = CachedResponse.objects.filter(pk=entry_id).first()
+    if entry is None:
+        return False
+    same = question_hash(question) == question_hash(entry.question)
+    with writing(entry.deployment_id) as shelf:
+        WrongPair.objects.get_or_create(
+            response=entry,
+            question_hash=question_hash(question),
+            answer_digest=answer_digest(entry.answer) if same else "",
+            defaults={"question": question, "reason": reason, "source_turn": source_turn},
+        )
+        # An entry that staff have set aside stays so.
+        CachedResponse.objects.filter(pk=entry_id, status=EntryStatus.VALID).update(
+            status=EntryStatus.TO_REVIEW, status_reason=StatusReason.REPORTED, status_note=reason, version=shelf.version
+        )
+    return True
+
+
+def doubt_entry(*, entry_id: int, visitor: uuid.UUID, question: str, reason: str = "", source_turn: uuid.UUID) -> bool:
+    """Keep an anonymous visitor's report; `True` where enough different ones now say so, and it was withdrawn for it."""
+    if not CachedResponse.objects.filter(pk=entry_id).exists():
+        return False
+    with short_write():
+        AnswerDoubt.objects.get_or_create(
+            response_id=entry_id,
+            visitor=visitor,
+            defaults={"question": question, "reason": reason, "source_turn": source_turn},
+        )
+    doubts = list(AnswerDoubt.objects.filter(response=entry_id).order_by("said_at"))
+    if len(doubts) < settings.ANONYMOUS_REPORTS_TO_WITHDRAW:
+        return False
+    for doubt in doubts:
+        report_pair(entry_id=entry_id, question=doubt.question, reason=doubt.reason, source_turn=doubt.source_turn)
+    AnswerDoubt.objects.filter(pk__in=[doubt.pk for doubt in doubts]).delete()
+    return True
+
+
+def project_of(deployment: Deployment) -> str:
+    """The *projet* of seed 000: where its answers are given."""
+    return deployment.slug
+
+
+def _embed(entry: CachedResponse) -> None:
+    model = embedder()
+    vector = model.embed_one(entry.question, purpose=Purpose.QUERY)
+    entry.embedding = vector.astype("<f4").tobytes()
+    entry.embedding_model, entry.recipe_key = model.recipe.model, recipe_key(model.recipe)
+
+
+def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple[int, list[int]]]:
+    """Batches of keys of one deployment each, in an order that two writers share."""
+    rows = sorted(entries.order_by().values_list("deployment_id", "pk"))
+    start = 0
+    while start < len(rows):
+        deployment_id, end = rows[start][0], start
+        while end < len(rows) and rows[end][0] == deployment_id and end - start < _ID_BATCH:
+            end += 1
+        yield deployment_id, [pk for _deployment, pk in rows[start:end]]
+        start = end
+
+
+def _forget_old_deletions(shelf: MemoryShelf) -> None:
+    """Now and then, forget deletions so old that living arrays have seen them."""
+    every = MEMORY_PURGE_VERSIONS
+    if shelf.version % every:
+        return
+    old = DeletedResponse.objects.filter(shelf=shelf, version__lte=shelf.version - every)
+    newest = old.aggregate(at=Max("version"))["at"]
+    if newest is not None:
+        shelf.purged_version = newest
+        old.delete()

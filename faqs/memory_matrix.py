@@ -1,0 +1,290 @@
+"""The entries that may answer, as one array a deployment in this process, which follows the database.
+
+A shelf's version is all that has to be read to know whether the array is up to date
+(`knowledge.vectors.cached_matrix`). A transaction that has written to a shelf reads it whole and leaves no trace here.
+
+An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from django.db.models import Q, QuerySet
+from django.db.models.functions import MD5
+
+from agents.models import Audience, Deployment
+from agents.processes.statements import PreparedSelect, parameter
+from faqs.memory import audience_key, recipe_key
+from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
+from knowledge.embeddings.base import Recipe
+from knowledge.vectors.base import Vector, batches
+from knowledge.vectors.cached_matrix import Followed, FollowedCollections, Uncommitted
+
+#: Rows taken at once from the database while an array is loaded.
+_LOAD_BATCH = 2_000
+_FLOAT32 = np.dtype("<f4")
+_NONE_WRONG: frozenset[str] = frozenset()
+_COLUMNS = (
+    "pk",
+    "version",
+    "status",
+    "recipe_key",
+    "question",
+    "audience",
+    "created_at",
+    "confirmed_at",
+    "review_on",
+    "is_scoped",
+    "embedding",
+)
+_EMBEDDING = _COLUMNS.index("embedding")
+
+_MARK = PreparedSelect(
+    lambda: MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"), version__gt=0).values_list(
+        "uuid", "version", "purged_version", "deployment__audience"
+    )
+)
+#: What changed since a version was seen; each turn that teaches has the next one ask.
+_WRITTEN = PreparedSelect(
+    lambda: (
+        CachedResponse.objects.filter(
+            deployment=parameter(CachedResponse, "deployment"),
+            version__gt=parameter(CachedResponse, "version", name="seen"),
+        )
+        .order_by()
+        .values_list(*_COLUMNS)
+    )
+)
+_DELETED = PreparedSelect(
+    lambda: (
+        DeletedResponse.objects.filter(
+            shelf=parameter(DeletedResponse, "shelf"), version__gt=parameter(DeletedResponse, "version", name="seen")
+        )
+        .order_by()
+        .values_list("response_id")
+    )
+)
+_PURGED = PreparedSelect(
+    lambda: (
+        MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"))
+        .order_by()
+        .values_list("purged_version")
+    )
+)
+
+#: Sorts equal similarities by the most recent entry first.
+EntryKey = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMark:
+    """Where a deployment's memory stands, and who may ask now."""
+
+    deployment_id: int
+    uuid: uuid.UUID
+    version: int
+    purged_version: int
+    audience: str
+
+
+class Held(NamedTuple):
+    """What an array keeps of an entry beside its vector: what is true of its row as long as the version is.
+
+    `wrong` are the questions that it was reported for, as `question_hash`.
+    """
+
+    pk: int
+    key: EntryKey
+    version: int
+    question: str
+    audience: str
+    confirmed_at: float
+    review_on: date | None
+    wrong: frozenset[str]
+    is_scoped: bool = False
+
+
+def memory_mark(deployment: Deployment) -> MemoryMark | None:
+    """The mark of a deployment that was loaded with its `memory`: no query, but for a group's audience.
+
+    `None`: nothing was ever learned here.
+    """
+    shelf = getattr(deployment, "memory", None)
+    if shelf is None or not shelf.version:
+        return None
+    return MemoryMark(
+        deployment_id=deployment.pk,
+        uuid=shelf.uuid,
+        version=shelf.version,
+        purged_version=shelf.purged_version,
+        audience=current_audience(deployment),
+    )
+
+
+def stored_mark(deployment_id: int) -> MemoryMark | None:
+    """The mark of a deployment, read anew: one query, two for a group's audience."""
+    found = _MARK.rows(deployment=deployment_id)
+    if not found:
+        return None
+    ((identity, version, purged_version, audience),) = found
+    groups: Iterable[int] = ()
+    if audience == Audience.GROUPS:
+        members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)
+        groups = members.values_list("group_id", flat=True)
+    return MemoryMark(
+        deployment_id=deployment_id,
+        uuid=identity,
+        version=version,
+        purged_version=purged_version,
+        audience=audience_key(audience, groups),
+    )
+
+
+def current_audience(deployment: Deployment) -> str:
+    if deployment.audience != Audience.GROUPS:
+        return audience_key(deployment.audience)
+    return audience_key(deployment.audience, deployment.groups.values_list("pk", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """One reading of an array: the nearest entries, best first, and the age of the oldest of all."""
+
+    found: list[tuple[Held, float]]
+    oldest: float
+
+
+class _Entries(NamedTuple):
+    """Entries of a shelf: the keys of those that are gone or changed, and those that may answer, as rows."""
+
+    gone: Iterable[int]
+    rows: Sequence[tuple[Any, ...]]
+    wrong: Mapping[int, frozenset[str]]
+
+
+class _Array(Followed[MemoryMark, EntryKey, _Entries]):
+    """The entries of one shelf and one recipe."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(recipe.dimensions)
+        self.recipe_key = recipe_key(recipe)
+        self.held: dict[int, Held] = {}
+        self._oldest: float | None = None
+
+    @property
+    def oldest(self) -> float:
+        """When the oldest entry was last confirmed, in seconds; infinite where there is none."""
+        if self._oldest is None:
+            times = (held.confirmed_at for held in self.held.values())
+            self._oldest = min(times, default=float("inf"))
+        return self._oldest
+
+    def size(self, mark: MemoryMark) -> int:
+        return self._servable(mark).count()
+
+    def everything(self, mark: MemoryMark) -> Iterator[_Entries]:
+        self.held, self._oldest = {}, None
+        wrong = _wrong_questions(response__deployment_id=mark.deployment_id)
+        rows = self._servable(mark).values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH)
+        for batch in batches(rows, _LOAD_BATCH):
+            yield _Entries((), batch, wrong)
+
+    def changes(self, mark: MemoryMark) -> _Entries:
+        rows = _WRITTEN.rows(deployment=mark.deployment_id, seen=self.seen)
+        gone = [pk for (pk,) in _DELETED.rows(shelf=mark.deployment_id, seen=self.seen)]
+        servable = [row for row in rows if _is_servable(row, self.recipe_key)]
+        pks = [row[0] for row in servable]
+        wrong = _wrong_questions(response_id__in=pks) if pks else {}
+        return _Entries([*gone, *(row[0] for row in rows)], servable, wrong)
+
+    def purged(self, mark: MemoryMark) -> int:
+        found = _PURGED.rows(deployment=mark.deployment_id)
+        return found[0][0] if found else 0
+
+    def apply(self, rows: _Entries) -> None:
+        # A row whose vector was damaged from outside is left out rather than taken for another.
+        dimensions = self.matrix.dimensions
+        size = dimensions * _FLOAT32.itemsize
+        good = [row for row in rows.rows if len(row[_EMBEDDING]) == size]
+        fresh = [_held(row, rows.wrong.get(row[0], _NONE_WRONG)) for row in good]
+        vectors = np.frombuffer(b"".join(row[_EMBEDDING] for row in good), dtype=_FLOAT32)
+        before = [held.key for pk in rows.gone if (held := self.held.pop(pk, None)) is not None]
+        self.matrix.apply(
+            keys=[held.key for held in fresh], rows=vectors.reshape(len(good), dimensions), removed=before
+        )
+        self.held.update({held.pk: held for held in fresh})
+        self._oldest = None
+
+    def nearest(self, vector: Vector, *, limit: int, least: float | None) -> Nearest:
+        snapshot = self.matrix.snapshot()
+        found = snapshot.top(vector, limit=limit, min_score=least)
+        return Nearest(
+            found=[
+                (held, score)
+                for key, score in found
+                # Another thread may have followed a later version meanwhile.
+                if (held := self.held.get(-key[1])) is not None
+            ],
+            oldest=self.oldest,
+        )
+
+    def _servable(self, mark: MemoryMark) -> QuerySet[CachedResponse]:
+        return CachedResponse.objects.filter(
+            deployment_id=mark.deployment_id, recipe_key=self.recipe_key, status=EntryStatus.VALID
+        )
+
+
+def _is_servable(row: tuple[Any, ...], key: str) -> bool:
+    return bool(row[2] == EntryStatus.VALID and row[3] == key)
+
+
+def _held(row: tuple[Any, ...], wrong: frozenset[str]) -> Held:
+    pk, version, _status, _recipe, question, audience, created_at, confirmed_at, *rest = row
+    review_on, is_scoped, _embedding = rest
+    key, confirmed = entry_key(pk, created_at), confirmed_at.timestamp()
+    return Held(pk, key, version, question, audience, confirmed, review_on, wrong, is_scoped)
+
+
+def _wrong_questions(**entries: Any) -> dict[int, frozenset[str]]:
+    """The questions that entries were reported for, unless the reported answer has been replaced since."""
+    still = Q(answer_digest="") | Q(answer_digest=MD5("response__answer"))
+    found: dict[int, set[str]] = {}
+    for pk, asked in WrongPair.objects.filter(still, **entries).values_list("response_id", "question_hash"):
+        found.setdefault(pk, set()).add(asked)
+    return {pk: frozenset(asked) for pk, asked in found.items()}
+
+
+def entry_key(pk: int, created_at: datetime) -> EntryKey:
+    return (-int(created_at.timestamp() * 1_000_000), -pk)
+
+
+_arrays: FollowedCollections[_Array] = FollowedCollections("MEMORY_CACHE_BYTES")
+
+
+def _array(mark: MemoryMark, recipe: Recipe) -> _Array:
+    """What this process keeps; for a transaction that has written to the shelf itself, an array of its own."""
+    if Uncommitted.covers(mark.uuid):
+        return _Array(recipe)
+    return _arrays.get((mark.uuid, recipe_key(recipe)), lambda: _Array(recipe))
+
+
+def is_known_empty(mark: MemoryMark, recipe: Recipe) -> bool:
+    """Whether this process has seen, at this mark, that no entry may answer. Touches no database."""
+    array = _arrays.held((mark.uuid, recipe_key(recipe)))
+    return array is not None and array.seen >= mark.version and not array.held
+
+
+def nearest_entries(mark: MemoryMark, vector: Vector, *, recipe: Recipe, limit: int, least: float | None) -> Nearest:
+    """Return the entries nearest to a unit vector, best first, the most recent of equals before the others."""
+    array = _array(mark, recipe)
+    with array.lock:
+        changed = array.follow(mark)
+        nearest = array.nearest(vector, limit=limit, least=least) if changed else None
+    if nearest is None:
+        return array.nearest(vector, limit=limit, least=least)
+    _arrays.trim()
+    return nearest

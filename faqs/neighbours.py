@@ -1,0 +1,226 @@
+"""Validated answers of an agent that ask the same as a question: by their text, and among the nearest in meaning.
+
+The second key decides; the similarity only says which to compare. Whoever saves or imports an answer is told which exist
+already (`find_similar`): a duplicate where the answer is the same, a contradiction where it is another, whether it is
+served, waits for its points or is to be reviewed. Waits for the embedder and the vector store.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from django.db.models import Q
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from agents.models import Agent
+from faqs.memory import normalised_question
+from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
+from faqs.second_key.agreement import ask_the_same
+from knowledge.acronyms.stored import read_forms
+from knowledge.embeddings.base import Purpose, Vectors, embedder
+from knowledge.indexing.points import agent_points
+from knowledge.language.folding import same_writing
+from knowledge.vectors.base import Query, Vector, Wanted, vector_store
+
+#: The collection that all agents share (seed 001). An alias: behind it stands one collection for each recipe.
+LEARNED_COLLECTION = "learned_responses"
+#: Neighbours looked at for each question.
+NEIGHBOURS = 10
+#: Answers without points that a question is compared with, those changed last.
+MAX_WAITING = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NearAnswer:
+    """A phrasing of a validated answer that asks the same. `score`: the cosine; `None` for the same text."""
+
+    learned_id: int
+    question: str
+    score: float | None
+
+
+class NearPhrasing(NamedTuple):
+    """A phrasing of a stored answer, with the question that it is near to and their cosine."""
+
+    learned_id: int
+    stored: str
+    asked: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """Phrasings of answers that have no points: drafts, answers to review, answers that wait to be indexed."""
+
+    phrasings: Sequence[tuple[int, str]]
+    vectors: Vectors
+
+    def near(self, question: str, vector: Vector) -> list[NearPhrasing]:
+        """Return those nearest to a question, best first."""
+        scores = self.vectors @ vector
+        best = np.argsort(-scores, kind="stable")[:NEIGHBOURS]
+        found = ((*self.phrasings[at], float(scores[at])) for at in best)
+        return [NearPhrasing(learned_id, text, question, score) for learned_id, text, score in found]
+
+
+def waiting_phrasings(agent: Agent) -> Waiting:
+    """Embed the phrasings of the agent's answers that have no points. Raises the errors of the embedder."""
+    rows = LearnedResponse.objects.filter(agent=agent, kind=LearnedKind.FAQ).exclude(index_state=IndexState.INDEXED)
+    newest = rows.exclude(status=LearnedStatus.OBSOLETE).order_by("-updated_at").prefetch_related("phrasings")
+    phrasings = [(row.pk, text) for row in newest[:MAX_WAITING] for _point, text in row.points()]
+    if not phrasings:
+        return Waiting((), np.empty((0, embedder().recipe.dimensions), dtype=np.float32))
+    return Waiting(phrasings, embedder().embed([text for _pk, text in phrasings], purpose=Purpose.QUERY))
+
+
+def near_answers(
+    *, agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None, waiting: Waiting | None = None
+) -> list[NearAnswer]:
+    """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
+
+    The same text is found also where its points are not written; other words only among `waiting`. `vectors` are those
+    of the questions, where they are known. An agent's acronyms and synonyms are one writing, and each form is looked up.
+    """
+    forms = read_forms([agent.pk])
+    others = forms.other_readings(questions)
+    keys = [normalised_question(question) for question in (*questions, *others)]
+    rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys)
+    found = {
+        (learned_id, question): NearAnswer(learned_id, question, None)
+        for learned_id, question in rows.values_list("pk", "question")
+    }
+    known = list(embedder().embed(list(questions), purpose=Purpose.QUERY) if vectors is None else vectors)
+    phrasings = [*near_phrasings(agent, questions, known), *near_phrasings(agent, others)]
+    if waiting is not None and waiting.phrasings:
+        phrasings += [
+            near for text, vector in zip(questions, known, strict=True) for near in waiting.near(text, vector)
+        ]
+    for near in phrasings:
+        if ask_the_same(near.stored, near.asked, forms):
+            answer = NearAnswer(near.learned_id, near.stored, near.score)
+            found.setdefault((near.learned_id, near.stored), answer)
+    return list(found.values())
+
+
+def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse]:
+    """The agent's answers in service that a person looks for: those with the text in them, then the nearest in meaning.
+
+    Raises the errors of the embedder and the vector store.
+    """
+    standing = LearnedResponse.objects.standing().filter(agent=agent, kind=LearnedKind.FAQ)
+    words = Q(question__icontains=text) | Q(answer__icontains=text)
+    by_words = list(standing.filter(words).order_by("-updated_at")[:limit])
+    near = dict.fromkeys(each.learned_id for each in near_phrasings(agent, [text]))
+    by_key = standing.in_bulk(near)
+    found = {row.pk: row for row in by_words}
+    found |= {key: by_key[key] for key in near if key in by_key and key not in found}
+    return list(found.values())[:limit]
+
+
+def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:
+    """The vectors of the points of these rows, by point, as far as they are written."""
+    store = vector_store()
+    if store.resolve_alias(LEARNED_COLLECTION) is None:
+        return {}
+    points = store.fetch(LEARNED_COLLECTION, [point for row in rows for point, _ in row.points()])
+    return {key: point.vector for key, point in points.items()}
+
+
+def near_phrasings(
+    agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None
+) -> list[NearPhrasing]:
+    """Indexed phrasings near each of the questions, best first; `vectors` as in `near_answers`."""
+    store, model = vector_store(), embedder()
+    if not questions or store.resolve_alias(LEARNED_COLLECTION) is None:
+        return []
+    wanted = Wanted(limit=NEIGHBOURS, payload_filter=agent_points(agent.pk))
+    if vectors is None:
+        vectors = list(model.embed(list(questions), purpose=Purpose.QUERY))
+    hits = [
+        (hit, question)
+        for question, vector in zip(questions, vectors, strict=True)
+        for hit in store.query(LEARNED_COLLECTION, Query(vector, model.recipe), wanted)
+    ]
+    owners = _owners([hit.id for hit, _question in hits])
+    return [
+        NearPhrasing(*owners[hit.id], question, hit.score)
+        for hit, question in sorted(hits, key=lambda each: -each[0].score)
+        if hit.id in owners
+    ]
+
+
+def _owners(ids: list[str]) -> dict[str, tuple[int, str]]:
+    """The answer and the text of each point."""
+    mains = LearnedResponse.objects.filter(point_id__in=ids)
+    others = Phrasing.objects.filter(point_id__in=ids)
+    rows = [*mains.values_list("point_id", "pk", "question"), *others.values_list("point_id", "response_id", "text")]
+    return {str(point): (learned, text) for point, learned, text in rows}
+
+
+#: Questions looked at for one answer.
+MAX_QUESTIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarAnswer:
+    """An answer that exists already. `question`: the phrasing that asks the same; `score`: None for the same text."""
+
+    kind: Literal["duplicate", "contradiction"]
+    response: LearnedResponse
+    question: str
+    score: float | None
+
+
+def find_similar(
+    *,
+    agent: Agent,
+    questions: Sequence[str],
+    answer: str,
+    exclude: int | None = None,
+    vectors: Sequence[Vector] | None = None,
+    waiting: Waiting | None = None,
+) -> list[SimilarAnswer]:
+    """Return the agent's answers to any of these questions, contradictions first; `exclude` is the row being edited.
+
+    `vectors` are those of the questions and `waiting` the agent's, where they are known. Raises the errors of the
+    embedder and of the vector store.
+    """
+    asked = [question for question in questions if question][:MAX_QUESTIONS]
+    waiting = waiting_phrasings(agent) if waiting is None else waiting
+    near = near_answers(agent=agent, questions=asked, vectors=vectors, waiting=waiting)
+    rows = (
+        LearnedResponse.objects.filter(agent=agent)
+        .exclude(status=LearnedStatus.OBSOLETE)
+        .exclude(pk__in=[] if exclude is None else [exclude])
+        .in_bulk({each.learned_id for each in near})
+    )
+    found: dict[int, SimilarAnswer] = {}
+    for each in near:
+        if each.learned_id in rows and each.learned_id not in found:
+            row = rows[each.learned_id]
+            kind: Literal["duplicate", "contradiction"]
+            kind = "duplicate" if same_writing(row.answer, answer) else "contradiction"
+            found[row.pk] = SimilarAnswer(kind, row, each.question, each.score)
+    return sorted(found.values(), key=lambda each: each.kind)
+
+
+def similar_text(similar: SimilarAnswer) -> SafeString:
+    """« Doublon : … », with a link to the answer that exists."""
+    from agents.admin_base import admin_url, rounded  # the admin's library, in staff's processes only
+
+    row = similar.response
+    if similar.kind == "duplicate":
+        label = _("Doublon : la même réponse est déjà donnée à")
+    else:
+        label = _("Contradiction : une autre réponse est déjà donnée à")
+    return format_html(
+        '{} <a class="underline" href="{}">« {} »</a> ({}, {}).',
+        label,
+        admin_url(LearnedResponse, "change", row.pk),
+        similar.question,
+        row.get_status_display(),
+        _("même texte") if similar.score is None else rounded(similar.score, 2),
+    )

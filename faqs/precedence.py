@@ -1,0 +1,421 @@
+"""The newest human word wins (SPEC section 1): what a validated answer takes out of service, and what it forbids.
+
+What a person wrote or vouched for stands over what was learned, and the newer of two persons' words over the older.
+From the commit of its row until it is *settled* (`faqs.answer_points`), a validated answer is compared with whatever
+the memory would give or keep (`is_answered_since`), by text and the second key, without vectors. Settling withdraws
+what asks the same, each with a link to what took its place, and nothing withdrawn comes back by itself.
+
+Here the second key decides among all that is about as near as what is given: what is withdrawn for nothing costs a
+search, what is kept a wrong answer.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents.database import short_write
+from agents.effective import effective_config
+from agents.models import Agent, Deployment
+from agents.processes.statements import PreparedSelect, parameter
+from faqs.memory import memory_threshold, recipe_key, set_status, validate_entries
+from faqs.memory_matrix import nearest_entries, stored_mark
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    LearnedKind,
+    LearnedResponse,
+    LearnedStatus,
+    MemoryShelf,
+    Phrasing,
+    ResponseAnswer,
+    StatusReason,
+    WrittenHow,
+)
+from faqs.neighbours import near_answers, stored_vectors
+from faqs.origins import cites_unchanged
+from faqs.second_key.agreement import ask_the_same
+from faqs.versions import begin_history, record_versions
+from knowledge.acronyms.readings import Forms
+from knowledge.acronyms.stored import forms_of, read_forms
+from knowledge.embeddings.base import Purpose, Recipe, embedder
+from knowledge.language.folding import same_writing
+from knowledge.vectors.base import Vector, batches
+
+#: Entries that wait for staff are read so many at a time.
+_BATCH = 1_000
+
+#: A validated answer, one way to ask it, and the vector of that.
+Asked = tuple[LearnedResponse, str, Vector]
+
+_UNSETTLED = PreparedSelect(
+    lambda: (
+        LearnedResponse.objects.unsettled()
+        .filter(agent=parameter(LearnedResponse, "agent"))
+        .order_by()
+        .values_list("pk")[:1]
+    )
+)
+#: As well those written since: every lesson asks, and nearly always there is none.
+_RECENT = PreparedSelect(
+    lambda: (
+        LearnedResponse.objects.filter(
+            Q(settled_revision__lt=F("revision"))
+            | Q(validated_at__gte=parameter(LearnedResponse, "validated_at", name="since")),
+            agent=parameter(LearnedResponse, "agent"),
+        )
+        .order_by()
+        .values_list("pk")[:1]
+    )
+)
+
+
+# --- At the moment of serving and of learning ------------------------------------------------------------------------
+
+
+def is_answered_since(
+    agent_ids: Collection[int], questions: Sequence[str], *, than: datetime | None = None, since: datetime | None = None
+) -> bool:
+    """Whether a validated answer that is not settled yet, or was written after `since`, asks one of these.
+
+    Only a word newer than `than` counts; any does where that is `None`. With more of them than are compared
+    (`UNSETTLED_ANSWERS_COMPARED`), as during a large import, the answer is yes: then nothing learned is given.
+    """
+    recent = Q(settled_revision__lt=F("revision"))
+    if since is None:
+        if not any(_UNSETTLED.rows(agent=agent_id) for agent_id in agent_ids):
+            return False
+    else:
+        if not any(_RECENT.rows(agent=agent_id, since=since) for agent_id in agent_ids):
+            return False
+        recent |= Q(validated_at__gte=since)
+    rows = LearnedResponse.objects.standing().filter(recent, agent__in=agent_ids)
+    if than is not None:
+        rows = rows.filter(validated_at__gt=than)
+    texts = _texts(rows)
+    if len(texts) > settings.UNSETTLED_ANSWERS_COMPARED:
+        return True
+    forms = forms_of(list(agent_ids))
+    return any(ask_the_same(text, question, forms) for text in texts for question in questions)
+
+
+def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
+    """The standing answers of an agent whose points may not say yet what their rows say, the newest first."""
+    if not _UNSETTLED.rows(agent=agent_id):
+        return []
+    rows = LearnedResponse.objects.standing().unsettled().filter(agent=agent_id)
+    newest = rows.order_by("-validated_at")[: settings.UNSETTLED_ANSWERS_COMPARED]
+    return list(newest.prefetch_related("phrasings"))
+
+
+def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
+    most = settings.UNSETTLED_ANSWERS_COMPARED + 1
+    texts = list(rows.order_by("-validated_at").values_list("question", flat=True)[:most])
+    if texts:
+        others = Phrasing.objects.filter(response__in=rows.order_by())
+        texts += others.values_list("text", flat=True)[: most - len(texts)]
+    return texts
+
+
+# --- A validated answer takes effect ---------------------------------------------------------------------------------
+
+
+def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
+    """Withdraw what asks what these answers answer: entries of the agent's deployments, and its older answers.
+
+    Their points are written: only their other readings, by acronyms and synonyms, are embedded. Waits for embedder and
+    vector store.
+    """
+    vectors = stored_vectors(rows)
+    asked = [
+        (row, text, vectors[point])
+        for row in rows
+        if row.kind == LearnedKind.FAQ
+        for point, text in row.points()
+        if point in vectors
+    ]
+    _supersede_entries(agent, asked)
+    for row in rows:
+        own = [(text, vector) for each, text, vector in asked if each is row]
+        _supersede_answers(row, own)
+
+
+def _supersede_entries(agent: Agent, asked: Sequence[Asked]) -> None:
+    """What was only learned is set aside. What staff had validated before goes to *to review*; validated since, it
+    stays.
+    """
+    deployments = list(_deployments_of(agent))
+    _wait_for_writers(deployments)
+    kept = CachedResponse.objects.exclude(status=EntryStatus.OBSOLETE)
+    if not asked or not kept.filter(deployment__in=deployments).exists():
+        return
+    recipe = embedder().recipe
+    for deployment in deployments:
+        forms = read_forms(agents_of(deployment))
+        in_each_form = [*asked, *_in_other_forms(asked, forms)]
+        entries: dict[LearnedResponse, set[int]] = {}
+        for row, text, vector in in_each_form:
+            near = _near_entries(deployment, vector, recipe)
+            found = {pk for pk, question in near if ask_the_same(question, text, forms)}
+            entries.setdefault(row, set()).update(found)
+        vectors = [vector for _row, _text, vector in in_each_form]
+        for position, pk, question in _waiting_entries(deployment, vectors, recipe):
+            row, text, _vector = in_each_form[position]
+            if ask_the_same(question, text, forms):
+                entries[row].add(pk)
+        for row, found in entries.items():
+            _withdraw(row, found)
+
+
+def _in_other_forms(asked: Sequence[Asked], forms: Forms) -> list[Asked]:
+    """What is asked with each acronym or synonym in the place of its other form, as far as there is one."""
+    others = [(row, other) for row, text, _ in asked if (other := forms.other_reading(text))]
+    if not others:
+        return []
+    vectors = embedder().embed([text for _row, text in others], purpose=Purpose.QUERY)
+    return [(row, text, vector) for (row, text), vector in zip(others, vectors, strict=True)]
+
+
+def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
+    """Of the agent's answers to the same that say something else, the newest stays, and the others go to *to review*.
+
+    The newest may be another than this row, which was settled late.
+    """
+    others = LearnedResponse.objects.standing().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
+    if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
+        return
+    near = near_answers(
+        agent=row.agent, questions=[text for text, _vector in asked], vectors=[vector for _text, vector in asked]
+    )
+    if not (keys := {each.learned_id for each in near} - {row.pk}):
+        return
+    same = others.filter(pk__in=keys)
+    reason = _("Remplacée par une réponse validée plus récente à la même question.")
+    newer = same.filter(validated_at__gt=row.validated_at).order_by("-validated_at").first()
+    if newer is not None:
+        this = others.filter(pk=row.pk, validated_at__lt=newer.validated_at)
+        _review_answers(this, answer=newer.answer, reason=reason, superseded_by=newer)
+    older = same.filter(validated_at__lt=row.validated_at)
+    _review_answers(older, answer=row.answer, reason=reason, superseded_by=row)
+
+
+def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Iterator[tuple[int, str]]:
+    """The valid entries that may be given to this question, or to one about as near."""
+    mark = stored_mark(deployment.pk)
+    if mark is None:
+        return
+    least, limit = _least_similarity(deployment, recipe), settings.SUPERSEDED_CANDIDATES
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=least)
+    yield from ((held.pk, held.question) for held, _score in nearest.found)
+
+
+def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
+    """Below what an entry is given at anywhere in this deployment; where the memory is off, it may be switched on."""
+    each = effective_config(deployment).of_each_agent
+    found = [memory_threshold(config, model=recipe.model) for config in each]
+    known = [threshold for threshold in found if threshold is not None]
+    return min(known, default=settings.SUPERSEDED_SIMILARITY) - settings.SUPERSEDED_SLACK
+
+
+def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Recipe) -> Iterator[tuple[int, int, str]]:
+    """Entries that wait for staff, which no array holds, near each vector: (its position, key, question)."""
+    vectors = np.stack(asked)
+    least = _least_similarity(deployment, recipe)
+    waiting = CachedResponse.objects.filter(
+        deployment=deployment, status=EntryStatus.TO_REVIEW, recipe_key=recipe_key(recipe)
+    ).exclude(status_reason=StatusReason.SUPERSEDED)
+    rows = waiting.values_list("pk", "question", "embedding").order_by().iterator(_BATCH)
+    for batch in batches(rows, _BATCH):
+        held = np.frombuffer(b"".join(bytes(row[2]) for row in batch), dtype="<f4")
+        scores = vectors @ held.reshape(len(batch), -1).T
+        for position, at in zip(*np.nonzero(scores >= least), strict=True):
+            yield int(position), batch[at][0], batch[at][1]
+
+
+def _withdraw(row: LearnedResponse, entry_ids: Collection[int]) -> None:
+    if not entry_ids:
+        return
+    found = CachedResponse.objects.filter(pk__in=entry_ids)
+    learned = found.filter(validated_at=None).exclude(pk__in=cites_unchanged(row.pk))
+    # What staff vouched for in a phase or a project says what holds there.
+    vouched_for = found.filter(validated_at__lt=row.validated_at or timezone.now(), is_scoped=False)
+    set_status(learned, EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, superseded_by=row)
+    set_status(vouched_for, EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED, superseded_by=row)
+
+
+def _deployments_of(agent: Agent) -> QuerySet[Deployment]:
+    return Deployment.objects.filter(Q(agent=agent) | Q(specialists__agent=agent)).distinct()
+
+
+def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
+    """Entries that are being written are there once this returns; later ones are compared with the new answer.
+
+    SQLite has one writer at a time: whatever began before the answer was committed has ended.
+    """
+    if not connection.features.has_select_for_update:
+        return
+    keys = [deployment.pk for deployment in deployments]
+    for key in keys:
+        MemoryShelf.objects.get_or_create(pk=key)
+    with transaction.atomic():
+        list(MemoryShelf.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+
+
+# --- Before it is saved ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What a validated answer takes out of service: entries of the memory, and other validated answers."""
+
+    entries: Sequence[CachedResponse] = ()
+    answers: Sequence[LearnedResponse] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Name the rows of both tables, in forms."""
+        return frozenset(
+            [*(f"memory-{entry.pk}" for entry in self.entries), *(f"faq-{row.pk}" for row in self.answers)]
+        )
+
+
+def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | None = None) -> Withdrawn:
+    """What an answer to this question would withdraw if it were validated now; nothing is written.
+
+    Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder
+    and the vector store, and raises their errors.
+    """
+    model = embedder()
+    vector = model.embed_one(question, purpose=Purpose.QUERY)
+    near: set[int] = set()
+    for deployment in _deployments_of(agent):
+        forms = read_forms(agents_of(deployment))
+        others = model.embed(forms.other_readings([question]), purpose=Purpose.QUERY)
+        waiting = _waiting_entries(deployment, [vector, *others], model.recipe)
+        found = [(pk, text) for _at, pk, text in waiting]
+        for each in (vector, *others):
+            found += _near_entries(deployment, each, model.recipe)
+        near |= {pk for pk, text in found if ask_the_same(text, question, forms)}
+    # What staff vouched for in a phase or a project stays (`_withdraw`).
+    entries = CachedResponse.objects.filter(pk__in=near).filter(Q(validated_at=None) | Q(is_scoped=False))
+    same = {each.learned_id for each in near_answers(agent=agent, questions=[question], vectors=[vector])}
+    older = LearnedResponse.objects.standing().filter(pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ)
+    return Withdrawn(
+        list(entries.defer("embedding").select_related("deployment").order_by("pk")),
+        [row for row in older if not (answer and same_writing(row.answer, answer))],
+    )
+
+
+# --- Staff vouch for an entry of the memory --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """What asks the same as an entry that a person vouches for: validated answers, and other entries of its memory."""
+
+    learned_ids: frozenset[int] = frozenset()
+    entry_ids: frozenset[int] = frozenset()
+
+
+def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
+    """Look for it before anything is written. Waits for the vector store, and raises its errors."""
+    model, forms = embedder(), read_forms(agents_of(deployment))
+    others = model.embed(forms.other_readings([question]), purpose=Purpose.QUERY)
+    return Older(
+        frozenset(
+            near.learned_id
+            for agent in Agent.objects.filter(pk__in=agents_of(deployment))
+            for near in near_answers(agent=agent, questions=[question], vectors=[vector])
+        ),
+        frozenset(
+            pk
+            for each in (vector, *others)
+            for pk, stored in _near_entries(deployment, each, model.recipe)
+            if ask_the_same(stored, question, forms)
+        ),
+    )
+
+
+def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
+    """Validate entries on a person's word, now the newest: what is older and asks the same is withdrawn with it, or
+    neither is.
+    """
+    chosen = list(entries.select_related("deployment"))
+    vectors = embedder().embed([entry.question for entry in chosen], purpose=Purpose.QUERY)
+    older = {
+        entry.pk: find_older(entry.deployment, entry.question, vector)
+        for entry, vector in zip(chosen, vectors, strict=True)
+    }
+    with short_write():
+        count = validate_entries(CachedResponse.objects.filter(pk__in=list(older)))
+        for entry in CachedResponse.objects.filter(pk__in=list(older)):
+            supersede_with_entry(entry, older[entry.pk])
+    return count
+
+
+def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
+    """Withdraw what was found, in the caller's transaction; what the entry was itself made from stays.
+
+    An entry of a phase or a project answers in such conversations alone, and supersedes nothing.
+    """
+    if entry.is_scoped or entry.validated_at is None or entry.status != EntryStatus.VALID:
+        return
+    others = CachedResponse.objects.exclude(pk=entry.pk)
+    beside = others.filter(pk__in=older.entry_ids, is_scoped=False)
+    note = _("Remplacée par l’entrée %(key)d, validée depuis.") % {"key": entry.pk}
+    learned, vouched_for = beside.filter(validated_at=None), beside.exclude(validated_at=None)
+    before = vouched_for.filter(validated_at__lt=entry.validated_at)
+    set_status(learned, EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, note=note)
+    set_status(before, EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED, note=note)
+    made_from = ResponseAnswer.objects.filter(response=entry).values("learned_id")
+    answers = LearnedResponse.objects.standing().filter(
+        pk__in=older.learned_ids, kind=LearnedKind.FAQ, validated_at__lt=entry.validated_at
+    )
+    _review_answers(
+        answers.exclude(pk__in=made_from),
+        answer=entry.answer,
+        reason=_("Une réponse plus récente à la même question a été validée dans la mémoire."),
+        superseded_by_entry=entry,
+    )
+
+
+def standing_answer(deployment: Deployment, question: str) -> LearnedResponse | None:
+    """The newest validated answer of the deployment's agents to what is asked. Waits for the vector store."""
+    agents = Agent.objects.filter(pk__in=agents_of(deployment))
+    near = [each for agent in agents for each in near_answers(agent=agent, questions=[question])]
+    standing = LearnedResponse.objects.standing().filter(
+        pk__in={each.learned_id for each in near}, kind=LearnedKind.FAQ
+    )
+    return standing.order_by("-validated_at").first()
+
+
+def agents_of(deployment: Deployment) -> list[int]:
+    """The agents that a deployment offers, the default one first."""
+    specialists = deployment.specialists.values_list("agent", flat=True)
+    return [deployment.agent_id, *specialists]
+
+
+def _review_answers(
+    older: QuerySet[LearnedResponse], *, answer: str, reason: str, **links: LearnedResponse | CachedResponse
+) -> None:
+    with transaction.atomic():
+        # Locked with the condition: who has the newest word may have changed meanwhile.
+        held = older.order_by("pk").select_for_update()
+        keys = [row.pk for row in held if not same_writing(row.answer, answer)]
+        if not keys:
+            return
+        begin_history(keys)
+        LearnedResponse.objects.filter(pk__in=keys).mark_pending(
+            status=LearnedStatus.TO_REVIEW,
+            status_reason=reason,
+            is_given_in_review=False,
+            updated_at=timezone.now(),
+            **links,
+        )
+        record_versions(keys, how=WrittenHow.SYSTEM, by=None)

@@ -1,0 +1,243 @@
+"""Spreadsheets (XLSX): sheets of questions and answers as pairs, other sheets as tables under the sheet's name.
+
+The archive has been checked (`knowledge.readers.office`). Cells are read one row after the other and counted, so a
+sheet that claims a million columns costs what it really holds. Formulas give the value that was saved with them. Hidden
+sheets, charts, which draw cells, pictures and comments are not read; hidden rows are, most of them a filter's. A hidden
+sheet is noticed, and columns of words beside questions and answers.
+"""
+
+import io
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import openpyxl
+from django.utils.translation import gettext as _
+from openpyxl.cell.read_only import ReadOnlyCell
+
+# The rows as they stand in the file: the public way fills up every row to the columns that a single cell claims.
+from openpyxl.worksheet._reader import WorkSheetParser
+
+from knowledge.models import SourceType
+from knowledge.question_tables import question_columns
+from knowledge.readers.base import (
+    Block,
+    Outline,
+    ParsedDocument,
+    check_length,
+    clean_text,
+    one_line,
+    table_text,
+    unreadable,
+)
+from knowledge.readers.csv import add_question_row, some_notices
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged
+
+#: Cells of a spreadsheet, over all its sheets: minutes of reading.
+MAX_WORKBOOK_CELLS = 2_000_000
+
+#: Of columns that are not read, so many are named, each by so many characters.
+_MOST_NAMED, _NAME_LENGTH = 20, 50
+#: Names that programs give to sheets say nothing.
+_DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNORECASE)
+_DECIMALS = re.compile(r"[0#](?:\.(0+))?")
+#: What a number is shown with, where its format says so.
+_CURRENCIES = {"€": "€", "EUR": "€", "£": "£", "$": "$"}
+
+
+@dataclass(slots=True)
+class _Row:
+    line: int
+    cells: dict[int, str]
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What the whole workbook may hold; taken from as cells are read."""
+
+    filename: str
+    cells: int = 0
+    characters: int = 0
+
+    def take(self, cells: int, characters: int) -> None:
+        self.cells += cells
+        self.characters += characters
+        if self.cells > MAX_WORKBOOK_CELLS:
+            raise unreadable(
+                f"{self.filename}: over {MAX_WORKBOOK_CELLS} cells",
+                _("Ce classeur a trop de cellules : %(limit)d au plus.") % {"limit": MAX_WORKBOOK_CELLS},
+            )
+        check_length(self.characters, filename=self.filename)
+
+
+@dataclass(slots=True)
+class _Result:
+    budget: _Budget
+    outline: Outline = field(default_factory=Outline)
+    notices: list[str] = field(default_factory=list)
+
+
+def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
+    result = _Result(_Budget(filename))
+    try:
+        workbook = openpyxl.load_workbook(
+            io.BytesIO(as_transitional(data)), read_only=True, data_only=True, keep_links=False
+        )
+        title = workbook.properties.title or ""
+        for sheet in workbook.worksheets:
+            if sheet.sheet_state != "visible":
+                result.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
+                continue
+            areas: list[Any] = []
+            rows = list(_rows(sheet, result.budget, areas))
+            _fill_down(rows, areas, result.budget)
+            _read_sheet(one_line(sheet.title), rows, result)
+    except MALFORMED_ARCHIVE as error:
+        raise damaged(filename, error) from error
+    result.outline.notices.extend(some_notices(result.notices))
+    return result.outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
+
+
+def _rows(sheet: Any, budget: _Budget, areas: list[Any]) -> Iterator[_Row]:
+    """The rows that hold something; the areas of cells merged downwards, which stand after them, are added to `areas`."""
+    book = sheet.parent
+    with sheet._get_source() as source:
+        parser = WorkSheetParser(
+            source,
+            sheet._shared_strings,
+            data_only=True,
+            epoch=book.epoch,
+            date_formats=book._date_formats,
+            timedelta_formats=book._timedelta_formats,
+        )
+        for line, raw in parser.parse():
+            cells: dict[int, str] = {}
+            for cell in raw:
+                if text := _shown(ReadOnlyCell(sheet, **cell)):
+                    cells[cell["column"]] = text
+            budget.take(len(raw), sum(map(len, cells.values())))
+            if cells:
+                yield _Row(line, cells)
+        merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
+        areas.extend(area for area in merged if area.max_row > area.min_row)
+
+
+def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> None:
+    """What a cell merged downwards says is given in each row it covers."""
+    lines = [row.line for row in rows]
+    for area in areas:
+        start, end = bisect_left(lines, area.min_row), bisect_right(lines, area.max_row)
+        if lines[start : start + 1] != [area.min_row]:
+            continue
+        text = rows[start].cells.get(area.min_col, "")
+        budget.take(end - start - 1, len(text) * (end - start - 1))
+        for row in rows[start + 1 : end] if text else ():
+            row.cells.setdefault(area.min_col, text)
+
+
+def _shown(cell: ReadOnlyCell) -> str:
+    """A cell as people see it, near enough: dates without a midnight, percentages, currencies."""
+    match cell.value:
+        case None:
+            return ""
+        case bool() as value:
+            return str(value).upper()
+        case int() | float() as value:
+            return _number(value, cell.number_format or "")
+        case datetime() as value:
+            midnight = value.time() == time()
+            return value.date().isoformat() if midnight else value.isoformat(" ", "minutes")
+        case date() as value:
+            return value.isoformat()
+        case time() as value:
+            return value.isoformat("minutes")
+        case timedelta() as value:
+            return str(value)
+        case value:
+            if cell.data_type == "e":
+                return ""
+            return clean_text(str(value).replace("_x000D_", "")).strip()
+
+
+def _number(value: float, shape: str) -> str:
+    shape = shape.split(";")[0]
+    percent = "%" in re.sub(r'"[^"]*"|\\.', "", shape)
+    if percent:
+        value *= 100
+    decimals = _DECIMALS.findall(shape)
+    if decimals:
+        text = f"{value:.{max(map(len, decimals))}f}"
+    else:
+        text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    unit = next((sign for mark, sign in _CURRENCIES.items() if mark in shape), "")
+    return f"{text} %" if percent else f"{text} {unit}".strip()
+
+
+def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
+    if not rows:
+        return
+    outline = result.outline
+    outline.leave_sections()
+    outline.heading(2, "" if _DEFAULT_NAME.fullmatch(name) else name)
+    if columns := question_columns(_filled(rows[0], max(rows[0].cells))):
+        width = max(columns.values()) + 1
+        blocks: list[Block] = []
+        notices: list[str] = []
+        for row in rows[1:]:
+            add_question_row(row.line, _filled(row, width), columns, blocks, notices)
+        for block in blocks:
+            outline.category = block.category
+            outline.add(block.text, kind="qa", question=block.question)
+        outline.category = ""
+        result.notices.extend(f"{name}, {notice}" for notice in notices)
+        if unread := _unread_columns(rows, columns):
+            result.notices.append(
+                _("feuille « %(name)s » : colonnes ignorées : %(columns)s")
+                % {"name": name, "columns": ", ".join(unread)}
+            )
+        return
+    for region in _regions(rows):
+        _read_region(outline, region, result.budget)
+
+
+def _unread_columns(rows: Sequence[_Row], columns: dict[str, int]) -> list[str]:
+    """The names of columns beside question, answer and category that hold words, or the first of these."""
+    known = {index + 1 for index in columns.values()}
+    found: dict[int, str] = {}
+    for row in rows[1:]:
+        for column in row.cells.keys() - known:
+            if any(map(str.isalpha, row.cells[column])):
+                found.setdefault(column, rows[0].cells.get(column, row.cells[column]))
+    return [one_line(found[column])[:_NAME_LENGTH] for column in sorted(found)][:_MOST_NAMED]
+
+
+def _filled(row: _Row, width: int) -> list[str]:
+    return [row.cells.get(column, "") for column in range(1, width + 1)]
+
+
+def _regions(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Rows that touch each other: an empty row parts two tables."""
+    region: list[_Row] = []
+    for row in rows:
+        if region and row.line > region[-1].line + 1:
+            yield region
+            region = []
+        region.append(row)
+    yield region
+
+
+def _read_region(outline: Outline, region: Sequence[_Row], budget: _Budget) -> None:
+    """What stands alone in its row above a table announces it; the first full row is the table's header."""
+    start = 0
+    while start < len(region) and len(region[start].cells) == 1:
+        start += 1
+    outline.add("\n\n".join(next(iter(row.cells.values())) for row in region[:start]))
+    rows = region[start:]
+    used = sorted({column for row in rows for column in row.cells})
+    # Cells far apart from each other make a table of nearly nothing but empty ones.
+    budget.take(len(used) * len(rows), 0)
+    table = [[row.cells.get(column, "") for column in used] for row in rows]
+    outline.add(table_text(table), kind="table")
