@@ -1,7 +1,7 @@
 """The settings that apply to one turn: deployment over agent over site, resolved once.
 
 `EffectiveConfig` is all that a turn reads; nothing else looks at a knob. A threshold of `None` means that no level sets
-it: the measured profile of the embedding model in use decides (`knowledge.calibration.profiles`).
+it: the measured profile of the embedding model in use decides (`knowledge.thresholds`).
 """
 
 from collections.abc import Mapping

@@ -18,8 +18,8 @@ class ChatConfig(AppConfig):
         from chat.archive import search  # noqa: F401
         from chat.staff.golden import recent_questions
         from chat.staff.quality.recent import recently_used_chunks
-        from knowledge.indexing.preview import register_question_source
-        from knowledge.indexing.questions.waiting import register_usage_source
+        from knowledge.indexing.questions import register_usage_source
+        from knowledge.indexing.rebuild import register_question_source
 
         register_question_source(recent_questions)
         register_usage_source(recently_used_chunks)

@@ -37,7 +37,7 @@ from agents.llm.base import language_model
 from chat.runs.runner import runner
 from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import embedder
-from knowledge.language.typed import vocabulary
+from knowledge.language import spelling
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def _warm_up() -> None:
     """Load what the first question would wait for."""
     _ = get_resolver().url_patterns
     embedder().warm_up()
-    vocabulary.warm_up()
+    spelling.warm_up()
     for question in ("Comment faire ?", "How do I do it?"):
         compare_questions(question, question)
     if (model := language_model()) is not None:

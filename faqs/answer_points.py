@@ -37,16 +37,15 @@ from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
 from faqs.second_key.agreement import ask_the_same
 from faqs.versions import begin_history, record_versions
-from knowledge.acronyms.readings import Form, Forms
+from knowledge.acronyms import Form, Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.exceptions import CollectionMissingError, KnowledgeError
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
 from knowledge.indexing.report import OnProgress, no_progress
-from knowledge.indexing.sync import remove_points
-from knowledge.language.folding import fold, same_writing, words
+from knowledge.indexing.sync import current_generation, remove_points
+from knowledge.language.words import fold, same_writing, words
 from knowledge.overlaps import find_overlaps
 from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
-from knowledge.vectors.generations import current_generation
 
 #: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a
 #: worker.

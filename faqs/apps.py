@@ -17,11 +17,10 @@ class FaqsConfig(AppConfig):
         from faqs.answers import restore_answer
         from faqs.memory import restore_entry
         from faqs.second_key.agreement import are_opposites, compare_questions
-        from knowledge.acronyms.objections import register_conflict_check, register_opposition_check
-        from knowledge.acronyms.stored import register_forms_listener
         from knowledge.indexing.points import register_point_source
         from knowledge.overlaps import register_agreement_check
         from knowledge.search import register_faq_check
+        from knowledge.synonyms import register_conflict_check, register_forms_listener, register_opposition_check
 
         register_restorer("faqs.learnedresponse", restore_answer)
         register_restorer("faqs.cachedresponse", restore_entry)

@@ -37,7 +37,7 @@ from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, LearnedRespons
 from faqs.origins import origins_of, stale_entries
 from faqs.precedence import is_answered_since
 from faqs.second_key.agreement import ask_the_same
-from knowledge.acronyms.readings import NO_FORMS, Forms
+from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
 

@@ -38,11 +38,11 @@ from faqs.models import (
     WrongPair,
 )
 from faqs.origins import Origin, accept_origins, forget_origins, keep_origins, stale_entries
-from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, Recipe, embedder
-from knowledge.language.folding import fold_keeping_accents
+from knowledge.language.words import fold_keeping_accents
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Vector
-from knowledge.vectors.cached_matrix import Uncommitted
+from knowledge.vectors.matrix import Uncommitted
 
 _CLOSING = " ?!.…\u00a0\u202f"
 _GROUPS = f"{Audience.GROUPS.value}:"

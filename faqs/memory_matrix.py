@@ -1,7 +1,7 @@
 """The entries that may answer, as one array a deployment in this process, which follows the database.
 
 A shelf's version is all that has to be read to know whether the array is up to date
-(`knowledge.vectors.cached_matrix`). A transaction that has written to a shelf reads it whole and leaves no trace here.
+(`knowledge.vectors.matrix`). A transaction that has written to a shelf reads it whole and leaves no trace here.
 
 An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
 """
@@ -22,7 +22,7 @@ from faqs.memory import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector, batches
-from knowledge.vectors.cached_matrix import Followed, FollowedCollections, Uncommitted
+from knowledge.vectors.matrix import Followed, FollowedCollections, Uncommitted
 
 #: Rows taken at once from the database while an array is loaded.
 _LOAD_BATCH = 2_000

@@ -19,10 +19,10 @@ from agents.models import Agent
 from faqs.memory import normalised_question
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.second_key.agreement import ask_the_same
-from knowledge.acronyms.stored import read_forms
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.indexing.points import agent_points
-from knowledge.language.folding import same_writing
+from knowledge.language.words import same_writing
+from knowledge.synonyms import read_forms
 from knowledge.vectors.base import Query, Vector, Wanted, vector_store
 
 #: The collection that all agents share (seed 001). An alias: behind it stands one collection for each recipe.

@@ -42,10 +42,10 @@ from faqs.neighbours import near_answers, stored_vectors
 from faqs.origins import cites_unchanged
 from faqs.second_key.agreement import ask_the_same
 from faqs.versions import begin_history, record_versions
-from knowledge.acronyms.readings import Forms
-from knowledge.acronyms.stored import forms_of, read_forms
+from knowledge.acronyms import Forms
 from knowledge.embeddings.base import Purpose, Recipe, embedder
-from knowledge.language.folding import same_writing
+from knowledge.language.words import same_writing
+from knowledge.synonyms import forms_of, read_forms
 from knowledge.vectors.base import Vector, batches
 
 #: Entries that wait for staff are read so many at a time.

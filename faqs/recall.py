@@ -41,9 +41,9 @@ from faqs.precedence import is_answered_since
 from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.comparison import Disagreement, explain_differences
 from faqs.second_key.decision import Decision, would_serve
-from knowledge.acronyms.readings import NO_FORMS, Forms
+from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
-from knowledge.language.folding import fold, words
+from knowledge.language.words import fold, words
 from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
 

@@ -30,9 +30,9 @@ from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.origins import Origin, keep_passages, origins_of
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, batches, collection_alias
 
 #: Questions this close mean the same, where the embedding model has no measured profile.

@@ -17,12 +17,11 @@ from agents.models import Deployment
 from faqs.models import IndexState, LearnedKind, LearnedResponse, Phrasing, standing_condition
 from faqs.precedence import unsettled_answers
 from faqs.second_key.agreement import ask_the_same
-from knowledge.acronyms.readings import NO_FORMS, Forms
-from knowledge.acronyms.stored import forms_of
-from knowledge.language.detection import language_of
-from knowledge.language.folding import fold, words
+from knowledge.acronyms import NO_FORMS, Forms
+from knowledge.language.words import fold, language_of, words
 from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.search import ConfirmedAnswers, Passage, faq_passage
+from knowledge.synonyms import forms_of
 
 
 def confirm_learned(hits: Sequence[Passage], agent_id: int, question: str) -> ConfirmedAnswers:

@@ -11,8 +11,8 @@ class KnowledgeConfig(AppConfig):
     def ready(self) -> None:
         from agents.staff.audit import register_restorer
         from knowledge import checks, signals  # noqa: F401
-        from knowledge.acronyms.stored import restore_synonym
-        from knowledge.indexing.editing import restore_chunk
+        from knowledge.indexing.chunks import restore_chunk
+        from knowledge.synonyms import restore_synonym
 
         register_restorer("knowledge.chunk", restore_chunk)
         register_restorer("knowledge.synonym", restore_synonym)

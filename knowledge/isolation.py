@@ -25,7 +25,7 @@ from django.utils.translation import gettext as _
 from agents.texts import read_json
 from knowledge.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
 from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
-from knowledge.language.detection import SAMPLES, document_language
+from knowledge.language.words import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.page_viewer import placed_chunks
 from knowledge.readers.base import ParsedDocument, unreadable

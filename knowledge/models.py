@@ -344,7 +344,7 @@ class Synonym(models.Model):
     """Two forms of one thing in an agent: an acronym that documents spell out, or a synonym of its staff.
 
     What only documents taught goes with them; what staff decided stays. A refused pair is kept, so that no document
-    teaches it again. The keys are the forms folded (`knowledge.acronyms.stored`).
+    teaches it again. The keys are the forms folded (`knowledge.synonyms`).
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="synonyms", verbose_name=_("agent"))

@@ -18,9 +18,9 @@ from django.db.models import Q
 
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
-from knowledge.calibration.profiles import threshold_profile
-from knowledge.language.folding import fold_keeping_accents, words
+from knowledge.language.words import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Vector, batches, collection_alias, vector_store
 from knowledge.vectors.payloads import Passage, is_question, passage_from_hit
 

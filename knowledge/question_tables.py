@@ -8,7 +8,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from knowledge.language.folding import fold_to_letters
+from knowledge.language.words import fold_to_letters
 
 _COLUMNS = {
     "question": "question",

@@ -12,25 +12,73 @@ cosine alone and the second key.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from django.db.models import QuerySet
 
+from agents.cache import TtlCache
 from agents.effective import EffectiveConfig, agent_setting
 from agents.hooks import Hooks
 from agents.models import Agent, CategoryUse, RuntimeSettings
 from agents.processes.statements import PreparedSelectIn, parameter
-from knowledge.calibration.profiles import threshold_profile
-from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.exceptions import CollectionMissingError
+from knowledge.language.spelling import Vocabulary
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
-from knowledge.vectors.payloads import OF_ONE_CHUNK, faq_payload, passage_from_hit, searched_filter
+from knowledge.vectors.payloads import (
+    FAQ_CATEGORY,
+    OF_ONE_CHUNK,
+    faq_payload,
+    passage_from_hit,
+    searched_fields,
+    searched_filter,
+)
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType
+
+#: Passages that vote; more of them bring in categories that merely border on the question's.
+_VOTERS = 6
+LEAST_SHARE = 0.5
+LEAST_MARGIN = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedCategory:
+    """`share`: its part of the votes; `margin`: how much more that is than the next one's."""
+
+    name: str
+    share: float
+    margin: float
+
+    @property
+    def is_of_documents(self) -> bool:
+        """Validated answers share a category that says nothing of their subject."""
+        return self.name != FAQ_CATEGORY
+
+
+def detect_category(
+    passages: Sequence[Passage], *, least_share: float = LEAST_SHARE, least_margin: float = LEAST_MARGIN
+) -> DetectedCategory | None:
+    """The category of `passages` (one a chunk, best first), or None when they do not agree. Limits are inclusive."""
+    votes: defaultdict[str, float] = defaultdict(float)
+    for rank, passage in enumerate(passages[:_VOTERS], start=1):
+        votes[passage.category] += 1 / rank
+    total = sum(votes.values())
+    ordered = sorted(votes.items(), key=lambda item: (-item[1], item[0]))
+    if not ordered or not ordered[0][0]:
+        return None
+    (name, most), *others = ordered
+    share, margin = most / total, (most - (others[0][1] if others else 0)) / total
+    if share < least_share or margin < least_margin:
+        return None
+    return DetectedCategory(name, share, margin)
+
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.
 POINTS_PER_PASSAGE = 4
@@ -426,3 +474,57 @@ def _existing_chunks(
         for pk, *_, name, anchor, page, read_at in rows
     }
     return has_questions, by_rank, where
+
+
+#: Points whose words are read, about a second: further ones have the same words.
+VOCABULARY_MOST_POINTS = 10_000
+
+#: What the indexes looked like, and the words that were read then.
+_Known = tuple[tuple[tuple[str, int], ...], Vocabulary]
+_cached: TtlCache[Vocabulary] = TtlCache("VOCABULARY_CACHE_SECONDS")
+_last: dict[tuple[str, ...], _Known] = {}
+
+
+def is_vocabulary_known(collections: Sequence[str]) -> bool:
+    """Whether `vocabulary_of` would ask the store nothing."""
+    return _cached.is_fresh(tuple(collections))
+
+
+def vocabulary_of(collections: Sequence[str]) -> Vocabulary:
+    """The words of these indexes together; of one that is missing, none."""
+    key = tuple(collections)
+    return _cached.get(lambda: _read(key), key)
+
+
+def _read(collections: tuple[str, ...]) -> Vocabulary:
+    looks, standing = [], []
+    for name in collections:
+        try:
+            info = vector_store().info(name)
+        except CollectionMissingError:
+            continue
+        looks.append((info.name, info.points))
+        standing.append(info.name)
+    known = _last.get(collections)
+    if known is not None and known[0] == tuple(looks):
+        return known[1]
+    vocabulary = Vocabulary.of(_texts(standing))
+    _last[collections] = tuple(looks), vocabulary
+    return vocabulary
+
+
+def _texts(collections: Sequence[str]) -> Iterator[str]:
+    left = VOCABULARY_MOST_POINTS
+    for name in collections:
+        for batch in vector_store().scroll(name):
+            yield from texts_of([point.payload for point in batch[:left]])
+            left -= len(batch)
+            if left <= 0:
+                return
+
+
+def texts_of(payloads: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """What is searched of each payload."""
+    for payload in payloads:
+        texts = (payload.get(field) for field in searched_fields(payload))
+        yield from (text for text in texts if isinstance(text, str))

@@ -43,7 +43,7 @@ from chat.turn.values import TurnRequest  # noqa: E402
 from faqs.answer_points import sync_learned  # noqa: E402
 from faqs.answers import learn_from_message  # noqa: E402
 from faqs.models import LearnedResponse  # noqa: E402
-from knowledge.language.typed import vocabulary  # noqa: E402
+from knowledge.language import spelling  # noqa: E402
 from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned  # noqa: E402
 from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
 
@@ -192,7 +192,7 @@ def experiment(fatal: int) -> dict[str, Any]:
 def main(every: int) -> None:
     build()
     # Each forked process would read the words of the languages anew: most of what it costs.
-    vocabulary.warm_up()
+    spelling.warm_up()
     fatal, status = 1, -signal.SIGKILL
     while status:
         row = experiment(fatal)

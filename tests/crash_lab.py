@@ -46,7 +46,7 @@ from chat.thread.blocks import ThreadMessage  # noqa: E402
 from chat.thread.turns import claim_turn, interrupt_turns, stale_turns  # noqa: E402
 from chat.turn.path import run_turn  # noqa: E402
 from chat.turn.values import TurnRequest  # noqa: E402
-from knowledge.language.typed import vocabulary  # noqa: E402
+from knowledge.language import spelling  # noqa: E402
 from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
 from tests.servers.model_server import _Refusal, check_chat_request  # noqa: E402
 from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
@@ -319,7 +319,7 @@ def main(arguments: Sequence[str]) -> None:
     migrated_sqlite(_FOLDER / "crash.db")
     deployment = make_library()
     # Each forked process would read the words of the languages anew: most of what it costs.
-    vocabulary.warm_up()
+    spelling.warm_up()
     end = _kill if manner == "kill" else _raise
     for case in arguments[1:]:
         tools, _colon, every = case.partition(":")

@@ -26,11 +26,11 @@ from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.origins import origins_of
 from faqs.recall import Lookup, Recall, recall_cached, stored_mark
-from knowledge.acronyms.stored import keys_of
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, Synonym, SynonymState, ThresholdCalibration
 from knowledge.search import SearchResult, search
+from knowledge.synonyms import keys_of
 from knowledge.vectors.base import Query, collection_alias
 from tools_registry.tool import ToolSpec, registry
 

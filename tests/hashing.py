@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
-from knowledge.language.folding import fold, words
+from knowledge.language.words import fold, words
 
 _WORD_WEIGHT = 2.0
 

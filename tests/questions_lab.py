@@ -29,10 +29,10 @@ from django.utils import timezone
 
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
 from agents.models import Agent, IndexingMethod, RuntimeSettings
+from knowledge.indexing import questions
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import plan_agent
-from knowledge.indexing.questions import waiting
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildKind, Chunk, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
@@ -60,7 +60,7 @@ def build() -> None:
     agent = make_agent()
     sections = "\n\n".join(f"## Partie {n}\n\n" + "La carte coûte 12 euros au guichet. " * 8 for n in range(PASSAGES))
     add_document(agent, text=f"# Carte\n\n{sections}\n")
-    with mock.patch.object(waiting, "language_model", return_value=NotingModel()):
+    with mock.patch.object(questions, "language_model", return_value=NotingModel()):
         assert enqueue_questions(agent=agent) is not None
     keep()
 
@@ -69,7 +69,7 @@ def write(fatal: int) -> None:
     settings.UNIT_GENERATION_PARALLEL = 1
     settings.QUESTIONS_WRITE_PASSAGES = 2
     job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
-    model = mock.patch.object(waiting, "language_model", return_value=NotingModel())
+    model = mock.patch.object(questions, "language_model", return_value=NotingModel())
     with model, boundaries(fatal):
         run_build(job.pk, may_retry=True)
 

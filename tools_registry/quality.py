@@ -10,8 +10,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from knowledge.embeddings.base import embedder
-from knowledge.language.classes import word_class
-from knowledge.language.folding import fold
+from knowledge.language.words import fold, word_class
 from tools_registry.catalog import all_tools
 from tools_registry.index import indexed_vectors
 from tools_registry.ranking import Ranking, spoken_name, words_of

@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowledge.embeddings.base import Vectors
-from knowledge.language.classes import word_class
-from knowledge.language.folding import fold, words
-from knowledge.language.meanings import meanings_of
+from knowledge.language.words import fold, meanings_of, word_class, words
 from tools_registry.tool import ToolSpec
 
 Scores = npt.NDArray[np.float32]

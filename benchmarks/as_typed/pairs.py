@@ -21,8 +21,8 @@ django.setup()
 from benchmarks.as_typed.typing import WAYS, typed  # noqa: E402
 from benchmarks.second_key.run import PAIRS  # noqa: E402
 from chat.staff.calibration import Pair, check_pairs, read_pairs  # noqa: E402
-from knowledge.calibration.profiles import threshold_profile  # noqa: E402
 from knowledge.embeddings.base import embedder  # noqa: E402
+from knowledge.thresholds import threshold_profile  # noqa: E402
 
 SPENT = ("fr_dev", "en_dev", "everyday_fr", "independent_fr", "independent_en", "adversarial_first")
 

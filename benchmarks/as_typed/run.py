@@ -34,13 +34,12 @@ from benchmarks.retrieval.run import (  # noqa: E402
 )
 from chat.turn.clarification import options_for  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
-from knowledge.calibration.profiles import ThresholdProfile, threshold_profile  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
-from knowledge.language.typed.question import read_typed  # noqa: E402
-from knowledge.language.typed.vocabulary import Vocabulary  # noqa: E402
-from knowledge.search import STORY_WEIGHT, SearchResult, Thresholds, best_of  # noqa: E402
-from knowledge.vectors.similarity import Snapshot  # noqa: E402
-from knowledge.vectors.vocabularies import texts_of  # noqa: E402
+from knowledge.language.spelling import Vocabulary  # noqa: E402
+from knowledge.language.typed import read_typed  # noqa: E402
+from knowledge.search import STORY_WEIGHT, SearchResult, Thresholds, best_of, texts_of  # noqa: E402
+from knowledge.thresholds import ThresholdProfile, threshold_profile  # noqa: E402
+from knowledge.vectors.matrix import Snapshot  # noqa: E402
 
 #: Those of a new agent (`RuntimeSettings`).
 BAND, MARGIN = 0.0, 0.10

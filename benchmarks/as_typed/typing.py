@@ -8,8 +8,7 @@ import random
 import re
 from collections.abc import Callable
 
-from knowledge.language.detection import language_of
-from knowledge.language.folding import fold
+from knowledge.language.words import fold, language_of
 
 _APOSTROPHES = re.compile(r"['’]")
 _LETTERS = re.compile(r"[^\W\d_]{5,}")

@@ -36,9 +36,9 @@ from benchmarks.retrieval.run import (  # noqa: E402
 )
 from chat.turn.clarification import options_for  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
-from knowledge.calibration.profiles import Rate, threshold_profile  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.search import SearchResult, Thresholds  # noqa: E402
+from knowledge.thresholds import Rate, threshold_profile  # noqa: E402
 
 _TAGS = re.compile(r"<[^>]+>")
 BANDS = (0.0, 0.05, 0.1, 0.15)

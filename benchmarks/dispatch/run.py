@@ -34,8 +34,8 @@ from benchmarks.retrieval.run import (
     read_jsonl,
     read_service_public,
 )
-from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose
+from knowledge.thresholds import Rate, threshold_profile
 
 #: Written from what each body says of itself, without looking at a question.
 DESCRIPTIONS = {

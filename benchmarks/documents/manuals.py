@@ -23,13 +23,13 @@ from benchmarks.retrieval.run import (
     production_search,
     read_jsonl,
 )
-from knowledge.calibration.profiles import threshold_profile
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.indexing.sites import SITE_SAMPLE_PAGES
 from knowledge.readers.html.shapes import page_shape
 from knowledge.readers.html.site import learn_layout
 from knowledge.readers.registry import parse_document
+from knowledge.thresholds import threshold_profile
 
 QUESTIONS = Path(__file__).with_name("manual_questions.jsonl")
 FIRST = 5

@@ -45,11 +45,11 @@ from chat.turn.leaning.follow_ups import leaning_rule, standalone_question  # no
 from chat.turn.question.rewriting import rejection, rewrite  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
-from knowledge.calibration.profiles import Rate, threshold_profile  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.readers.registry import parse_document  # noqa: E402
 from knowledge.search import SearchResult, best_of  # noqa: E402
+from knowledge.thresholds import Rate, threshold_profile  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 SPLITS = ("dev", "held_out")

@@ -29,13 +29,14 @@ from django.utils.module_loading import import_string
 from tqdm import tqdm
 
 from agents.models import CategoryUse
-from knowledge.calibration.profiles import threshold_profile
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.readers.registry import parse_document
 from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked, with_category
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Json
-from knowledge.vectors.lexical import document_terms, question_terms
+from knowledge.vectors.bm25 import document_terms, question_terms
+from knowledge.vectors.matrix import Matrix, Snapshot
 from knowledge.vectors.payloads import (
     OF_ONE_CHUNK,
     ChunkFacts,
@@ -45,7 +46,6 @@ from knowledge.vectors.payloads import (
     searched_filter,
     source_material_payload,
 )
-from knowledge.vectors.similarity import Matrix, Snapshot
 
 MODELS = {
     "universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder",

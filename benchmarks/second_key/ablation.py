@@ -25,7 +25,7 @@ from faqs.second_key import agreement  # noqa: E402
 from faqs.second_key.comparison import Comparison  # noqa: E402
 from faqs.second_key.lexicon import Lexicon, lexicon_of  # noqa: E402
 from faqs.second_key.reading import Reading, read_question  # noqa: E402
-from knowledge.language.detection import language_of  # noqa: E402
+from knowledge.language.words import language_of  # noqa: E402
 
 PAIRS = Path(__file__).resolve().parents[2] / "tests" / "pairs"
 RULES = ("accents", "contractions", "rewrites")

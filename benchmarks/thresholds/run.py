@@ -27,9 +27,9 @@ from tqdm import tqdm
 
 from benchmarks.retrieval.run import MODELS, Corpus, embed_payloads, fill_matrix, production_search, read_cnil
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration.profiles import Rate, threshold_profile
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import SearchResult
+from knowledge.thresholds import Rate, threshold_profile
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("REPONDANT_DATA", ROOT.parent / "shared" / "data"))

@@ -18,7 +18,7 @@ from django.db.models import Exists, F, Func, Max, OuterRef, Q, QuerySet, TextFi
 from django.dispatch import receiver
 
 from chat.models import Conversation, Message
-from knowledge.language.folding import ACCENTED, PLAIN, bounded_marks, fold_letters
+from knowledge.language.words import ACCENTED, PLAIN, bounded_marks, fold_letters
 
 #: Of a person's conversations, so many of the latest are searched; so many words of the search count.
 SEARCH_MAX_CONVERSATIONS = 2_000

@@ -18,7 +18,7 @@ from faqs.answers import without_citations
 from faqs.recall import normalised_question
 from faqs.second_key.agreement import ask_the_same
 from knowledge.embeddings.base import embedder
-from knowledge.language.detection import language_of
+from knowledge.language.words import language_of
 from knowledge.models import Chunk
 from knowledge.search import Passage, search_as, thresholds_for
 

@@ -17,11 +17,11 @@ from agents.errors import ApplicationError
 from agents.texts import read_json
 from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.decision import Decision, QuestionVerifier, would_serve
-from knowledge.calibration.profiles import Calibrated, Rate
 from knowledge.embeddings.base import Embedder, Purpose
-from knowledge.language.typed.question import read_typed
-from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
+from knowledge.language.spelling import NO_WORDS, Vocabulary
+from knowledge.language.typed import read_typed
 from knowledge.models import PairVerdict
+from knowledge.thresholds import Calibrated, Rate
 from knowledge.vectors.base import batches
 
 #: Pairs of one file of `check_pairs` or `calibrate_thresholds`.

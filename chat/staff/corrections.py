@@ -21,9 +21,9 @@ from faqs.answers import cited_sources, learn_from_message, save_learned, valida
 from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
 from faqs.second_key.agreement import ask_the_same
 from faqs.unanswered import close_questions
-from knowledge.acronyms.stored import forms_of
-from knowledge.language.folding import same_writing
+from knowledge.language.words import same_writing
 from knowledge.search import search_as
+from knowledge.synonyms import forms_of
 
 #: Passages looked up for an answer that stood on none.
 _PASSAGES = 5

@@ -26,9 +26,7 @@ from chat.turn.prompt import number_sources
 from chat.turn.quoting import quoted_text
 from chat.turn.values import Exchange, TurnInProgress
 from faqs.second_key.agreement import ask_the_same, compare_questions
-from knowledge.language.classes import LANGUAGES, word_class
-from knowledge.language.detection import language_of
-from knowledge.language.folding import fold
+from knowledge.language.words import LANGUAGES, fold, language_of, word_class
 from knowledge.search import Passage, SearchResult, Thresholds
 
 #: Options are among so many first passages, so that there are no more of them either.

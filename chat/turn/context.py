@@ -10,8 +10,8 @@ from chat.thread.messages import finished_exchanges, previous_question
 from chat.turn.toolbox import ToolGround, load_tool_ground
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest
 from faqs.recall import stored_mark
-from knowledge.acronyms.stored import forms_of
-from knowledge.calibration.stored import load_calibrations
+from knowledge.synonyms import forms_of
+from knowledge.thresholds import load_calibrations
 
 #: How a prompt asks for what a summary says: with it, user and assistant take turns as in any thread.
 SUMMARY_REQUEST = "Summarise what we said so far."

@@ -17,10 +17,9 @@ from chat.turn.context import tool_ground
 from chat.turn.leaning.follow_ups import StandaloneQuestion
 from chat.turn.values import Question, TurnInProgress
 from faqs.recall import recall_learned, scope_of
-from knowledge.categories import detect_category
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
-from knowledge.search import STORY_WEIGHT, SearchResult, compare_late, confirm_passages, search_index
+from knowledge.search import STORY_WEIGHT, SearchResult, compare_late, confirm_passages, detect_category, search_index
 from knowledge.vectors.base import Query, vector_store
 
 #: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.

@@ -17,7 +17,7 @@ from chat.turn.prompt import build_prompt, number_sources
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
-from knowledge.language.folding import fold
+from knowledge.language.words import fold
 
 #: The notice of an answer, by how its last reply ended.
 CUTS = {"length": AnswerCutError.code, "content_filter": AnswerFilteredError.code}

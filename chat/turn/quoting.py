@@ -20,9 +20,7 @@ from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
 from chat.citations import escape_citations
-from knowledge.language.classes import word_class
-from knowledge.language.folding import fold, same_writing, words
-from knowledge.language.stemming import common_stem
+from knowledge.language.words import common_stem, fold, same_writing, word_class, words
 from knowledge.search import Passage
 
 #: And in an answer without a model: the first one is seldom longer (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at

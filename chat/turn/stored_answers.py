@@ -13,7 +13,7 @@ from chat.turn.values import TurnInProgress
 from faqs.recall import normalised_question, stored_refusal
 from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.decision import Decision, ModelVerifier, configured_verifier, would_serve
-from knowledge.language.folding import same_writing
+from knowledge.language.words import same_writing
 from knowledge.search import Passage
 
 #: The model name of a direct answer (seed 001, section 5.1.2).

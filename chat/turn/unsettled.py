@@ -17,8 +17,8 @@ from faqs.learning import Lesson
 from faqs.models import UnansweredReason
 from faqs.recall import Scope
 from faqs.unanswered import Unanswered
-from knowledge.acronyms.stored import forms_of
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.synonyms import forms_of
 
 #: Of a lesson, what is read or made anew.
 _LESSON_READ_ANEW = ("answer", "sources", "vector", "recipe", "forms", "source_turn")

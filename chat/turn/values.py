@@ -23,9 +23,9 @@ from chat.turn.trace import Trace
 from faqs.learning import Lesson
 from faqs.recall import LearnedRecall, MemoryMark, Scope
 from faqs.unanswered import Unanswered
-from knowledge.acronyms.readings import NO_FORMS, Forms
+from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe, Vectors
-from knowledge.language.typed.question import TypedQuestion
+from knowledge.language.typed import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
 
 Emit = Callable[[Event], Awaitable[None]]

@@ -20,9 +20,8 @@ from faqs.second_key import comparison
 from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form, label
 from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
 from faqs.second_key.reading import MAX_CHARACTERS, Item, Reading, read_pair
-from knowledge.acronyms.readings import NO_FORMS, Forms
-from knowledge.language.classes import LANGUAGES
-from knowledge.language.folding import fold, same_writing, words
+from knowledge.acronyms import NO_FORMS, Forms
+from knowledge.language.words import LANGUAGES, fold, same_writing, words
 
 
 class Stage(Enum):

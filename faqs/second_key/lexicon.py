@@ -15,8 +15,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from knowledge.language.classes import word_class
-from knowledge.language.light_stemming import light_stem
+from knowledge.language.words import light_stem, word_class
 
 _FRAGMENT = re.compile(r"\{([a-z]\w*)\}")
 _BAR = re.compile(r"\s+\|\s+")

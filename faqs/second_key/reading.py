@@ -12,8 +12,7 @@ from functools import lru_cache
 
 from faqs.second_key.lexicon import Kind, Lexicon, Marker, Modality, lexicon_of
 from faqs.second_key.text import Quantity, names, plain, quantities, tokens, unified
-from knowledge.language.detection import language_of
-from knowledge.language.folding import fold
+from knowledge.language.words import fold, language_of
 
 _PUNCTUATION = frozenset(",:;.?!")
 #: Between a comparator and its number.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faqs.second_key.lexicon import Lexicon, rewritten
-from knowledge.language.folding import bounded_marks, fold
+from knowledge.language.words import bounded_marks, fold
 
 _DATA = tomllib.loads((Path(__file__).parent / "lexicon" / "numbers.toml").read_text(encoding="utf-8"))
 

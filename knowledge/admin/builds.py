@@ -1,24 +1,29 @@
 """Indexations, which are only looked at: how far each is, what it did."""
 
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.admin_base import (
     ReadOnlyAdmin,
     Tone,
+    admin_page,
     admin_url,
     badge,
     bullets,
+    database_keys,
     duration_text,
     link,
     linked,
@@ -26,14 +31,217 @@ from agents.admin_base import (
     missing_text,
     open_to,
     progress_bar,
+    require,
     rounded,
     stacked,
 )
 from agents.cache import TtlCache
+from agents.errors import ApplicationError
 from agents.jobs import WorkerState, worker_state
-from knowledge.admin.build_decisions import cancel, rebuild_indexes, retry_builds, retry_failed_build, roll_indexes_back
-from knowledge.admin.questions import begin_questions
-from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
+from agents.models import Agent, IndexingMethod
+from agents.staff.scope import agents_for
+from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
+from knowledge.indexing.jobs.decisions import cancel_build, retry_build
+from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_rebuild
+from knowledge.indexing.questions import waiting_count
+from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
+from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, Document, IndexBuild
+
+
+@require_http_methods(["GET", "POST"])
+def begin_questions(request: HttpRequest) -> HttpResponse:
+    """Show how many passages of the chosen agents wait for questions, then queue them."""
+    require(request, "knowledge.add_indexbuild")
+    keys = database_keys(request.GET.getlist("agent"))
+    agents = list(agents_for(request).filter(pk__in=keys))
+    if not agents:
+        raise Http404(gettext("Aucun agent n’a été choisi."))
+    if request.method == "POST":
+        return _begin(request, agents)
+    rows = [(agent, _passages_waiting(agent)) for agent in agents]
+    return admin_page(
+        request,
+        "admin/knowledge/indexbuild/questions.html",
+        model=IndexBuild,
+        title=gettext("Faire écrire des questions"),
+        rows=rows,
+    )
+
+
+def _begin(request: HttpRequest, agents: list[Agent]) -> HttpResponseRedirect:
+    builds = [build for agent in agents if (build := enqueue_questions(agent=agent)) is not None]
+    if not builds:
+        messages.warning(request, gettext("Aucun passage n’attend de question du modèle."))
+        return HttpResponseRedirect(admin_url(Agent, "changelist"))
+    if len(builds) == 1:
+        return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
+    return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
+
+
+def _passages_waiting(agent: Agent) -> str:
+    count = waiting_count(agent)
+    if count is None:
+        return gettext("Aucun modèle n’écrit de questions pour cet agent.")
+    if not count:
+        return gettext("Aucun passage n’attend de question.")
+    return ngettext("%(count)d passage attend des questions.", "%(count)d passages attendent des questions.", count) % {
+        "count": count
+    }
+
+
+AgentIndex = tuple[Agent, IndexingMethod]
+
+
+@require_http_methods(["GET", "POST"])
+def rebuild_indexes(request: HttpRequest) -> HttpResponse:
+    """Confirm, then queue a rebuild of each index that the chosen agents use."""
+    return _confirmed(
+        request,
+        _rebuild,
+        title=gettext("Reconstruire l’index"),
+        explanation=gettext(
+            "Un nouvel index est rempli à côté de l’actuel, vérifié, puis mis à sa place d’un seul coup. "
+            "Les réponses continuent pendant ce temps, et l’index actuel est gardé pour pouvoir y revenir."
+        ),
+        confirm=gettext("Reconstruire"),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def roll_indexes_back(request: HttpRequest) -> HttpResponse:
+    """Confirm, then point each chosen index at the generation before its current one."""
+    return _confirmed(
+        request,
+        _roll_back,
+        title=gettext("Revenir à la génération précédente"),
+        explanation=gettext(
+            "L’index d’avant la dernière reconstruction reprend sa place, tout de suite. "
+            "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction. "
+            "C’est la sortie de secours, et le journal en garde la trace."
+        ),
+        confirm=gettext("Revenir en arrière"),
+    )
+
+
+def _confirmed(
+    request: HttpRequest, carry_out: Callable[[HttpRequest, Sequence[AgentIndex]], HttpResponse], **texts: str
+) -> HttpResponse:
+    require(request, "knowledge.add_indexbuild")
+    indexes = _chosen_indexes(request)
+    if request.method == "POST":
+        return carry_out(request, indexes)
+    template = "admin/knowledge/indexbuild/confirm.html"
+    return admin_page(request, template, model=IndexBuild, indexes=indexes, **texts)
+
+
+@require_POST
+def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
+    build = get_object_or_404(IndexBuild, pk=build_id)
+    require(request, "knowledge.change_indexbuild", row=build)
+    retry_builds(request, [build])
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
+    """Queue failed builds again and say how many; the others are left alone."""
+    chosen = [build for build in builds if build.status in GIVEN_UP]
+    if not chosen:
+        messages.warning(request, gettext("Aucune de ces indexations n’est en échec ou annulée."))
+        return
+    count = 0
+    for build in chosen:
+        try:
+            retry_build(build)
+        except ApplicationError as error:
+            messages.warning(request, f"{build} : {error.public_message}")
+        else:
+            count += 1
+    if count:
+        messages.success(
+            request,
+            ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count) % {"count": count},
+        )
+
+
+@require_POST
+def cancel(request: HttpRequest, build_id: int) -> HttpResponse:
+    build = get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
+    require(request, "knowledge.change_indexbuild", row=build)
+    if cancel_build(build):
+        messages.success(request, gettext("L’indexation est annulée ; ce qui est fait est gardé."))
+    else:
+        messages.warning(request, gettext("Cette indexation est déjà finie."))
+    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+
+
+def _chosen_indexes(request: HttpRequest) -> list[AgentIndex]:
+    """Every index of the agents named in the address, or only those of the methods it names."""
+    wanted = set(request.GET.getlist("method"))
+    keys = database_keys(request.GET.getlist("agent"))
+    agents = agents_for(request).filter(pk__in=keys).prefetch_related("deployments__agent")
+    indexes = [
+        (agent, method)
+        for agent in agents
+        for method in sorted(agent.methods_in_use())
+        if not wanted or method.value in wanted
+    ]
+    if not indexes:
+        raise Http404(gettext("Aucun agent n’a été choisi."))
+    return indexes
+
+
+def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
+    builds = []
+    for agent, method in indexes:
+        try:
+            builds.append(enqueue_rebuild(agent=agent, method=method))
+        except RebuildInProgressError as error:
+            messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
+    if builds:
+        messages.success(
+            request,
+            ngettext("%(count)d reconstruction demandée.", "%(count)d reconstructions demandées.", len(builds))
+            % {"count": len(builds)},
+        )
+    return _to_builds(request, builds)
+
+
+def _roll_back(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
+    """All of them or none: what cannot go back is told before anything moves."""
+    refused = []
+    for agent, method in indexes:
+        try:
+            prepare_rollback(agent=agent, method=method)
+        except CollectionMissingError:
+            reason = gettext("il n’y a pas de génération précédente")
+            refused.append(f"{agent} ({method.label}) : {reason}.")
+        except ApplicationError as error:
+            refused.append(f"{agent} ({method.label}) : {error.public_message}")
+    for text in refused:
+        messages.error(request, text)
+    for agent, method in indexes if not refused else ():
+        try:
+            generation = rollback_agent_index(agent=agent, method=method)
+        except ApplicationError as error:
+            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
+        else:
+            messages.success(
+                request,
+                gettext("%(agent)s (%(method)s) répond de nouveau avec la génération %(generation)s.")
+                % {"agent": agent, "method": method.label, "generation": generation},
+            )
+    keys = {agent.pk for agent, _method in indexes}
+    page = "change" if len(keys) == 1 else "changelist"
+    return HttpResponseRedirect(admin_url(Agent, page, *(keys if len(keys) == 1 else ())))
+
+
+def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpResponseRedirect:
+    if not request.user.has_perm("knowledge.view_indexbuild"):
+        return HttpResponseRedirect(admin_url(Document, "changelist"))
+    if len(builds) == 1:
+        return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
+    return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
+
 
 #: How often the page of an indexation that is not over asks again.
 REFRESH_SECONDS = 3

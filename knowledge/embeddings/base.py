@@ -20,7 +20,7 @@ from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
 from knowledge.exceptions import EmbeddingInputError, EmbeddingUnavailableError
-from knowledge.language.folding import bounded_marks
+from knowledge.language.words import bounded_marks
 
 Vectors = npt.NDArray[np.float32]
 

@@ -1,19 +1,274 @@
 """A document's chunks brought up to date with what it says now.
 
 A chunk whose text is unchanged keeps its row, and with it its points and vectors. A chunk with staff's work is never
-lost: it follows the text that took the place of its own (`knowledge.indexing.editing`).
+lost: it follows the text that took the place of its own (`knowledge.indexing.chunks`).
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any, Literal
 
 from django.db import transaction
 
-from knowledge.chunking import ChunkDraft, places_as_json, units_as_json
-from knowledge.indexing.editing import carry_over, document_text, mark_found_again, mark_removed
-from knowledge.indexing.merging import resemblance
+from knowledge.chunking import ChunkDraft, KnowledgeUnit, places_as_json, units_as_json, units_from_json
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
+
+Choice = Literal["staff", "document"]
+CHANGED, REMOVED = "changed", "removed"
+
+
+def edit_chunk(
+    chunk: Chunk, *, content: str, parent_context: str, units: Sequence[KnowledgeUnit], settled: bool = False
+) -> Chunk:
+    """Store staff's version; `settled` says that it takes account of the document's, which ends a conflict."""
+    wanted = _version(content.strip(), parent_context.strip(), units_as_json(units))
+    if settled and chunk.conflict is not None:
+        _take_as_source(chunk)
+    if wanted != _said_by(chunk):
+        chunk.source = chunk.source or _said_by(chunk)
+        if wanted["units"] != chunk.knowledge_units:
+            chunk.units_origin = UnitsOrigin.STAFF if units else UnitsOrigin.WAITING
+        if wanted["content"] != chunk.content:
+            chunk.summary = ""  # the model's summary was of another text
+        _apply(chunk, wanted)
+    if chunk.source == _said_by(chunk) and chunk.conflict is None:
+        chunk.source = None
+    chunk.save()
+    return chunk
+
+
+def restore_chunk(chunk: Chunk, values: dict[str, Any], _by: Any) -> None:
+    """Put back what staff's journal says a passage was; its points follow."""
+    chunk.enabled = values.get("enabled", chunk.enabled)
+    edit_chunk(
+        chunk,
+        content=values.get("content", chunk.content),
+        parent_context=values.get("parent_context", chunk.parent_context),
+        units=units_from_json(values.get("knowledge_units", chunk.knowledge_units)),
+    )
+
+
+def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
+    """End a conflict by one of the two versions; `None` when that deletes the chunk."""
+    conflict = chunk.conflict
+    if conflict is None:
+        return chunk
+    removed = conflict["kind"] == REMOVED
+    if choice == "document" and removed:
+        chunk.delete()
+        return None
+    if choice == "document":
+        chunk.units_origin = UnitsOrigin.FOUND if conflict["units"] else UnitsOrigin.WAITING
+        chunk.summary, chunk.source, chunk.conflict = "", None, None
+        _apply(chunk, conflict)
+    else:
+        _take_as_source(chunk)
+        chunk.enabled = chunk.enabled or (removed and bool(conflict.get("was_enabled")))
+    chunk.save()
+    return chunk
+
+
+def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
+    """Make a chunk with staff's work stand for `draft`, which took the place of its text; the caller saves."""
+    base = chunk.source
+    now = _version(draft.content, draft.parent_context, units_as_json(draft.units))
+    chunk.content_hash = draft.content_hash
+    if base is None:  # only switched off
+        chunk.summary, chunk.keywords = draft.summary, list(draft.keywords)
+        chunk.units_origin = UnitsOrigin.FOUND if draft.units else UnitsOrigin.WAITING
+        _apply(chunk, now)
+        return
+    text = merge_text(base["content"], chunk.content, now["content"])
+    path = merge_text(base["parent_context"], chunk.parent_context, now["parent_context"])
+    units, units_clash = _merged_units(chunk, base, now)
+    if text.is_conflict or path.is_conflict or units_clash:
+        chunk.conflict = {"kind": CHANGED, **now}
+        return
+    chunk.conflict, chunk.source = None, now
+    if text.text != chunk.content:
+        chunk.summary = ""
+    if units != chunk.knowledge_units:
+        chunk.units_origin = _origin(units, now["units"])
+    _apply(chunk, _version(text.text, path.text, units))
+    if _said_by(chunk) == now:
+        chunk.source = None
+
+
+def mark_removed(chunk: Chunk) -> None:
+    """The document no longer says this: an edited chunk is kept, unused, until staff decide; the caller saves."""
+    if chunk.source is None or chunk.source.get("kept") or _kind(chunk) == REMOVED:
+        return
+    chunk.conflict = {"kind": REMOVED, "was_enabled": chunk.enabled, **_version("", "", [])}
+    chunk.enabled = False
+
+
+def mark_found_again(chunk: Chunk) -> None:
+    """The document says again what it said when staff changed the chunk; the caller saves."""
+    if _kind(chunk) == REMOVED and chunk.conflict is not None:
+        chunk.enabled = chunk.enabled or bool(chunk.conflict.get("was_enabled"))
+        chunk.conflict = None
+
+
+def document_text(chunk: Chunk) -> str:
+    """What the document says where this chunk stands, as far as it was read."""
+    if chunk.conflict is not None and chunk.conflict["kind"] == CHANGED:
+        return str(chunk.conflict["content"])
+    return str(chunk.source["content"]) if chunk.source is not None else chunk.content
+
+
+def units_of(chunk: Chunk) -> list[KnowledgeUnit]:
+    return units_from_json(chunk.knowledge_units)
+
+
+def _merged_units(chunk: Chunk, base: dict[str, Any], now: dict[str, Any]) -> tuple[list[dict[str, str]], bool]:
+    """The units to keep, and whether staff must look at them."""
+    untouched = base["units"] == chunk.knowledge_units
+    if not now["units"]:
+        # The model wrote them for another text: it writes its own again, staff's are theirs to check.
+        text_changed = base["content"] != now["content"]
+        if untouched:
+            return ([] if text_changed else chunk.knowledge_units), False
+        return chunk.knowledge_units, text_changed
+    merged = merge_units(units_from_json(base["units"]), units_of(chunk), units_from_json(now["units"]))
+    return units_as_json(merged.units), merged.is_conflict
+
+
+def _origin(units: Sequence[dict[str, str]], found: Sequence[dict[str, str]]) -> UnitsOrigin:
+    if not units:
+        return UnitsOrigin.WAITING
+    return UnitsOrigin.FOUND if list(units) == list(found) else UnitsOrigin.STAFF
+
+
+def _take_as_source(chunk: Chunk) -> None:
+    """What the document says now becomes what staff's version is compared with."""
+    conflict = chunk.conflict or {}
+    chunk.source = {key: conflict.get(key) for key in ("content", "parent_context", "units")}
+    if conflict.get("kind") == REMOVED:
+        chunk.source["kept"] = True
+    chunk.conflict = None
+
+
+def _apply(chunk: Chunk, said: dict[str, Any]) -> None:
+    chunk.content, chunk.parent_context = said["content"], said["parent_context"]
+    chunk.knowledge_units = said["units"]
+
+
+def _said_by(chunk: Chunk) -> dict[str, Any]:
+    return _version(chunk.content, chunk.parent_context, chunk.knowledge_units)
+
+
+def _version(content: str, parent_context: str, units: list[dict[str, str]]) -> dict[str, Any]:
+    """As `Chunk.source` and `Chunk.conflict` hold it."""
+    return {"content": content, "parent_context": parent_context, "units": units}
+
+
+def _kind(chunk: Chunk) -> str:
+    return "" if chunk.conflict is None else str(chunk.conflict["kind"])
+
+
+_FRAGMENT = re.compile(r".*?(?:(?<=[.!?…;:])[ \t]+|\n+|\Z)", re.DOTALL)
+
+Units = Sequence[KnowledgeUnit]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """`text` is staff's version where there is a conflict."""
+
+    text: str
+    is_conflict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergedUnits:
+    units: tuple[KnowledgeUnit, ...]
+    is_conflict: bool = False
+
+
+def merge_text(base: str, staff: str, new: str) -> Merged:
+    """Merge by sentences and lines."""
+    if base in (staff, new) or staff == new:
+        return Merged(new if staff == base else staff)
+    fragments = [[f for f in _FRAGMENT.findall(text) if f] for text in (base, staff, new)]
+    merged: list[str] = []
+    for old, ours, theirs in _regions(*fragments):
+        if ours == theirs or theirs == old:
+            merged.extend(ours)
+        elif ours == old:
+            merged.extend(theirs)
+        else:
+            return Merged(staff, is_conflict=True)
+    return Merged(_joined(merged))
+
+
+def merge_units(base: Units, staff: Units, new: Units) -> MergedUnits:
+    """Merge by question: what staff added, changed or took out stays so, unless the document changed it too."""
+    was, theirs = ({unit.question: unit.answer for unit in units} for units in (base, new))
+    ours = {unit.question: unit.answer for unit in staff}
+    merged: dict[str, str] = {}
+    conflict = False
+    for question in dict.fromkeys([*ours, *theirs]):
+        old, mine, other = was.get(question), ours.get(question), theirs.get(question)
+        conflict = conflict or (mine != other and old not in (mine, other))
+        kept = other if mine == old else mine
+        if kept is not None:
+            merged[question] = kept
+    if conflict:
+        return MergedUnits(tuple(staff), is_conflict=True)
+    return MergedUnits(tuple(KnowledgeUnit(q, a) for q, a in merged.items()))
+
+
+def resemblance(first: str, second: str) -> float:
+    """How much of two texts is the same words in the same order, from 0 to 1."""
+    matcher = SequenceMatcher(None, first.split(), second.split(), autojunk=False)
+    return 0.0 if matcher.quick_ratio() < 0.3 else matcher.ratio()
+
+
+def _regions(
+    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[str], Sequence[str]]]:
+    """The three texts cut where all agree: stretches that are the same in each, and those between them."""
+    at_base = at_ours = at_theirs = 0
+    for start, in_ours, in_theirs, size in _common(base, ours, theirs):
+        yield base[at_base:start], ours[at_ours:in_ours], theirs[at_theirs:in_theirs]
+        same = base[start : start + size]
+        yield same, same, same
+        at_base, at_ours, at_theirs = start + size, in_ours + size, in_theirs + size
+
+
+def _common(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """(place in base, in ours, in theirs, length) of what both sides left as it was, and the common end."""
+    plain = [_stripped(texts) for texts in (base, ours, theirs)]
+    with_ours = SequenceMatcher(None, plain[0], plain[1], autojunk=False).get_matching_blocks()
+    with_theirs = SequenceMatcher(None, plain[0], plain[2], autojunk=False).get_matching_blocks()
+    first = second = 0
+    while first < len(with_ours) and second < len(with_theirs):
+        a, b = with_ours[first], with_theirs[second]
+        start, end = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
+        if start < end:
+            yield start, a.b + start - a.a, b.b + start - b.a, end - start
+        if a.a + a.size < b.a + b.size:
+            first += 1
+        else:
+            second += 1
+    yield len(base), len(ours), len(theirs), 0
+
+
+def _stripped(texts: Sequence[str]) -> list[str]:
+    """White space after a sentence is no change: it depends on what follows."""
+    return [text.strip() for text in texts]
+
+
+def _joined(fragments: Sequence[str]) -> str:
+    """The fragments, with a space where two sentences would touch (one of them was the last of its text)."""
+    text = ""
+    for fragment in fragments:
+        text += fragment if not text or text[-1].isspace() else f" {fragment}"
+    return text.strip()
+
 
 #: Words in common from which a new text counts as the successor of an edited one.
 _SUCCESSOR = 0.4

@@ -29,7 +29,6 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents.models import Agent
-from knowledge.acronyms.stored import learn_from
 from knowledge.exceptions import MachineTroubleError, UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
@@ -38,6 +37,7 @@ from knowledge.indexing.sync import refuse, write_documents
 from knowledge.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.readers.registry import check_size, is_read_by_newest, reader_version
+from knowledge.synonyms import learn_from
 from knowledge.troubles import machine_trouble
 
 logger = logging.getLogger(__name__)

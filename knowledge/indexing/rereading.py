@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from agents.models import Agent
 from knowledge.indexing.chunks import match_chunks
 from knowledge.indexing.path import index_documents, read_stored
-from knowledge.indexing.questions.waiting import questions_model
+from knowledge.indexing.questions import questions_model
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sites import SiteLayouts
 from knowledge.isolation import ReadDocument, isolated_reader

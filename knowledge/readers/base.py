@@ -16,7 +16,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from knowledge.exceptions import UnreadableDocumentError
-from knowledge.language.folding import bounded_marks
+from knowledge.language.words import bounded_marks
 from knowledge.models import SourceType
 
 #: What the libraries that read files raise at a malformed one, beside their own errors.

@@ -42,9 +42,9 @@ from knowledge.vectors.base import (
     batches,
     point_uuid,
 )
-from knowledge.vectors.lexical import Terms, document_terms, question_terms, rarity
+from knowledge.vectors.bm25 import Terms, document_terms, question_terms, rarity
+from knowledge.vectors.matrix import rank_hybrid
 from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
-from knowledge.vectors.similarity import rank_hybrid
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models

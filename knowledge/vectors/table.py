@@ -1,7 +1,7 @@
 """The embedded vector store: points in Django's database, exact search over a matrix in memory.
 
 Every write is one transaction that locks the collection's row first and gives the rows it writes the next `version`,
-which the matrices of all processes follow (`knowledge.vectors.cached_matrix`). A write inside a caller's transaction
+which the matrices of all processes follow (`knowledge.vectors.matrix`). A write inside a caller's transaction
 joins it, and that transaction sees its own rows. The one backend that touches the ORM: call it where the database may
 be used.
 """
@@ -36,9 +36,8 @@ from knowledge.vectors.base import (
     batches,
     point_uuid,
 )
-from knowledge.vectors.cached_matrix import NEVER, Followed, FollowedCollections, Uncommitted
-from knowledge.vectors.lexical import Terms, document_terms, question_terms
-from knowledge.vectors.similarity import Matrix, Snapshot
+from knowledge.vectors.bm25 import Terms, document_terms, question_terms
+from knowledge.vectors.matrix import NEVER, Followed, FollowedCollections, Matrix, Snapshot, Uncommitted
 
 #: Above this many points in one collection the table store says that Qdrant is the store for growth.
 TABLE_STORE_COMFORTABLE_POINTS = 100_000

@@ -16,8 +16,8 @@ from chat.exceptions import IsolationError
 from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
 from chat.turn.question.rewriting import INSTRUCTION, MAX_TOKENS, make_standalone
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest, TurnResult
-from knowledge.language.typed.question import read_typed
-from knowledge.language.typed.vocabulary import NO_WORDS
+from knowledge.language.spelling import NO_WORDS
+from knowledge.language.typed import read_typed
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from chat.staff.calibration import Proposal, propose_thresholds, rate_json, read_pairs, verdict_pairs
-from knowledge.calibration.stored import store_calibration
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
+from knowledge.thresholds import store_calibration
 
 
 class Command(BaseCommand):

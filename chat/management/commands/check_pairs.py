@@ -11,13 +11,12 @@ from agents.effective import agent_setting
 from agents.models import Agent, IndexingMethod
 from chat.staff.calibration import check_pairs, read_pairs, summarise
 from faqs.second_key.decision import ModelVerifier, configured_verifier
-from knowledge.calibration.stored import load_calibrations
 from knowledge.embeddings.base import embedder
-from knowledge.language.typed.vocabulary import NO_WORDS, Vocabulary
+from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
-from knowledge.search import serving_threshold
+from knowledge.search import serving_threshold, vocabulary_of
+from knowledge.thresholds import load_calibrations
 from knowledge.vectors.base import collection_alias
-from knowledge.vectors.vocabularies import vocabulary_of
 
 
 class Command(BaseCommand):

@@ -29,8 +29,7 @@ from chat.turn.leaning.own_subject import (
     without_openers,
 )
 from faqs.second_key.reading import read_pair
-from knowledge.language.classes import one_of, word_class
-from knowledge.language.folding import fold_letters
+from knowledge.language.words import fold_letters, one_of, word_class
 
 _COURTESIES = word_class("courtesies")
 _COURTEOUS = _COURTESIES | word_class("courtesy_fillers")

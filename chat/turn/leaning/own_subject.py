@@ -13,16 +13,14 @@ about a part of something that was named before:
 - `comparison`: the other side of it was said ("Can I pay more?", « Laquelle est la plus sûre ? »).
 
 A name, a possession, an indefinite noun or a noun with its complement is a subject of one's own. The classes of words
-are data (`knowledge/language/words`). Messages come folded; `said` is the exchange before, folded as well.
+are data (`knowledge/language/data`). Messages come folded; `said` is the exchange before, folded as well.
 """
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from knowledge.language.classes import one_of, word_class
-from knowledge.language.folding import fold
-from knowledge.language.light_stemming import light_stem
+from knowledge.language.words import fold, light_stem, one_of, word_class
 
 _ASSENT = rf"(?:{one_of('assents')})"
 _POLITE = rf"(?:{one_of('politeness')})"

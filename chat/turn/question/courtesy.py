@@ -14,7 +14,7 @@ from chat.models import AnswerSource
 from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnInProgress
 from faqs.validity import staff_reply
-from knowledge.language.courtesy import Courtesy, Kind, courtesy_in
+from knowledge.language.typed import Courtesy, Kind, courtesy_in
 
 _REPLIES: dict[Kind, str] = {
     "greeting": gettext_noop("Bonjour ! %(presentation)s Que cherchez-vous ?"),

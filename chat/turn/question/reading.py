@@ -6,11 +6,11 @@ What was typed is what is stored and shown; how it was read stands in the trace.
 from agents.database import in_database, in_thread
 from chat.turn.clarification import none_was_meant
 from chat.turn.values import TurnInProgress
-from knowledge.language.folding import fold, words
-from knowledge.language.typed.question import TypedQuestion, read_typed
-from knowledge.language.typed.vocabulary import Vocabulary
+from knowledge.language.spelling import Vocabulary
+from knowledge.language.typed import TypedQuestion, read_typed
+from knowledge.language.words import fold, words
+from knowledge.search import is_vocabulary_known, vocabulary_of
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vectors.vocabularies import is_vocabulary_known, vocabulary_of
 
 #: So many words in capitals, read without, are told; fewer are a greeting, or an emphasis.
 _SHOUTING = 2

@@ -8,9 +8,9 @@ from django.utils import timezone
 from agents.models import IndexingMethod
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync, nudge, one_writing
+from knowledge.indexing.sync import new_generation
 from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vectors.generations import new_generation
 
 
 def cancel_build(build: IndexBuild) -> bool:

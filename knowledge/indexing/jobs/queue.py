@@ -18,10 +18,9 @@ from agents.database import short_write
 from agents.models import Agent, IndexingMethod
 from agents.processes.asking import ask_worker
 from knowledge.exceptions import KnowledgeError, RebuildInProgressError
-from knowledge.indexing.questions.waiting import questions_model, waiting_passages
-from knowledge.indexing.sync import methods_without_index
+from knowledge.indexing.questions import questions_model, waiting_passages
+from knowledge.indexing.sync import methods_without_index, new_generation
 from knowledge.models import UNDER_WAY, BuildKind, BuildStatus, IndexBuild, WebSource
-from knowledge.vectors.generations import new_generation
 
 logger = logging.getLogger(__name__)
 

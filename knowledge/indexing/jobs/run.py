@@ -27,7 +27,7 @@ from knowledge.indexing.jobs.queue import (
     others_wait,
 )
 from knowledge.indexing.path import index_documents, update_documents
-from knowledge.indexing.questions.writing import write_questions
+from knowledge.indexing.questions import write_questions
 from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
 from knowledge.indexing.refresh import refresh_pages
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress

@@ -17,7 +17,7 @@ from knowledge.indexing.folders import FolderFile, gone_documents, remove_docume
 from knowledge.indexing.jobs.queue import enqueue_questions
 from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
 from knowledge.indexing.path import index_documents
-from knowledge.indexing.questions.waiting import waiting_count
+from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.refresh import add_source
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (

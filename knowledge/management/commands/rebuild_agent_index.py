@@ -10,9 +10,14 @@ from django.core.management.base import CommandError
 from agents.models import Agent, IndexingMethod
 from knowledge.indexing.jobs.queue import create_rebuild, enqueue_rebuild
 from knowledge.indexing.jobs.run import run_build
-from knowledge.indexing.preview import preview_rebuild, questions_from_file, recent_questions
-from knowledge.indexing.questions.waiting import waiting_count
-from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
+from knowledge.indexing.questions import waiting_count
+from knowledge.indexing.rebuild import (
+    prepare_rollback,
+    preview_rebuild,
+    questions_from_file,
+    recent_questions,
+    rollback_agent_index,
+)
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 

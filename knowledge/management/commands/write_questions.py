@@ -9,7 +9,7 @@ from agents.models import Agent
 from knowledge.indexing.jobs.decisions import cancel_build
 from knowledge.indexing.jobs.queue import create_questions
 from knowledge.indexing.jobs.run import run_build
-from knowledge.indexing.questions.waiting import waiting_count
+from knowledge.indexing.questions import waiting_count
 from knowledge.management.terminal import (
     JsonCommand,
     agent_named,

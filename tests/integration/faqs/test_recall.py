@@ -23,9 +23,9 @@ from faqs.memory import (
 )
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.recall import Lookup, Recall, examine_memory, memory_mark, memory_threshold, recall_cached
-from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
+from knowledge.thresholds import threshold_profile
 from tests.factories import make_agent, make_config, make_deployment, make_entry, make_library, recall, source_of
 
 QUESTION = "Quels sont les horaires de la piscine ?"

@@ -9,14 +9,14 @@ from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
 from knowledge import search as search_module
-from knowledge.calibration.profiles import threshold_profile
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.indexing import preview
+from knowledge.indexing import rebuild
 from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
-from knowledge.indexing.preview import compare_questions
+from knowledge.indexing.rebuild import compare_questions
 from knowledge.models import VectorPoint
 from knowledge.search import SearchResult, confirm_passages, search
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, collection_alias, vector_store
 from tests.factories import add_document, make_agent
 
@@ -67,7 +67,7 @@ class HybridSearchTests(TestCase):
         agent = make_agent()
         add_document(agent)
         alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        with lexical_weight(5.0), mock.patch.object(preview, "search", wraps=search) as searched:
+        with lexical_weight(5.0), mock.patch.object(rebuild, "search", wraps=search) as searched:
             compare_questions(agent, IndexingMethod.QA_ATOMIC, alias, [QUESTION])
         assert {call.args[1].text for call in searched.call_args_list} == {QUESTION}
 

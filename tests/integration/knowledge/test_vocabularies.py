@@ -4,8 +4,8 @@ from django.test import TestCase
 
 from agents.cache import TtlCache
 from agents.models import IndexingMethod
+from knowledge.search import is_vocabulary_known, vocabulary_of
 from knowledge.vectors.base import collection_alias
-from knowledge.vectors.vocabularies import is_vocabulary_known, vocabulary_of
 from tests.factories import add_document, make_agent
 
 

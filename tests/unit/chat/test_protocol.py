@@ -8,7 +8,7 @@ from django.test import override_settings
 
 from chat.exceptions import InvalidMessageError
 from chat.protocol import AskFrame, ResumeFrame, StopFrame, parse_frame, valid_question
-from knowledge.language.courtesy import courtesy_in
+from knowledge.language.typed import courtesy_in
 
 
 def test_ask_frame_is_parsed() -> None:

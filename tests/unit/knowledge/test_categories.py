@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.categories import detect_category
+from knowledge.search import detect_category
 from knowledge.vectors.payloads import Passage, PointType
 
 PASSAGE = Passage(

@@ -13,7 +13,7 @@ from pytest_django.fixtures import Settings
 from knowledge.chunking import weight_of
 from knowledge.embeddings.base import Purpose, Vectors
 from knowledge.isolation import ReadDocument, read_here
-from knowledge.language.folding import MOST_MARKS, bounded_marks, fold, fold_letters
+from knowledge.language.words import MOST_MARKS, bounded_marks, fold, fold_letters
 from tests.hashing import HashingEmbedder
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.chunking import KnowledgeUnit
-from knowledge.indexing.merging import merge_text, merge_units, resemblance
+from knowledge.indexing.chunks import merge_text, merge_units, resemblance
 
 BASE = "La carte coûte 12 euros. Elle est gratuite avant 18 ans.\n\nLe retard est puni."
 

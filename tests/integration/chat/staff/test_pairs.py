@@ -9,10 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 
-from knowledge.calibration.profiles import threshold_profile
-from knowledge.calibration.stored import forget_calibrations, load_calibrations
 from knowledge.models import PairVerdict, ThresholdCalibration
 from knowledge.search import serving_threshold, thresholds_for
+from knowledge.thresholds import forget_calibrations, load_calibrations, threshold_profile
 from tests.factories import make_agent, make_config, make_deployment
 
 SAME: dict[str, Any] = {

@@ -15,7 +15,7 @@ from chat.models import AnswerSource, Conversation, Turn
 from chat.staff import trial
 from faqs.models import CachedResponse, LearnedResponse, UnansweredQuestion
 from knowledge import search as search_module
-from knowledge.calibration.profiles import threshold_profile
+from knowledge.thresholds import threshold_profile
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import (
     declared_tools,

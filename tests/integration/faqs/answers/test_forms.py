@@ -5,7 +5,7 @@ from django.test import TestCase
 from agents.admin_base import admin_url
 from faqs.answer_points import find_conflicts, settle_again
 from faqs.models import LearnedResponse
-from knowledge.acronyms.readings import Form, Forms
+from knowledge.acronyms import Form, Forms
 from knowledge.models import Document, Synonym
 from tests.admin_pages import superuser_client
 from tests.factories import add_document, make_agent, make_learned

@@ -8,9 +8,9 @@ from django.urls import reverse
 from chat.models import AnswerSource
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
-from knowledge.acronyms.stored import forms_of
 from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, SynonymState
+from knowledge.synonyms import forms_of
 from tests.admin_pages import client_of, make_staff, queries_of
 from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned, make_synonym
 

@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod
+from knowledge.indexing import questions
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.indexing.questions import waiting
 from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
@@ -117,7 +117,7 @@ class PassageTest(TestCase):
         Chunk.objects.update(asked_with="model")
         keys = list(self.document.chunks.values_list("pk", flat=True))
         asked = {"action": "ask_again", "_selected_action": keys}
-        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             self.client.post(LIST, asked, follow=True)
         assert Chunk.objects.filter(asked_with="").get() == self.chunk
         assert IndexBuild.objects.get().kind == BuildKind.QUESTIONS
@@ -137,7 +137,7 @@ class PassageTest(TestCase):
         Chunk.objects.update(asked_with="model")
         keys = list(Chunk.objects.values_list("pk", flat=True))
         asked = {"action": "ask_again", "_selected_action": keys}
-        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             page = self.client.post(LIST, asked, follow=True)
         assert "Aucun modèle" in shown_messages(page)
         assert "pour 1 passage." in shown_messages(page)

@@ -388,7 +388,7 @@ class IndexPagesTest(TestCase):
     def test_going_back_without_a_previous_generation_says_so(self) -> None:
         address = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
         assert self.client.get(address).status_code == 200
-        with mock.patch("knowledge.admin.build_decisions.rollback_agent_index", side_effect=CollectionMissingError()):
+        with mock.patch("knowledge.admin.builds.rollback_agent_index", side_effect=CollectionMissingError()):
             text = shown_messages(self.client.post(address, follow=True))
         assert "il n’y a pas de génération précédente" in text
 

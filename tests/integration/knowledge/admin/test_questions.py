@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
 from agents.models import Agent
-from knowledge.indexing.questions import waiting
+from knowledge.indexing import questions
 from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.factories import add_document, make_agent
@@ -20,7 +20,7 @@ class QuestionPagesTest(TestCase):
         self.client = superuser_client()
         self.agent = make_agent()
         add_document(self.agent)
-        self.enterContext(mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()))
+        self.enterContext(mock.patch.object(questions, "language_model", return_value=ScriptedLLM()))
         self.begin = admin_url(IndexBuild, "questions", agent=self.agent.pk)
 
     def job(self) -> IndexBuild:
@@ -43,11 +43,11 @@ class QuestionPagesTest(TestCase):
         passage = Chunk.objects.get(units_origin="waiting")
         other = add_document(self.agent, name="autre.md")
         with CaptureQueriesContext(connection) as asked:
-            found = waiting.waiting_passages(self.agent, ScriptedLLM(), [passage.document_id])
+            found = questions.waiting_passages(self.agent, ScriptedLLM(), [passage.document_id])
         assert found == [(passage.pk, passage.document_id)]
         assert not any('"content"' in query["sql"] for query in asked)
-        assert waiting.waiting_passages(self.agent, ScriptedLLM(), []) == []
-        assert len(waiting.waiting_passages(self.agent, ScriptedLLM(), [other.pk])) == 1
+        assert questions.waiting_passages(self.agent, ScriptedLLM(), []) == []
+        assert len(questions.waiting_passages(self.agent, ScriptedLLM(), [other.pk])) == 1
 
     def test_nothing_to_write_is_told(self) -> None:
         Chunk.objects.update(units_origin="found")

@@ -6,9 +6,9 @@ from django.test import TestCase
 
 from agents.admin_base import admin_url
 from agents.models import Agent
-from knowledge.calibration.stored import forget_calibrations
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, ThresholdCalibration
+from knowledge.thresholds import forget_calibrations
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import make_agent, make_calibration
 

@@ -17,8 +17,8 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.test import TestCase
 
+from knowledge.indexing import questions
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.indexing.questions import waiting
 from knowledge.models import BuildKind, BuildStatus, IndexBuild, SourceType
 from knowledge.readers.registry import READER_VERSIONS
 from tests.factories import add_document, make_agent
@@ -171,7 +171,7 @@ class FolderAgainTests(TestCase):
 
     def test_chunks_are_said_to_wait_for_questions_only_where_a_model_writes_them(self) -> None:
         assert "answer by their text" not in self.told()
-        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             told = self.told()
             assert "3 chunks answer by their text" in told
             assert self.add()["questions_waiting"] == 3
@@ -199,12 +199,12 @@ class WriteQuestionsTests(TestCase):
     def test_the_command_writes_here(self) -> None:
         reply = {"question": "Et le délai ?", "answer": "Il faut trois semaines."}
         model = ScriptedLLM([json.dumps({"units": [reply]})])
-        with mock.patch.object(waiting, "language_model", return_value=model):
+        with mock.patch.object(questions, "language_model", return_value=model):
             assert "1 model calls" in self.run_command()
         assert IndexBuild.objects.get(kind=BuildKind.QUESTIONS).status == BuildStatus.DONE
 
     def test_it_stops_what_a_worker_does(self) -> None:
-        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             from knowledge.indexing.jobs.queue import enqueue_questions
 
             job = enqueue_questions(agent=self.agent)

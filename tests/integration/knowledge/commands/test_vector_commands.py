@@ -14,9 +14,9 @@ from django.test import TestCase, override_settings
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.management.commands.migrate_vectors import migrate_vectors
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import Json, Point, Query, VectorStore, Wanted, vector_store
-from knowledge.vectors.migrate import migrate_vectors
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
 from tests.constants import override

@@ -17,10 +17,9 @@ from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.indexing.sync import point_ids, remove_points, stale_documents
+from knowledge.indexing.sync import generations, point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
-from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder

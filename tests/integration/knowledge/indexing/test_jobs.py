@@ -19,7 +19,7 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.models import Agent, IndexingMethod
-from knowledge.indexing import preview, sync
+from knowledge.indexing import rebuild, sync
 from knowledge.indexing.jobs import lease, queue
 from knowledge.indexing.jobs.decisions import cancel_build, retry_build
 from knowledge.indexing.jobs.lease import BuildCancelledError, heartbeat, reap_builds
@@ -29,6 +29,7 @@ from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.report import IndexReport
+from knowledge.indexing.sync import generations
 from knowledge.models import (
     BuildKind,
     BuildPhase,
@@ -41,7 +42,6 @@ from knowledge.models import (
     IndexBuildQuerySet,
 )
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder
@@ -286,7 +286,7 @@ class PreviewTests(TestCase):
         assert second["question"] == "Horaires ?"
 
     def test_dry_run_compares_questions_and_leaves_nothing_behind(self) -> None:
-        found = preview.preview_rebuild(
+        found = rebuild.preview_rebuild(
             agent=self.agent, method=QA, questions=["Quel est le tarif ?", "Horaires du mardi ?"]
         )
         assert found.diff.changed == 1

@@ -20,9 +20,9 @@ from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import PlannedPoint
+from knowledge.indexing.sync import current_generation
 from knowledge.models import BuildKind, BuildStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
-from knowledge.vectors.generations import current_generation
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
 
 LEGACY = IndexingMethod.LEGACY

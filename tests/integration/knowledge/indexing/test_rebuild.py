@@ -17,9 +17,9 @@ from knowledge.indexing.jobs.queue import create_rebuild
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.points import PlannedPoint, PointSource
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.indexing.sync import generations
 from knowledge.models import BuildStatus, Chunk, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
-from knowledge.vectors.generations import generations
 from tests.factories import add_document, make_agent
 from tests.hashing import HashingEmbedder
 

@@ -14,8 +14,7 @@ from django.test import TestCase
 from fpdf import FPDF
 
 from knowledge import isolation
-from knowledge.indexing import rereading
-from knowledge.indexing.questions import waiting
+from knowledge.indexing import questions, rereading
 from knowledge.indexing.rereading import outdated_documents
 from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
@@ -95,7 +94,7 @@ class RereadingTests(TestCase):
             knowledge_units=units,
             units_origin=UnitsOrigin.GENERATED,
         )
-        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             cost = self.run_command("reread_documents", "--estimate")
         assert {key: cost[key] for key in ("kept", "renamed", "new", "gone", "questions")} == {
             "kept": 0,
@@ -117,7 +116,7 @@ class RereadingTests(TestCase):
 
     def test_questions_are_written_for_what_was_read_again_where_a_model_writes_them(self) -> None:
         self.as_read_by_the_first_release()
-        with mock.patch.object(waiting, "language_model", return_value=ScriptedLLM()):
+        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             self.run_command("reread_documents")
         job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
         assert job.document_ids == [Document.objects.get(name="guide.pdf").pk]

@@ -4,7 +4,7 @@ from django.test import TestCase
 
 from agents.models import IndexingMethod
 from knowledge.chunking import KnowledgeUnit
-from knowledge.indexing.editing import edit_chunk, resolve_conflict, units_of
+from knowledge.indexing.chunks import edit_chunk, resolve_conflict, units_of
 from knowledge.indexing.path import index_documents, store_document, update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
 from knowledge.search import SearchResult, confirm_passages

@@ -19,13 +19,13 @@ from agents.errors import LLMResponseError, LLMUnavailableError
 from agents.llm.base import GenerationOptions, PromptMessage, Reply
 from agents.models import RuntimeSettings
 from knowledge.exceptions import KnowledgeError
+from knowledge.indexing import questions
 from knowledge.indexing.jobs.decisions import cancel_build, retry_build
 from knowledge.indexing.jobs.lease import BuildCancelledError
 from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_questions
 from knowledge.indexing.jobs.reconciliation import reconcile_agent
 from knowledge.indexing.jobs.run import build_missing_indexes, run_build
 from knowledge.indexing.path import store_document
-from knowledge.indexing.questions import waiting
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import stale_documents
 from knowledge.models import BuildKind, BuildStatus, Chunk, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
@@ -71,7 +71,7 @@ class WrittenQuestionsTests(TestCase):
     @contextmanager
     def using(self, model: Any) -> Iterator[None]:
         with (
-            mock.patch.object(waiting, "language_model", return_value=model),
+            mock.patch.object(questions, "language_model", return_value=model),
             override_settings(UNIT_GENERATION_PARALLEL=1),
         ):
             yield
@@ -162,7 +162,7 @@ class WrittenQuestionsTests(TestCase):
         with self.model(*[reply(GOOD)] * 4) as model:
             self.add(count=4)
             asked_for = Chunk.objects.get(index=2)
-            with mock.patch.object(waiting, "_sources", [lambda: Counter({asked_for.pk: 3})]):
+            with mock.patch.object(questions, "_sources", [lambda: Counter({asked_for.pk: 3})]):
                 self.write()
         order = [call.messages[1].content.split("Partie ")[1][0] for call in model.calls]
         assert order == ["2", "0", "1", "3"]
@@ -394,7 +394,7 @@ class _Looking(_Answering):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[int] = []
-        self._held = mock.patch("knowledge.indexing.questions.writing.wait", self._look)
+        self._held = mock.patch("knowledge.indexing.questions.wait", self._look)
         self._held.start()
 
     def _look(self, running: Any, **options: Any) -> Any:
@@ -412,7 +412,7 @@ class _Deciding(_Answering):
         super().__init__()
         self.count = 0
         self._decide = decide
-        self._held = mock.patch("knowledge.indexing.questions.writing.wait", self._wait)
+        self._held = mock.patch("knowledge.indexing.questions.wait", self._wait)
         self._held.start()
 
     def meet(self) -> None:

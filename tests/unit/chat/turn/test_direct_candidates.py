@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from chat.turn.stored_answers import _decisions
 from chat.turn.values import TurnInProgress
-from knowledge.acronyms.readings import NO_FORMS
+from knowledge.acronyms import NO_FORMS
 from knowledge.vectors.payloads import Passage, PointType
 
 QUESTION = "Comment ouvrir un compte ?"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.acronyms.finding import spelled_out
+from knowledge.acronyms import spelled_out
 from tests.waiting import little_work
 
 

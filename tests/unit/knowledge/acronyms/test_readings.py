@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.acronyms.readings import Form, Forms
+from knowledge.acronyms import Form, Forms
 
 RQTH = Form("RQTH", "reconnaissance de la qualité de travailleur handicapé")
 BAL = Form("BAL", "boîte à lettres", is_confirmed=True)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faqs.second_key.agreement import compare_questions
-from knowledge.calibration.profiles import Calibrated, Rate, threshold_profile, use_calibrations
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
+from knowledge.thresholds import Calibrated, Rate, threshold_profile, use_calibrations
 
 PAIRS = Path(__file__).resolve().parents[3] / "pairs" / "everyday_fr.jsonl"
 USE = "universal-sentence-encoder-multilingual-3"

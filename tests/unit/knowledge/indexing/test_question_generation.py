@@ -5,7 +5,7 @@ import json
 import pytest
 from pytest_django.fixtures import Settings
 
-from knowledge.indexing.questions.generation import GeneratedUnits, UnitsRequest
+from knowledge.indexing.questions import GeneratedUnits, UnitsRequest
 from tests.scripted import ScriptedLLM
 
 CONTENT = "La demande de passeport coûte 86 euros. Elle se dépose à la mairie, sur rendez-vous."

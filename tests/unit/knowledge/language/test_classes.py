@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from knowledge.language.classes import LANGUAGES, one_of, word_class, word_classes
-from knowledge.language.folding import fold
+from knowledge.language.words import LANGUAGES, fold, one_of, word_class, word_classes
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

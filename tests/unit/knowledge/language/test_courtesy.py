@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.language.classes import LANGUAGES, word_class
-from knowledge.language.courtesy import Courtesy, courtesy_in
+from knowledge.language.typed import Courtesy, courtesy_in
+from knowledge.language.words import LANGUAGES, word_class
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from knowledge.isolation import read_as_json, read_from_json, read_here
-from knowledge.language.detection import document_language, language_of
+from knowledge.language.words import document_language, language_of
 
 TEXTS = {
     "fr": "La carte de lecteur coûte douze euros par an et se retire à l'accueil de la bibliothèque.",

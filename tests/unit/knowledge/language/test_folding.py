@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.language.folding import ACCENTED, PLAIN, fold, fold_keeping_accents, fold_letters, same_writing
+from knowledge.language.words import ACCENTED, PLAIN, fold, fold_keeping_accents, fold_letters, same_writing
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 import tomllib
 
-from knowledge.language.folding import fold
-from knowledge.language.meanings import _FILE, meanings_of
+from knowledge.language.words import _MEANINGS_FILE, fold, meanings_of
 
 
 def test_words_stand_folded_and_once_a_meaning() -> None:
-    for meaning, listed in tomllib.loads(_FILE.read_text(encoding="utf-8")).items():
+    for meaning, listed in tomllib.loads(_MEANINGS_FILE.read_text(encoding="utf-8")).items():
         for word in listed.split():
             assert fold(word) == word, (meaning, word)
             assert word.isalpha(), (meaning, word)

@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from knowledge.language.classes import LANGUAGES
-from knowledge.language.stemming import common_stem, stem
+from knowledge.language.words import LANGUAGES, common_stem, stem
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What counts as a word."""
 
-from knowledge.language.folding import words
+from knowledge.language.words import words
 
 
 def test_words_are_runs_of_letters_and_digits() -> None:

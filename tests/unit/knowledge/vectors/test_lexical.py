@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.vectors.base import SCORE_DECIMALS, Condition, PayloadFilter
-from knowledge.vectors.lexical import (
+from knowledge.vectors.bm25 import (
     MAX_QUESTION_WORDS,
     Postings,
     Terms,
@@ -18,7 +18,7 @@ from knowledge.vectors.lexical import (
     question_terms,
     word_terms,
 )
-from knowledge.vectors.similarity import Matrix, rank_hybrid
+from knowledge.vectors.matrix import Matrix, rank_hybrid
 
 VOCABULARY = ("chat", "chien", "loup", "poule", "oeuf", "plume", "patte", "2024", "chaton")
 texts = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8).map(" ".join)

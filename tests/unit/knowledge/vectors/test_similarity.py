@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from knowledge.vectors import similarity
+from knowledge.vectors import matrix
 from knowledge.vectors.base import SCORE_DECIMALS, Condition, Json, PayloadFilter, Vector
-from knowledge.vectors.similarity import Matrix
+from knowledge.vectors.matrix import Matrix
 
 DIMENSIONS = 4
 
@@ -87,7 +87,7 @@ class MatrixAgainstBruteForce(RuleBasedStateMachine):
 
 
 def test_any_order_of_writes_gives_what_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(similarity, "_DEAD_ROWS", 2)
+    monkeypatch.setattr(matrix, "_DEAD_ROWS", 2)
     run_state_machine_as_test(
         MatrixAgainstBruteForce, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
     )

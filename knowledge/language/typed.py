@@ -1,15 +1,85 @@
-"""What stands around a question and is none of it: greetings, thanks, signatures, fillers, indirect forms. Pure.
+"""What people type that asks nothing of a document: a greeting, thanks, who is there, a bare sign. Pure.
 
-Nothing that asks is ever taken: an indirect form goes where a word that asks stands behind it, a closing word where a
-mark stands before it, a signature where it holds no digit and no negation; and something with content is always left.
+A text is a courtesy where all its words are: the phrases of `words/<language>.toml` and what may stand beside them. So
+"Bonjour, qui êtes-vous ?" is one, and « Bonjour, comment m'inscrire ? » is none.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Literal
 
-from knowledge.language.classes import word_class
-from knowledge.language.typed.phrases import phrases, words_of
-from knowledge.language.typed.tokens import Token, tokens_of
+from knowledge.language.spelling import Token, Vocabulary, lowered, phrases, spelled, tokens_of, words_of
+from knowledge.language.words import LANGUAGES, fold, language_of, word_class, words
+
+Kind = Literal["presentation", "well_being", "thanks", "farewell", "greeting", "unclear"]
+
+#: The class of each kind. Of several in one text the first is replied to: whoever thanks and leaves has thanked.
+_CLASSES: dict[str, Kind] = {
+    "who_is_there": "presentation",
+    "well_being": "well_being",
+    "thanks": "thanks",
+    "farewells": "farewell",
+    "greetings": "greeting",
+}
+#: Longer texts are read by nobody as a courtesy.
+_MOST_CHARACTERS = 120
+_DRAWN_OUT = re.compile(r"([a-z])\1{2,}")
+
+_Phrase = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Courtesy:
+    kind: Kind
+    #: Of its words, where they are of one language only.
+    language: str = ""
+
+
+def courtesy_in(text: str) -> Courtesy | None:
+    """The courtesy that a text is, or nothing. `unclear`: no word at all, or one letter; a figure may be a choice."""
+    said = _words_of(text)
+    if said and len(text) > _MOST_CHARACTERS:
+        return None
+    if not said or (len(said) == 1 and len(said[0]) == 1 and said[0].isalpha()):
+        return Courtesy("unclear")
+    kinds: set[Kind] = set()
+    languages = set(LANGUAGES)
+    while said:
+        phrase = next((known for known in _phrases() if said[: len(known)] == list(known)), None)
+        if phrase is not None:
+            kind, spoken = _phrases()[phrase]
+            kinds.add(kind)
+            languages &= spoken
+        elif said[0] not in _beside():
+            return None
+        said = said[len(phrase or "_") :]
+    first = next((kind for kind in _CLASSES.values() if kind in kinds), None)
+    return None if first is None else Courtesy(first, *languages) if len(languages) == 1 else Courtesy(first)
+
+
+def _words_of(text: str) -> list[str]:
+    return words(_DRAWN_OUT.sub(r"\1", fold(text)))
+
+
+@cache
+def _phrases() -> dict[_Phrase, tuple[Kind, frozenset[str]]]:
+    """Every phrase, the longest first, with its kind and the languages that have it."""
+    found: dict[_Phrase, tuple[Kind, frozenset[str]]] = {}
+    for name, kind in _CLASSES.items():
+        for language in LANGUAGES:
+            for entry in word_class(name, language):
+                phrase = tuple(entry.split("_"))
+                _kind, known = found.get(phrase, (kind, frozenset()))
+                found[phrase] = (kind, known | {language})
+    return dict(sorted(found.items(), key=lambda each: (-len(each[0]), each[0])))
+
+
+@cache
+def _beside() -> frozenset[str]:
+    return word_class("courtesy_fillers") | word_class("beside_courtesies")
+
 
 #: « Je voudrais savoir si vous pouvez me dire comment… »: wrappers inside wrappers.
 _MOST_LAYERS = 4
@@ -199,3 +269,64 @@ def _verb_first(core: str, tokens: Sequence[Token]) -> str:
 def _has_content(tokens: Sequence[Token]) -> bool:
     small = word_class("stop_words") | word_class("courtesies") | word_class("courtesy_fillers")
     return any(token.folded not in small for token in tokens)
+
+
+#: Beside the text itself.
+MOST_OTHERS = 2
+#: The beginning is read; what stands behind it stays as it was typed.
+READ_CHARACTERS = 4_000
+#: With fewer words of content a question does not stand without its story; a story has at least so many words.
+_LEAST_CONTENT = 2
+_LEAST_STORY = 4
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuestion:
+    """`text` is how the question is read; `others` are further readings of it, the likeliest first."""
+
+    typed: str
+    text: str
+    others: tuple[str, ...] = ()
+    #: The last of the others is what is asked, and `text` tells a story around it.
+    tells: bool = False
+
+    @property
+    def is_as_typed(self) -> bool:
+        return self.text == self.typed and not self.others
+
+
+def read_typed(question: str, vocabulary: Vocabulary) -> TypedQuestion:
+    """The reading of one question; what has no word in it is read as itself."""
+    head, rest = _parts(question)
+    if not any(map(str.isalpha, head)):
+        return TypedQuestion(question, question)
+    text = lowered(head, vocabulary)
+    language = language_of(text)
+    sure, guessed = spelled(text, vocabulary, language)
+    texts = [unwrapped(reading, language) for reading in dict.fromkeys((sure, guessed))]
+    asked = _question_of_story(texts[-1], language)
+    text, *others = dict.fromkeys(reading + rest for reading in (*texts, *asked))
+    return TypedQuestion(question, text, tuple(others[-MOST_OTHERS:]), tells=bool(asked))
+
+
+def _parts(question: str) -> tuple[str, str]:
+    """Where a long text is cut: between two words."""
+    if len(question) <= READ_CHARACTERS:
+        return question, ""
+    at = question.rfind(" ", 0, READ_CHARACTERS)
+    at = READ_CHARACTERS if at < 0 else at
+    return question[:at], question[at:]
+
+
+def _question_of_story(text: str, language: str) -> list[str]:
+    """The one sentence that asks, where others tell."""
+    sentences = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+    asking = [part for part in sentences if part.endswith("?")]
+    if len(sentences) < 2 or len(asking) != 1:
+        return []
+    story = sum(len(tokens_of(part)) for part in sentences if part != asking[0])
+    asked = unwrapped(asking[0], language)
+    small = word_class("stop_words")
+    content = sum(token.folded not in small for token in tokens_of(asked))
+    return [asked] if content >= _LEAST_CONTENT and story >= _LEAST_STORY else []

@@ -18,9 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.language.classes import word_class
-from knowledge.language.folding import fold, words
-from knowledge.language.stemming import common_stem
+from knowledge.language.words import common_stem, fold, word_class, words
 from knowledge.vectors.payloads import searched_fields
 
 Ids = npt.NDArray[np.uint32]

@@ -8,14 +8,27 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, change_link
-from knowledge.acronyms.objections import conflicts_with, objection_to
-from knowledge.acronyms.readings import Form
-from knowledge.acronyms.stored import keys_of, refresh_tables, tell_new_forms
-from knowledge.models import Synonym, SynonymState
+from agents.admin_base import (
+    ConditionFilter,
+    ReadOnlyAdmin,
+    StaffAdmin,
+    Tone,
+    badge,
+    change_link,
+    open_to,
+    rounded,
+    stacked,
+)
+from agents.staff.inheritance import ModelProfile, register_profile_source
+from knowledge.acronyms import Form
+from knowledge.embeddings.base import embedder
+from knowledge.models import OverlapKind, PairVerdict, QuestionOverlap, Synonym, SynonymState, ThresholdCalibration
+from knowledge.synonyms import conflicts_with, keys_of, objection_to, refresh_tables, tell_new_forms
+from knowledge.thresholds import Rate, load_calibrations, threshold_profile
 
 _TONES: dict[str, Tone] = {SynonymState.FOUND: "neutral", SynonymState.CONFIRMED: "good", SynonymState.REFUSED: "bad"}
 #: Of the documents that teach a pair, so many are named in the list.
@@ -126,3 +139,112 @@ class SynonymAdmin(StaffAdmin):
         named = format_html_join(", ", "{}", ((change_link(each),) for each in documents[:_NAMED_DOCUMENTS]))
         more = len(documents) - _NAMED_DOCUMENTS
         return named if more <= 0 else format_html_join("", "{}", ((named,), (f" +{more}",)))
+
+
+def _profile_in_use() -> ModelProfile:
+    """The measured thresholds of the embedding model in use, for the settings pages of `agents`."""
+    model = embedder().recipe.model
+    load_calibrations()
+    profile = threshold_profile(model)
+    if profile is None:
+        return ModelProfile(model=model, thresholds={})
+    return ModelProfile(
+        model=model,
+        thresholds={
+            "direct_answer_threshold": profile.direct_answer,
+            "guard_rail_threshold": profile.guard_rail,
+            "memory_threshold": profile.memory,
+        },
+    )
+
+
+register_profile_source(_profile_in_use)
+
+
+@admin.register(ThresholdCalibration)
+class ThresholdCalibrationAdmin(StaffAdmin):
+    """What `calibrate_thresholds` kept. Deleting a row brings the shipped profile back, if there is one."""
+
+    purpose = _("Les seuils mesurés : à partir de quelle proximité une réponse est donnée.")
+    list_display = ("model", "index", "direct_answer", "memory", "hit", "false_hit", "created_at")
+    list_filter = ("model",)
+    search_fields = ("model", "index", "source")
+    readonly_fields = tuple(field.name for field in ThresholdCalibration._meta.fields if not field.primary_key)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @admin.display(description=_("bonnes réponses"))
+    def hit(self, row: ThresholdCalibration) -> str:
+        return str(Rate(row.hits, row.same_pairs))
+
+    @admin.display(description=_("mauvaises réponses"))
+    def false_hit(self, row: ThresholdCalibration) -> str:
+        return str(Rate(row.false_hits, row.different_pairs))
+
+
+@admin.register(PairVerdict)
+class PairVerdictAdmin(StaffAdmin):
+    purpose = _("Paires de questions jugées par l’équipe, dont les calibrages se servent.")
+    list_display = ("stored", "asked", "same_answer", "index", "created_at")
+    list_filter = ("same_answer", "index")
+    list_select_related = False
+    search_fields = ("stored", "asked")
+    fields = ("stored", "asked", "same_answer", "index")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.decided_by = request.user if not change else obj.decided_by
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(QuestionOverlap)
+class QuestionOverlapAdmin(ReadOnlyAdmin):
+    purpose = _("Questions des documents qui se répètent ou se contredisent.")
+    list_display = ("pair", "finding", "answers", "places", "agent", "decision")
+    list_filter = ("kind", "dismissed", "agent")
+    list_select_related = ("agent", "first_chunk__document", "second_chunk__document")
+    search_fields = ("first_question", "second_question", "first_answer", "second_answer")
+    ordering = ("dismissed", "kind", "-similarity")
+    actions = ("accept", "reopen")
+
+    has_decide_permission = open_to("knowledge.change_questionoverlap")
+
+    @admin.action(description=_("Accepter telles quelles"), permissions=["decide"])
+    def accept(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap]) -> None:
+        self._decide(request, queryset, dismissed=True)
+
+    @admin.action(description=_("Remettre à examiner"), permissions=["decide"])
+    def reopen(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap]) -> None:
+        self._decide(request, queryset, dismissed=False)
+
+    def _decide(self, request: HttpRequest, queryset: QuerySet[QuestionOverlap], *, dismissed: bool) -> None:
+        count = queryset.update(dismissed=dismissed)
+        text = ngettext("%(count)d paire modifiée.", "%(count)d paires modifiées.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.display(description=_("questions"), ordering="first_question")
+    def pair(self, overlap: QuestionOverlap) -> SafeString:
+        return stacked(overlap.first_question, overlap.second_question)
+
+    @admin.display(description=_("constat"), ordering="kind")
+    def finding(self, overlap: QuestionOverlap) -> SafeString:
+        tone: Tone = "bad" if overlap.kind == OverlapKind.CONTRADICTION else "warning"
+        return stacked(badge(overlap.get_kind_display(), tone), rounded(overlap.similarity, 3))
+
+    @admin.display(description=_("réponses"))
+    def answers(self, overlap: QuestionOverlap) -> SafeString:
+        cut = (Truncator(text).chars(160) for text in (overlap.first_answer, overlap.second_answer))
+        return stacked(*cut)
+
+    @admin.display(description=_("passages"))
+    def places(self, overlap: QuestionOverlap) -> SafeString:
+        return stacked(
+            change_link(overlap.first_chunk) if overlap.first_chunk else overlap.first_source,
+            change_link(overlap.second_chunk) if overlap.second_chunk else overlap.second_source,
+        )
+
+    @admin.display(description=_("décision"), ordering="dismissed")
+    def decision(self, overlap: QuestionOverlap) -> SafeString:
+        if overlap.dismissed:
+            return badge(_("Acceptées"), "good")
+        return badge(_("À examiner"), "warning")

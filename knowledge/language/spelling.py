@@ -1,0 +1,558 @@
+"""The words of a typed text with their places, and which of them are left alone. Pure."""
+
+import gzip
+import json
+import re
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from importlib import resources
+from itertools import accumulate
+from string import ascii_lowercase
+from typing import Any
+
+from knowledge.language.words import LANGUAGES, fold, language_data, light_stem, word_class
+
+_CHUNK = re.compile(r"\S+")
+_WORD = re.compile(r"[^\W\d_]+")
+#: Inside a run without spaces these make it an address, a path or a code.
+_CODE = re.compile(r"[\d@_\\#&+*=<>|~^€$£%°]|\w[./:]\w")
+_MARKS = re.compile(r"[.,;:!?…\n()«»\"“”]")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    text: str
+    folded: str
+    start: int
+    end: int
+    #: A mark or a line stands between it and the word before; nothing is before the first.
+    starts: bool
+    #: Part of a code, an address or a number.
+    is_protected: bool
+
+
+@lru_cache(maxsize=64)
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """Cached for the steps that read one question after each other."""
+    found: list[Token] = []
+    last = 0
+    for chunk in _CHUNK.finditer(text):
+        is_protected = _CODE.search(chunk[0]) is not None
+        for word in _WORD.finditer(text, chunk.start(), chunk.end()):
+            starts = not found or _MARKS.search(text, last, word.start()) is not None
+            found.append(Token(word[0], _folded(word[0]), word.start(), word.end(), starts, is_protected))
+            last = word.end()
+    return tuple(found)
+
+
+@lru_cache(maxsize=16_384)
+def _folded(word: str) -> str:
+    return fold(word)
+
+
+class Phrases:
+    """Phrases by their first and by their last word, each with what it is read as."""
+
+    def __init__(self, phrases: Mapping[str, str]) -> None:
+        split = {tuple(phrase.split()): read for phrase, read in phrases.items()}
+        self._read = split
+        self._by_first = _lengths(split, 0)
+        self._by_last = _lengths(split, -1)
+
+    def length_at(self, words: Sequence[str], at: int) -> int:
+        """How many words the longest phrase that begins there has; 0: none does."""
+        for length in self._by_first.get(words[at], ()) if at < len(words) else ():
+            if at + length <= len(words) and tuple(words[at : at + length]) in self._read:
+                return length
+        return 0
+
+    def length_before(self, words: Sequence[str], end: int) -> int:
+        """The same for the phrase that ends before `end`."""
+        for length in self._by_last.get(words[end - 1], ()) if end else ():
+            if length <= end and tuple(words[end - length : end]) in self._read:
+                return length
+        return 0
+
+    def read_as(self, words: Sequence[str]) -> str:
+        return self._read[tuple(words)]
+
+
+def _lengths(phrases: Iterable[tuple[str, ...]], place: int) -> dict[str, tuple[int, ...]]:
+    found: dict[str, set[int]] = {}
+    for phrase in phrases:
+        found.setdefault(phrase[place], set()).add(len(phrase))
+    return {word: tuple(sorted(lengths, reverse=True)) for word, lengths in found.items()}
+
+
+@cache
+def phrases(name: str, language: str = "") -> Phrases:
+    """An entry of one language, or of all; the phrases of a table are read as its values."""
+    table: dict[str, str] = {}
+    for code in (language,) if language else LANGUAGES:
+        entry: Any = language_data(code, "typed")[name]
+        if isinstance(entry, str):
+            table.update((" ".join(part.split()), "") for part in entry.split("|") if part.strip())
+        else:
+            table.update(entry)
+    return Phrases(table)
+
+
+@cache
+def words_of(name: str) -> frozenset[str]:
+    """An entry that holds single words, of all languages."""
+    return frozenset(word for code in LANGUAGES for word in language_data(code, "typed")[name].split())
+
+
+#: Words seen less often in the subtitles are too rare to be what a fault was meant to be (about 30,000 are not).
+_FREQUENT = 100
+#: Accents come back where the spelling with them is so much more frequent than the one without (« ou » and « où »
+#: stay).
+_CLEARLY = 4
+#: Of one agent's words the most frequent are kept: 6 MB.
+MOST_WORDS = 30_000
+#: Memory for the faults met last, each a few hundred bytes.
+_MOST_REMEMBERED = 2_000
+#: Shorter words have too many neighbours; one of just so many letters is compared with the agent's words alone.
+_SHORTEST_FAULT = 4
+#: Nor is a longer one a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in
+#: memory too.
+_LONGEST_FAULT = 30
+#: From so many letters a mistyped word is taken for the one that is near: one of the agent's, and any other (« cerfa »
+#: is no « cerf »).
+_SURE_OWN, _SURE = 5, 7
+#: The part of a word's places in small letters from which it is no name.
+_SMALL_LETTERS = 0.1
+_FORM = re.compile(r"[^\W\d_]{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """What a mistyped word was meant to be; `is_sure` where nothing else is near."""
+
+    word: str
+    is_sure: bool
+
+
+class _Lines:
+    """Words as one text: a tenth of the memory that as many strings take."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._text = "\n".join([*words, ""])
+        self._starts = array("I", accumulate((len(word) + 1 for word in words), initial=0))
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, at: int) -> str:
+        return self._text[self._starts[at] : self._starts[at + 1] - 1]
+
+    def place(self, word: str) -> int | None:
+        """Where it stands, in words that are sorted."""
+        at = bisect_left(range(len(self)), word, key=self.__getitem__)
+        return at if at < len(self) and self[at] == word else None
+
+
+class LanguageWords:
+    """The words of one language, in 6 MB."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        plain = {word: count for word, count in counts.items() if word.isascii()}
+        accented: dict[str, tuple[int, str]] = {}
+        written = [word for word in counts if not word.isascii()]
+        # As one text: word by word takes three times as long.
+        for word, folded in zip(written, fold("\n".join(written)).split("\n"), strict=True):
+            accented[folded] = max((counts[word], word), accented.get(folded, (0, "")))
+        totals = {**plain}
+        for folded, (count, _word) in accented.items():
+            totals[folded] = totals.get(folded, 0) + count
+        names = sorted(totals)
+        self._names = _Lines(names)
+        self._counts = array("I", map(totals.__getitem__, names))
+        usual = {
+            folded: word
+            for folded, (count, word) in accented.items()
+            if count >= _CLEARLY * plain.get(folded, 0) and not _is_participle(word, folded, plain)
+        }
+        #: The words that are usually written with accents, and how.
+        self._folded = _Lines(sorted(usual))
+        self._spelled = _Lines([usual[folded] for folded in sorted(usual)])
+
+    @cached_property
+    def frequent(self) -> Mapping[str, int]:
+        """How often the frequent ones are seen. Made from the text, once what it was read from is gone: 20 MB less are
+        held.
+        """
+        return {self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT}
+
+    def has(self, folded: str) -> bool:
+        return folded in self.frequent or self._names.place(folded) is not None
+
+    def spelled(self, folded: str) -> str:
+        """The form with accents, where it is clearly the usual one; empty: none is."""
+        at = self._folded.place(folded)
+        return "" if at is None else self._spelled[at]
+
+
+def _is_participle(word: str, folded: str, plain: Mapping[str, int]) -> bool:
+    """« embauché » beside « embauche »: both are words, and only the writer knows which."""
+    end = word.rstrip("s")
+    return folded in plain and end.endswith("é") and end[:-1].isascii()
+
+
+@cache
+def language_words(language: str) -> LanguageWords:
+    """Read once, in 0.3 s; `warm_up` does it before the first question."""
+    packed = resources.files("spellchecker").joinpath("resources", f"{language}.json.gz")
+    return LanguageWords(json.loads(gzip.decompress(packed.read_bytes())))
+
+
+def warm_up() -> None:
+    for language in LANGUAGES:
+        _ = language_words(language).frequent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """The words of an agent's texts: folded → how they are written there, and how often."""
+
+    forms: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    _mended: dict[tuple[str, str], Mending | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Vocabulary":
+        seen: Counter[str] = Counter()
+        for text in texts:
+            seen.update(_FORM.findall(text))
+        forms: dict[str, list[tuple[int, str]]] = {}
+        for form, count in seen.items():
+            forms.setdefault(fold(form), []).append((count, form))
+        counts = Counter({folded: sum(c for c, _form in each) for folded, each in forms.items()})
+        kept = dict(counts.most_common(MOST_WORDS))
+        return cls({folded: _usual(forms[folded]) for folded in kept}, kept)
+
+    def knows(self, folded: str) -> bool:
+        return folded in self.forms or any(language_words(code).has(folded) for code in LANGUAGES)
+
+    def spelled(self, folded: str, language: str) -> str:
+        """How a known word is written with its accents, in a text of this language (empty: not shown); empty: as it is."""
+        own = self.forms.get(folded, "")
+        is_accented = bool(own) and fold(own) != own.lower()
+        codes = (language,) if language else LANGUAGES
+        known = [words for words in map(language_words, codes) if words.has(folded)]
+        usual = [words.spelled(folded) for words in known]
+        if not all(usual):
+            return ""
+        if is_accented:
+            return own
+        return usual[0] if usual else ""
+
+    def is_capital(self, folded: str) -> bool:
+        """Whether the agent's texts write it with capitals."""
+        own = self.forms.get(folded, "")
+        return own != own.lower()
+
+    def is_common(self, folded: str) -> bool:
+        """Whether it is a word of the agent's, or one that people often use."""
+        return folded in self.forms or any(folded in language_words(code).frequent for code in LANGUAGES)
+
+    def mended(self, folded: str, language: str) -> Mending | None:
+        """What an unknown word was meant to be: one slip of the finger away."""
+        key = folded, language
+        if key not in self._mended:
+            if len(self._mended) >= _MOST_REMEMBERED:
+                self._mended.clear()
+            self._mended[key] = self._mend(folded, language)
+        return self._mended[key]
+
+    def _mend(self, folded: str, language: str) -> Mending | None:
+        if not _SHORTEST_FAULT <= len(folded) <= _LONGEST_FAULT:
+            return None
+        if not (folded.isascii() and folded.isalpha()):
+            return None
+        near = _one_slip_away(folded)
+        own = near & self.forms.keys()
+        codes = (language,) if language else LANGUAGES
+        general = Counter[str]()
+        for code in codes if len(folded) > _SHORTEST_FAULT else ():
+            frequent = language_words(code).frequent
+            general.update({word: frequent[word] for word in near & frequent.keys()})
+        if not own and not general or _is_variant(folded, own | general.keys(), codes):
+            return None
+        counts = self.counts if own else general
+        best = max(own or general, key=lambda word: (word[0] == folded[0], counts[word], word))
+        stems = {light_stem(word, language or "fr") for word in own | general.keys()}
+        is_long = len(folded) >= (_SURE_OWN if own else _SURE)
+        is_sure = len(stems) == 1 and is_long and best[0] == folded[0]
+        return Mending(self.spelled(best, language) or self.forms.get(best, best), is_sure)
+
+
+def _is_variant(folded: str, near: Iterable[str], codes: Iterable[str]) -> bool:
+    """ "neighbour" beside "neighbor": no fault. (French has no second spelling, and its stems hide faults.)"""
+    return "en" in codes and any(light_stem(folded, "en") == light_stem(word, "en") for word in near)
+
+
+#: Of no agent: the words of the languages alone.
+NO_WORDS = Vocabulary()
+
+
+def _usual(forms: Sequence[tuple[int, str]]) -> str:
+    """The most frequent form, in small letters where it has any: what begins a sentence is no name."""
+    total = sum(count for count, _form in forms)
+    small = [each for each in forms if each[1] == each[1].lower()]
+    is_small = sum(count for count, _form in small) >= _SMALL_LETTERS * total
+    return max(small if is_small else forms)[1]
+
+
+def _one_slip_away(word: str) -> set[str]:
+    """Every text that one letter too many, too few, wrong or exchanged with the next makes of it (P. Norvig's way)."""
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    found = {head + tail[1:] for head, tail in splits if tail}
+    found.update(head + tail[1] + tail[0] + tail[2:] for head, tail in splits if len(tail) > 1)
+    for letter in ascii_lowercase:
+        found.update(head + letter + tail for head, tail in splits)
+        found.update(head + letter + tail[1:] for head, tail in splits if tail)
+    return found
+
+
+#: Fewer words or letters in capitals are an acronym or a title, not shouting.
+_SHOUTED_WORDS, _SHOUTED_LETTERS = 2, 8
+#: Capitals of so few letters that no list knows are an acronym, even inside shouting.
+_ACRONYM_LETTERS = 5
+#: Bounds the work for one question: further unknown words stay as typed.
+MOST_MENDED = 12
+_VOWELS = frozenset("aeiouyh")
+#: How long the rest of a word is that lost its apostrophe (« leau », « jaimerais »); shorter ones stand among the
+#: forms.
+_ARTICLES = frozenset("ld")
+_LEAST_BEHIND_ARTICLE, _LEAST_BEHIND = 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    start: int
+    end: int
+    text: str
+
+
+def applied(text: str, edits: Sequence[Edit]) -> str:
+    for edit in reversed(edits):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+def lowered(text: str, vocabulary: Vocabulary) -> str:
+    """Shouted runs in small letters; what the agent's texts write in capitals keeps them."""
+    if text == text.lower():
+        return text
+    tokens = [token for token in tokens_of(text) if not token.is_protected]
+    edits: list[Edit] = []
+    for run in _shouted_runs(tokens):
+        edits += [Edit(token.start, token.end, _in_small_letters(token, vocabulary)) for token in run]
+    if not edits:
+        return text
+    text = applied(text, edits)
+    first = edits[0].start
+    return text if edits[0].start else text[:first] + text[first].upper() + text[first + 1 :]
+
+
+def _shouted_runs(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Runs of words in capitals: three of them, or two that are all there is. A letter ("I") tells nothing."""
+    runs: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.text.isupper():
+            runs[-1].append(token)
+        elif runs[-1] and len(token.text) > 1:
+            runs.append([])
+    is_all = all(token.text.isupper() for token in tokens if len(token.text) > 1)
+    least = _SHOUTED_WORDS if is_all else _SHOUTED_WORDS + 1
+    return [
+        run
+        for run in runs
+        if sum(len(token.text) > 1 for token in run) >= least
+        and sum(len(token.text) for token in run) >= _SHOUTED_LETTERS
+        and max(len(token.text) for token in run) > _ACRONYM_LETTERS
+    ]
+
+
+def _in_small_letters(token: Token, vocabulary: Vocabulary) -> str:
+    if vocabulary.is_capital(token.folded):
+        return vocabulary.forms[token.folded]
+    if len(token.text) <= _ACRONYM_LETTERS and len(token.text) > 1:
+        if not vocabulary.knows(token.folded) and not _is_form(token.folded):
+            return token.text
+    return token.text.lower()
+
+
+def _is_form(folded: str) -> bool:
+    return any(phrases("forms", code).length_at([folded], 0) for code in LANGUAGES)
+
+
+def spelled(text: str, vocabulary: Vocabulary, language: str) -> tuple[str, str]:
+    """The text with its signs, accents and letters, as surely as it can be told, and as it is guessed where that
+    differs.
+    """
+    return _Speller(text, vocabulary, language).read()
+
+
+class _Speller:
+    """One pass over the words of one text."""
+
+    def __init__(self, text: str, vocabulary: Vocabulary, language: str) -> None:
+        self.text, self.vocabulary, self.language = text, vocabulary, language
+        self.tokens = tokens_of(text)
+        self.words = [token.folded for token in self.tokens]
+        self.sure: list[Edit] = []
+        self.guessed: list[Edit] = []
+        #: Who writes accents writes those that are wanted.
+        self._lacks_accents = text.isascii()
+        self._left = MOST_MENDED
+
+    def read(self) -> tuple[str, str]:
+        at = 0
+        while at < len(self.tokens):
+            at += self._read_at(at)
+        both = sorted([*self.sure, *self.guessed], key=lambda edit: edit.start)
+        return applied(self.text, self.sure), applied(self.text, both)
+
+    def _read_at(self, at: int) -> int:
+        """How many words were read."""
+        token = self.tokens[at]
+        if token.is_protected:
+            return 1
+        if taken := self._read_form(at):
+            return taken
+        if self._is_name(token):
+            return 1
+        if self._read_elision(at):
+            return 1
+        if self.vocabulary.knows(token.folded):
+            self._restore_accents(token)
+        elif not self._split_elision(token):
+            self._mend(token)
+        return 1
+
+    def _is_name(self, token: Token) -> bool:
+        """A capital inside a sentence, or capitals."""
+        text = token.text
+        return text != text.lower() and (not token.starts or not text.istitle())
+
+    def _read_form(self, at: int) -> int:
+        for code in LANGUAGES:
+            table = phrases("forms", code)
+            length = table.length_at(self.words, at)
+            if not length or not self._may_read(code, at, length):
+                continue
+            first, last = self.tokens[at], self.tokens[at + length - 1]
+            read = _cased_as(table.read_as(self.words[at : at + length]), first)
+            if read.endswith("'") and self.text[last.end : last.end + 1] in "'’ ":
+                return self._read_before(first, last, read)
+            written = self.text[first.start : last.end]
+            if written.replace("’", "'") != read:
+                self.sure.append(Edit(first.start, last.end, read))
+            return length
+        return 0
+
+    def _read_before(self, first: Token, last: Token, read: str) -> int:
+        """A form that ends with an apostrophe takes the space or the apostrophe behind it."""
+        if self.text[first.start : last.end + 1].replace("’", "'") != read:
+            self.sure.append(Edit(first.start, last.end + 1, read))
+        return self.tokens.index(last) - self.tokens.index(first) + 1
+
+    def _may_read(self, code: str, at: int, length: int) -> bool:
+        """In a text of that language; elsewhere a single word that no language has."""
+        run = self.tokens[at : at + length]
+        if any(token.is_protected or self._is_name(token) for token in run):
+            return False
+        if any(self._has_apostrophe(token) for token in run) and length == 1:
+            return False
+        if self.language == code:
+            return True
+        return (length > 1 and not self.language) or not self.vocabulary.knows(run[0].folded)
+
+    def _has_apostrophe(self, token: Token) -> bool:
+        around = self.text[max(token.start - 1, 0) : token.start]
+        return around in ("'", "’") or self.text[token.end : token.end + 1] in ("'", "’")
+
+    def _read_elision(self, at: int) -> bool:
+        """« l attestation »: a letter alone before a vowel."""
+        token = self.tokens[at]
+        elisions = _elisions()
+        if token.folded not in elisions or self.language == "en" or at + 1 == len(self.tokens):
+            return False
+        following = self.tokens[at + 1]
+        if self.text[token.end : following.start] != " " or following.folded[0] not in _VOWELS:
+            return False
+        if following.is_protected or (len(following.folded) == 1 and following.folded != "y"):
+            return False
+        read = _cased_as(elisions[token.folded], token)
+        self.sure.append(Edit(token.start, following.start, read))
+        return True
+
+    def _restore_accents(self, token: Token) -> None:
+        if not self._lacks_accents or self._has_apostrophe_after(token):
+            return
+        form = self.vocabulary.spelled(token.folded, self.language)
+        if form and form != token.text:
+            self._replace(token, form)
+
+    def _has_apostrophe_after(self, token: Token) -> bool:
+        return self.text[token.end : token.end + 1] in ("'", "’")
+
+    def _split_elision(self, token: Token) -> bool:
+        """« lattestation »: no word, but one behind its first letter."""
+        if self.language == "en":
+            return False
+        for head, read in _elisions().items():
+            rest = token.folded[len(head) :]
+            if (
+                token.folded.startswith(head)
+                and len(rest) >= (_LEAST_BEHIND_ARTICLE if head in _ARTICLES else _LEAST_BEHIND)
+                and rest[0] in _VOWELS
+                and self.vocabulary.is_common(rest)
+                and len(token.text) == len(token.folded)
+            ):
+                tail = token.text[len(head) :]
+                if tail.isascii():
+                    tail = self.vocabulary.spelled(rest, self.language) or tail
+                self._replace(token, read + tail)
+                return True
+        return False
+
+    def _mend(self, token: Token) -> None:
+        if self._left == 0 or self._has_apostrophe_after(token):
+            return
+        self._left -= 1
+        mending = self.vocabulary.mended(token.folded, self.language)
+        if mending is None:
+            return
+        # With a capital it may be a name, unless a question or a greeting begins so.
+        is_small = token.text == token.text.lower() or fold(mending.word) in _beginnings()
+        is_sure = mending.is_sure and is_small
+        edits = self.sure if is_sure else self.guessed
+        edits.append(Edit(token.start, token.end, _cased_as(mending.word, token)))
+
+    def _replace(self, token: Token, form: str) -> None:
+        self.sure.append(Edit(token.start, token.end, _cased_as(form, token)))
+
+
+@cache
+def _elisions() -> dict[str, str]:
+    """The longest first."""
+    table: dict[str, str] = {}
+    for code in LANGUAGES:
+        table.update(language_data(code, "typed")["elisions"])
+    return dict(sorted(table.items(), key=lambda each: -len(each[0])))
+
+
+@cache
+def _beginnings() -> frozenset[str]:
+    return word_class("signature") | word_class("courtesies")
+
+
+def _cased_as(form: str, token: Token) -> str:
+    return form[0].upper() + form[1:] if token.text[0].isupper() else form
