@@ -14,13 +14,14 @@ from django.utils.translation import gettext as _
 
 from agents.cache import TtlCache
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.settings import KNOBS
 
-Level = Literal["deployment", "agent", "site", "profile"]
+Level = Literal["deployment", "agent", "site", "default", "profile"]
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """Identifiers and every knob, by the names of `RuntimeSettings`' fields."""
+    """Identifiers and every knob of `agents.settings`, by name."""
 
     deployment_id: int
     deployment_slug: str
@@ -128,7 +129,7 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
 
 
 def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> EffectiveConfig:
-    knobs = {name: _resolve(name, site=site, agent=agent, deployment=deployment)[0] for name in RuntimeSettings.knobs()}
+    knobs = {name: _resolve(name, site=site, agent=agent, deployment=deployment)[0] for name in KNOBS}
     config = EffectiveConfig(
         deployment_id=deployment.pk,
         deployment_slug=deployment.slug,
@@ -175,8 +176,8 @@ def current_config(deployment_id: int) -> EffectiveConfig:
 _recent: TtlCache[EffectiveConfig] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
-def agent_setting(agent: Agent, name: str) -> Any:
-    """One knob for work that belongs to an agent and to none of its deployments (indexing)."""
+def agent_setting(agent: Agent | None, name: str) -> Any:
+    """One knob for work that belongs to an agent (the site, without one) and to none of its deployments (indexing)."""
     return _resolve(name, site=RuntimeSettings.load(), agent=agent, deployment=None)[0]
 
 
@@ -217,10 +218,7 @@ def default_guard_rail_message(presentation: str) -> str:
 def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:
     """Every knob as agents inherit it from the site, or as the deployments of `agent` do from both."""
     site = RuntimeSettings.load()
-    return [
-        InheritedSetting(name, *_resolve(name, site=site, agent=agent, deployment=None))
-        for name in RuntimeSettings.knobs()
-    ]
+    return [InheritedSetting(name, *_resolve(name, site=site, agent=agent, deployment=None)) for name in KNOBS]
 
 
 def _resolve(
@@ -228,8 +226,8 @@ def _resolve(
 ) -> tuple[Any, Level]:
     if deployment is not None and deployment.config_overlay.get(name) is not None:
         return deployment.config_overlay[name], "deployment"
-    own = None if agent is None else getattr(agent, name)
+    own = None if agent is None else agent.settings.get(name)
     if own not in (None, ""):
         return own, "agent"
-    value = getattr(site, name)
+    value = site.get(name)
     return value, "profile" if value is None else "site"

@@ -18,7 +18,8 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-from agents.models import Deployment, MemoryLearning
+from agents.models import Deployment
+from agents.settings import MemoryLearning
 from faqs.answers import cited_sources
 from faqs.memory import (
     PHASE,

@@ -23,8 +23,9 @@ from django.db.models import QuerySet
 from agents.cache import TtlCache
 from agents.effective import EffectiveConfig, agent_setting
 from agents.hooks import Hooks
-from agents.models import Agent, CategoryUse, RuntimeSettings
+from agents.models import Agent
 from agents.processes.statements import PreparedSelectIn, parameter
+from agents.settings import CategoryUse
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
@@ -207,9 +208,7 @@ def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
 
 def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
     """The similarity from which a direct answer leaves, for work outside a turn; nothing when it is off."""
-    site = RuntimeSettings.load()
-    enabled = agent_setting(agent, "direct_answers") if agent else site.direct_answers
-    threshold = agent_setting(agent, "direct_answer_threshold") if agent else site.direct_answer_threshold
+    enabled, threshold = agent_setting(agent, "direct_answers"), agent_setting(agent, "direct_answer_threshold")
     if threshold is None:
         profile = threshold_profile(model, agent.slug if agent else "")
         threshold = None if profile is None else profile.direct_answer

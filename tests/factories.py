@@ -9,11 +9,13 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.effective import EffectiveConfig, effective_config
 from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment, IndexingMethod
+from agents.settings import KNOBS
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
 from chat.thread.blocks import ThreadMessage
 from chat.thread.turns import ClaimedTurn, Ending
@@ -62,7 +64,18 @@ def make_user(**overrides: Any) -> User:
 
 def make_agent(**overrides: Any) -> Agent:
     slug = overrides.pop("slug", f"agent-{uuid.uuid4().hex[:8]}")
-    return Agent.objects.create(slug=slug, **{"name": slug, **TEST_THRESHOLDS, **overrides})
+    settings = {name: overrides.pop(name) for name in [*overrides] if name in KNOBS}
+    values = {name: value for name, value in {**TEST_THRESHOLDS, **settings}.items() if value is not None}
+    return Agent.objects.create(slug=slug, **{"name": slug, "settings": values, **overrides})
+
+
+def set_settings(agents: "QuerySet[Agent] | None" = None, /, **settings: Any) -> None:
+    """What these agents (all, without any) set themselves; `None` inherits."""
+    for agent in Agent.objects.all() if agents is None else agents:
+        merged = {**agent.settings, **settings}
+        Agent.objects.filter(pk=agent.pk).update(
+            settings={name: value for name, value in merged.items() if value is not None}
+        )
 
 
 def make_deployment(agent: Agent | None = None, **overrides: Any) -> Deployment:

@@ -56,7 +56,7 @@ class NotingModel(ScriptedLLM):
 
 def build() -> None:
     migrated_sqlite(DATABASE)
-    RuntimeSettings(question_calls_per_day=BUDGET).save()
+    RuntimeSettings(values={"question_calls_per_day": BUDGET}).save()
     agent = make_agent()
     sections = "\n\n".join(f"## Partie {n}\n\n" + "La carte coûte 12 euros au guichet. " * 8 for n in range(PASSAGES))
     add_document(agent, text=f"# Carte\n\n{sections}\n")

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
-from agents.models import ToolMode
+from agents.settings import ToolMode
 from tools_registry.selection import tool_selector
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from django.db import transaction
 
 from agents.database import short_write
-from agents.models import Agent, Deployment, RuntimeSettings, ToolMode
+from agents.models import Agent, Deployment, RuntimeSettings
+from agents.settings import ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, batches, vector_store
 from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent
@@ -116,12 +117,9 @@ def indexed_vectors(tools: ToolList, recipe: Recipe) -> tuple[dict[str, Vectors]
 def is_mode_in_use(mode: ToolMode) -> bool:
     """Whether any level (site, agent, deployment) chooses tools this way."""
     return (
-        RuntimeSettings.load().tool_mode == mode
-        or Agent.objects.filter(tool_mode=mode).exists()
-        or any(
-            isinstance(overlay, dict) and overlay.get("tool_mode") == mode
-            for overlay in Deployment.objects.values_list("config_overlay", flat=True)
-        )
+        RuntimeSettings.load().get("tool_mode") == mode
+        or Agent.objects.filter(settings__tool_mode=mode).exists()
+        or Deployment.objects.filter(config_overlay__tool_mode=mode).exists()
     )
 
 

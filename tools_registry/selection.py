@@ -21,7 +21,7 @@ import numpy as np
 
 from agents.backends import BackendHandler
 from agents.llm.base import LanguageModel, language_model
-from agents.models import ToolMode
+from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.vectors.base import Query, Wanted, vector_store

@@ -16,12 +16,20 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin.forms import METHOD_FIELD, OVERLAY_PREFIX, AgentForm, DeploymentForm, RuntimeSettingsForm
+from agents.admin.forms import (
+    METHOD_FIELD,
+    OVERLAY_PREFIX,
+    AgentForm,
+    DeploymentForm,
+    RuntimeSettingsForm,
+    SettingsForm,
+)
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to
 from agents.face import OWN_ACCENT, colours
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.staff.inheritance import unmeasured_model
+from agents.settings import GROUPS, SITE_GROUPS, SITE_KNOBS
+from agents.staff.inheritance import unmeasured_model, value_text
 from agents.staff.scope import limit_of
 
 #: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
@@ -32,32 +40,34 @@ FIRST_AGENT_RIGHTS = (
     "knowledge.add_document",
     "chat.view_turn",
 )
-#: The tabs of a page of settings; each begins at one of them, in the order of the model's fields.
-SETTING_TABS = {
-    "direct_answers": _("Réponses directes"),
-    "memory": _("Mémoire"),
-    "clarification": _("Demande de précision"),
-    "dispatch_margin": _("Plusieurs agents"),
-    "page_refresh_hours": _("Pages du web"),
-    "guard_rail_threshold": _("Garde-fou"),
-    "record_unanswered": _("Questions sans réponse"),
-    "match_count": _("Recherche"),
-    "tools_enabled": _("Outils"),
-    "system_prompt": _("Modèle de langage"),
-}
 
 
-def setting_fieldsets(prefix: str = "") -> list[Any]:
-    tabs: list[Any] = []
-    for name in RuntimeSettings.knobs():
-        if name in SETTING_TABS:
-            tabs.append((SETTING_TABS[name], {"classes": ("tab",), "fields": []}))
-        tabs[-1][1]["fields"].append(prefix + name)
-    return tabs
+def setting_fieldsets(prefix: str = "", *, of_site: bool = False) -> list[Any]:
+    """A tab for each group of settings."""
+    return [
+        (group, {"classes": ("tab",), "fields": [prefix + knob.name for knob in knobs]})
+        for group, knobs in GROUPS.items()
+        if of_site or group not in SITE_GROUPS
+    ]
 
 
 class SettingsAdmin(StaffAdmin):
     """Tells the page that the embedding model in use has no measured thresholds: direct answers are off."""
+
+    form: type[SettingsForm]
+
+    def __getattr__(self, name: str) -> Any:
+        """How a page that may only be looked at shows a setting, for which there is no column."""
+        key, field = name.removeprefix(OVERLAY_PREFIX), self.form.base_fields.get(name)
+        if field is None or (key not in SITE_KNOBS and name != METHOD_FIELD):
+            raise AttributeError(name)
+
+        def shown(row: Model) -> str:
+            value = getattr(row, self.form.column).get(key)
+            return "" if value in (None, "") else value_text(key, value)
+
+        shown.short_description = field.label  # type: ignore[attr-defined]
+        return shown
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -337,11 +347,7 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)
-    fieldsets = (
-        *setting_fieldsets(),
-        (_("Questions écrites"), {"classes": ("tab",), "fields": RuntimeSettings.QUESTION_BUDGET}),
-        (_("Limites"), {"classes": ("tab",), "fields": RuntimeSettings.READER_LIMITS}),
-    )
+    fieldsets = setting_fieldsets(of_site=True)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -1,10 +1,11 @@
 """Forms of the admin for settings at three levels: every override has its inherited value beside it.
 
-An empty field inherits. `DeploymentForm` edits `config_overlay` through one typed field a setting, and writes only the
-keys that are set; what it cannot show (unknown keys, invalid values that a script left) is kept and listed.
+An empty field inherits: only what is set is written. What a form cannot show (unknown keys, invalid values that a script
+left) is kept, and listed.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
@@ -12,24 +13,77 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 
 from agents.effective import InheritedSetting, inherited_settings
 from agents.face import logo_png
-from agents.models import Deployment, IndexingMethod, Logo, RuntimeSettings, overlay_errors
+from agents.models import Deployment, IndexingMethod, Logo
+from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors
 from agents.staff.inheritance import ModelProfile, current_profile, inherited_method_text, inherited_text, value_text
 from agents.staff.setting_fields import setting_fields
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"
-METHOD_FIELD = f"{OVERLAY_PREFIX}indexing_method"
+METHOD = "indexing_method"
+METHOD_FIELD = OVERLAY_PREFIX + METHOD
 TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """Most texts here are a few lines; the theme's ten would push the settings off the page."""
+    """A row with a field for each setting of its level (`with_settings`); what is left empty inherits."""
+
+    #: The column that holds the settings, the start of their fields' names, and which there are.
+    column: ClassVar[str] = "settings"
+    prefix_of_settings: ClassVar[str] = ""
+    knobs: ClassVar[Mapping[str, Knob]] = KNOBS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        stored = getattr(self.instance, self.column)
+        values = stored if isinstance(stored, dict) else {}
+        self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
+        for key, value in values.items():
+            if key not in self.kept:
+                self.initial.setdefault(self.prefix_of_settings + key, value)
+        profile = current_profile()
+        for setting in self.inherited():
+            field = self.fields.get(self.prefix_of_settings + setting.name)
+            if field is not None:
+                _describe_field(field, setting, profile)
         for field in self.fields.values():
+            # Most texts here are a few lines; the theme's ten would push the settings off the page.
             if isinstance(field.widget, forms.Textarea):
                 field.widget.attrs["rows"] = TEXT_ROWS
+
+    def inherited(self) -> list[InheritedSetting]:
+        return inherited_settings()
+
+    def setting_names(self) -> list[str]:
+        return list(self.knobs)
+
+    def _is_editable(self, key: str, value: Any) -> bool:
+        """Whether the field of `key` can show this stored value and give it back unchanged."""
+        knob = self.knobs.get(key)
+        return knob is not None and not setting_errors(key, value, self.knobs) and knob.clean(value) == value
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
+        found = {name: cleaned.get(self.prefix_of_settings + name) for name in self.setting_names()}
+        values = {
+            name: self.knobs[name].clean(value) if name in self.knobs else value
+            for name, value in found.items()
+            if value not in (None, "")
+        }
+        setattr(self.instance, self.column, values)
+        return cleaned
+
+    def save(self, commit: bool = True) -> Any:
+        setattr(self.instance, self.column, {**self.kept, **getattr(self.instance, self.column)})
+        return super().save(commit)
+
+
+def with_settings(form: type[SettingsForm]) -> None:
+    """Give a form its fields of settings."""
+    for name, field in setting_fields(of_site=form.knobs is SITE_KNOBS).items():
+        form.declared_fields[form.prefix_of_settings + name] = field
+    form.base_fields.update(form.declared_fields)
 
 
 class AgentForm(SettingsForm):
@@ -37,25 +91,28 @@ class AgentForm(SettingsForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _describe_all(self.fields, inherited_settings())
         if (method := self.fields.get("indexing_method")) is not None:
             method.help_text = _methods_text()
 
 
 class RuntimeSettingsForm(SettingsForm):
-    """The site's values; an empty threshold comes from the embedding model's profile."""
+    """The site's values; an empty one is the default, or that of the embedding model's profile."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        profile = current_profile()
-        for name, knob in RuntimeSettings.knobs().items():
-            if knob.null and name in self.fields:
-                empty = InheritedSetting(name, None, "profile")
-                _add_help(self.fields[name], inherited_text(empty, profile))
+    column = "values"
+    knobs = SITE_KNOBS
+
+    def inherited(self) -> list[InheritedSetting]:
+        return [
+            InheritedSetting(name, knob.default, "profile" if knob.default is None else "default")
+            for name, knob in SITE_KNOBS.items()
+        ]
 
 
 class DeploymentForm(SettingsForm):
-    """A deployment, and a field for each setting that its overlay may hold (added below the class)."""
+    """A deployment, whose overlay may also name an indexing method."""
+
+    column = "config_overlay"
+    prefix_of_settings = OVERLAY_PREFIX
 
     logo_file = forms.FileField(
         label=_("logo"),
@@ -77,32 +134,22 @@ class DeploymentForm(SettingsForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        stored = self.instance.config_overlay
-        overlay = stored if isinstance(stored, dict) else {}
-        self.kept = {key: value for key, value in overlay.items() if not _is_editable(key, value)}
-        for key, value in overlay.items():
-            if key not in self.kept:
-                self.initial.setdefault(OVERLAY_PREFIX + key, value)
-        agent = self.instance.agent if self.instance.agent_id else None
-        _describe_all(self.fields, inherited_settings(agent), prefix=OVERLAY_PREFIX)
         if (method := self.fields.get(METHOD_FIELD)) is not None:
             empty = _("Laissez vide pour hériter de l’agent.")
             method.help_text = f"{empty} {_methods_text()}"
-            if agent is not None:
-                _add_help(method, inherited_method_text(agent))
+            if self.instance.agent_id:
+                _add_help(method, inherited_method_text(self.instance.agent))
 
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
-        self.instance.config_overlay = {
-            name.removeprefix(OVERLAY_PREFIX): cleaned[name]
-            for name in overlay_field_names()
-            if cleaned.get(name) not in (None, "")
-        }
-        return cleaned
+    def inherited(self) -> list[InheritedSetting]:
+        return inherited_settings(self.instance.agent if self.instance.agent_id else None)
+
+    def setting_names(self) -> list[str]:
+        return [*self.knobs, METHOD]
+
+    def _is_editable(self, key: str, value: Any) -> bool:
+        return value in IndexingMethod.values if key == METHOD else super()._is_editable(key, value)
 
     def save(self, commit: bool = True) -> Any:
-        self.instance.config_overlay = {**self.kept, **self.instance.config_overlay}
         if self.cleaned_data.get("logo_file"):
             self.instance.logo = Logo.of(self.cleaned_data["logo_file"])
         elif self.cleaned_data.get("without_logo"):
@@ -110,27 +157,9 @@ class DeploymentForm(SettingsForm):
         return super().save(commit)
 
 
-def overlay_field_names() -> list[str]:
-    return [OVERLAY_PREFIX + name for name in RuntimeSettings.knobs()] + [METHOD_FIELD]
-
-
 def _methods_text() -> str:
     """What each indexing method does."""
     return " ".join(f"{method.label} : {method.description}" for method in IndexingMethod)
-
-
-def _is_editable(key: str, value: Any) -> bool:
-    """Whether the generated field of `key` can show this stored value and give it back unchanged."""
-    knob = RuntimeSettings.knobs().get(key)
-    return not overlay_errors(key, value) and (knob is None or knob.clean(value, None) == value)
-
-
-def _describe_all(fields: dict[str, forms.Field], settings: list[InheritedSetting], *, prefix: str = "") -> None:
-    profile = current_profile()
-    for setting in settings:
-        field = fields.get(prefix + setting.name)
-        if field is not None:
-            _describe_field(field, setting, profile)
 
 
 def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
@@ -152,12 +181,11 @@ def _add_help(field: forms.Field, text: str) -> None:
     field.help_text = f"{text}. {field.help_text}" if field.help_text else f"{text}."
 
 
-for _name, _field in setting_fields().items():
-    DeploymentForm.declared_fields[OVERLAY_PREFIX + _name] = _field
-DeploymentForm.declared_fields[METHOD_FIELD] = forms.ChoiceField(
+for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
+    with_settings(_form)
+DeploymentForm.base_fields[METHOD_FIELD] = DeploymentForm.declared_fields[METHOD_FIELD] = forms.ChoiceField(
     label=_("Méthode d’indexation"),
     choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
     required=False,
     widget=UnfoldAdminSelectWidget,
 )
-DeploymentForm.base_fields.update(DeploymentForm.declared_fields)

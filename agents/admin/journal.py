@@ -23,6 +23,7 @@ from django.views.decorators.http import require_POST
 
 from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
 from agents.errors import ApplicationError
+from agents.settings import SITE_KNOBS
 from agents.staff.audit import INDEX_IN_SERVICE, LOGGED, MASK, restorable, take_back
 
 ORIGINS = {
@@ -185,6 +186,8 @@ def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
 def _choices(line: LogEntry, name: str) -> dict[Any, Any]:
     """What the values of a column that has choices are called."""
     model = line.content_type.model_class()
+    if name in SITE_KNOBS and line.content_type.app_label == "agents":
+        return dict(SITE_KNOBS[name].choices)
     try:
         field = model._meta.get_field(name) if model else None
     except FieldDoesNotExist:
@@ -195,6 +198,8 @@ def _choices(line: LogEntry, name: str) -> dict[Any, Any]:
 def _column_name(line: LogEntry, name: str) -> str:
     if name in _COLUMN_NAMES:
         return str(_COLUMN_NAMES[name])
+    if name in SITE_KNOBS and line.content_type.app_label == "agents":
+        return capfirst(str(SITE_KNOBS[name].label))
     model = line.content_type.model_class()
     try:
         return str(capfirst(model._meta.get_field(name).verbose_name)) if model else name

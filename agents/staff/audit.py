@@ -31,6 +31,8 @@ from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import gettext_lazy
 
+from agents.settings import SITE_KNOBS
+
 MASK = "•••"
 _BATCH = 500
 
@@ -195,10 +197,26 @@ def _complete(instance: LogEntry, **_kwargs: Any) -> None:
     instance.additional_data = {"origin": origin(), "who": person.get_username() if person is not None else ""}
     model = instance.content_type.model_class()
     rule = _rule(model) if model is not None else None
+    if isinstance(change := (instance.changes or {}).get(_SETTINGS.get(_label(model), "")), list | tuple):
+        instance.changes = {**instance.changes, **_by_setting(*change)}
+        del instance.changes[_SETTINGS[_label(model)]]
     if model is not None and rule is not None and not rule.is_named:
         instance.object_repr = f"{model._meta.verbose_name} {instance.object_pk}"
         if instance.action != LogEntry.Action.UPDATE:
             instance.changes = {}
+
+
+#: The columns that hold settings: each of these is a change of its own.
+_SETTINGS = {"agents.runtimesettings": "values", "agents.agent": "settings"}
+
+
+def _label(model: type[models.Model] | None) -> str:
+    return "" if model is None else model._meta.label_lower
+
+
+def _by_setting(before: Any, after: Any) -> dict[str, list[Any]]:
+    old, new = (values if isinstance(values, dict) else {} for values in (before, after))
+    return {name: [old.get(name), new.get(name)] for name in {**old, **new} if old.get(name) != new.get(name)}
 
 
 def _forget_account(instance: Any, **_kwargs: Any) -> None:
@@ -347,6 +365,8 @@ def restorable(line: LogEntry) -> dict[str, Any]:
     if line.action != LogEntry.Action.UPDATE:
         return {}
     known = set(_columns(model, rule)) - set(rule.masked.split()) - set(rule.fixed.split())
+    if _label(model) in _SETTINGS:
+        known |= SITE_KNOBS.keys()
     changes: dict[str, Any] = line.changes or {}
     return {name: change[0] for name, change in changes.items() if name in known and isinstance(change, list)}
 
@@ -358,6 +378,10 @@ def take_back(line: LogEntry, *, by: Any) -> None:
     if model is None or not values:
         raise ValidationError("nothing to restore")
     row = model._base_manager.get(pk=line.object_pk)
+    if settings := {name: values.pop(name) for name in [*values] if name in SITE_KNOBS and _label(model) in _SETTINGS}:
+        column = _SETTINGS[_label(model)]
+        merged = {**getattr(row, column), **settings}
+        values[column] = {name: value for name, value in merged.items() if value not in (None, "")}
     values = {name: _read(_field(model, name), value) for name, value in values.items()}
     restore: Restorer = _restorers.get(model._meta.label_lower) or _save
     with transaction.atomic(), acting(by, origin="restore"):

@@ -7,6 +7,7 @@ registers its profile here, because `agents` imports no other app. Nothing here 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -18,7 +19,8 @@ from django.utils.translation import gettext_lazy
 
 from agents.effective import InheritedSetting, Level, default_guard_rail_message, default_presentation
 from agents.hooks import Hooks
-from agents.models import Agent, IndexingMethod, RuntimeSettings
+from agents.models import Agent, IndexingMethod
+from agents.settings import SITE_KNOBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ _LEVELS: dict[Level, str | Promise] = {
     "deployment": gettext_lazy("déploiement"),
     "agent": gettext_lazy("agent"),
     "site": gettext_lazy("réglages du site"),
+    "default": gettext_lazy("valeur d’origine"),
     "profile": gettext_lazy("profil du modèle d’embedding"),
 }
 _profile_sources: Hooks[ProfileSource] = Hooks()
@@ -80,10 +83,10 @@ def value_text(name: str, value: Any) -> str:
     """A setting's value in words; empty texts say what applies in their place."""
     if isinstance(value, bool):
         return _("Oui") if value else _("Non")
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, Decimal)):
         return formats.localize(value)
-    knob = RuntimeSettings.knobs().get(name)
-    if choice := dict(knob.flatchoices if knob else ()).get(value):
+    knob = SITE_KNOBS.get(name)
+    if choice := dict(knob.choices if knob else ()).get(value):
         return str(choice)
     if value:
         return f"« {Truncator(str(value)).chars(120)} »"

@@ -88,7 +88,7 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     from knowledge.indexing.path import store_document
     from knowledge.models import BuildKind, Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 
-    RuntimeSettings(question_calls_per_day=options.budget).save()
+    RuntimeSettings(values={"question_calls_per_day": options.budget}).save()
     agent = Agent.objects.create(slug="bench", name="bench")
     deployment = Deployment.objects.create(slug="bench", name="bench", agent=agent)
     files = sorted(path for path in options.folder.iterdir() if path.is_file())

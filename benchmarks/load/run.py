@@ -282,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             is_shared=options.shared,
             document=DATA / "cnil_faq.csv",
             # What no entry is near to goes to the model too.
-            site_settings="guard_rail_threshold=0" if options.path == "model" else "",
+            site_settings="guard_rail_threshold=0.0" if options.path == "model" else "",
             with_worker=True,
         ) as (port, process),
     ):

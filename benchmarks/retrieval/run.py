@@ -28,7 +28,7 @@ import psutil
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from agents.models import CategoryUse
+from agents.settings import CategoryUse
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.readers.registry import parse_document

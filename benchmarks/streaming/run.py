@@ -54,7 +54,7 @@ SETTLED_SECONDS = 2.0
 _SETTINGS = """
 from agents.models import RuntimeSettings
 RuntimeSettings(
-    asks_per_minute_user=100_000, asks_per_minute_address=100_000, generate_questions=False, %s
+    values=dict(asks_per_minute_user=100_000, asks_per_minute_address=100_000, generate_questions=False, %s)
 ).save()
 """
 

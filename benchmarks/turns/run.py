@@ -73,7 +73,7 @@ def _prepare(folder: str, base_url: str, *, is_fast: bool) -> None:
         call_command("create_agent", "cnil", verbosity=0)
         call_command("add_documents", "cnil", str(DATA / "cnil_faq.csv"), verbosity=0)
 
-    RuntimeSettings.objects.update_or_create(pk=1, defaults={"generate_titles": False})
+    RuntimeSettings.objects.update_or_create(pk=1, defaults={"values": {"generate_titles": False}})
 
 
 def _questions() -> list[str]:

@@ -1,7 +1,7 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
 With `REDIS_URL` the buckets are in Redis and hold for all processes; without it, or while Redis is away, each process
-has its own. Limits are fields of `RuntimeSettings`; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
+has its own. Limits are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
 """
 
 import hashlib
@@ -78,8 +78,8 @@ def _limit(what: str, person: uuid.UUID | int | None, address: str) -> None:
     if settings.RATE_LIMITS:
         limits = _current_limits()
         _take(
-            (f"{what}:person:{person}" if person else "", limits.asks_per_minute_user),
-            (f"{what}:address:{address}" if address else "", limits.asks_per_minute_address),
+            (f"{what}:person:{person}" if person else "", limits.get("asks_per_minute_user")),
+            (f"{what}:address:{address}" if address else "", limits.get("asks_per_minute_address")),
         )
 
 
@@ -96,7 +96,7 @@ async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> Non
 def limit_key(key_id: int) -> None:
     """Count a question of an API key. Raises `RateLimitedError`. Synchronous."""
     if settings.RATE_LIMITS:
-        _take((f"ask:key:{key_id}", _current_limits().asks_per_minute_key))
+        _take((f"ask:key:{key_id}", _current_limits().get("asks_per_minute_key")))
 
 
 class SignInTry:
@@ -107,7 +107,7 @@ class SignInTry:
         self._limits: list[Limit] = []
         if not settings.RATE_LIMITS:
             return
-        per_minute = _current_limits().sign_ins_per_minute
+        per_minute = _current_limits().get("sign_ins_per_minute")
         self._limits = _take(
             (f"sign-in:browser:{browser}" if browser else f"sign-in:name:{digest_of(username)}", per_minute),
             (f"sign-in:address:{address}" if address else "", per_minute),

@@ -289,9 +289,9 @@ def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, Any]:
     rows = [found for each in results if (found := getattr(each, way))]
     total = {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
     site = RuntimeSettings.load()
-    read = total["prompt_tokens"] * site.prompt_price
-    money = (read + total["completion_tokens"] * site.completion_price) / 1_000_000
-    return {**total, "cost": money if site.prompt_price or site.completion_price else None}
+    read = total["prompt_tokens"] * site.get("prompt_price")
+    money = (read + total["completion_tokens"] * site.get("completion_price")) / 1_000_000
+    return {**total, "cost": money if site.get("prompt_price") or site.get("completion_price") else None}
 
 
 # --- In the terminal -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 from agents.database import in_database, in_thread
 from agents.dispatch import choose_agent, description_lines, margins_of, nearness
 from agents.effective import EffectiveConfig, Specialised
-from agents.models import CategoryUse
+from agents.settings import CategoryUse
 from chat.turn.context import tool_ground
 from chat.turn.leaning.follow_ups import StandaloneQuestion
 from chat.turn.values import Question, TurnInProgress

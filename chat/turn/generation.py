@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
-from agents.models import ToolMode
+from agents.settings import ToolMode
 from chat.citations import CitationFilter
 from chat.exceptions import AnswerCutError, AnswerFilteredError
 from chat.models import AnswerSource, StopReason

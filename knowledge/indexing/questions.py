@@ -297,7 +297,7 @@ def write_questions(
 
 def take_call() -> bool:
     """Count one more call of today, before it is made; `False` where the site's limit of the day is reached."""
-    limit = RuntimeSettings.load().question_calls_per_day
+    limit = RuntimeSettings.load().get("question_calls_per_day")
     day = QuestionSpending.objects.get_or_create(day=timezone.localdate())[0]
     due = QuestionSpending.objects.filter(pk=day.pk, **({"calls__lt": limit} if limit else {}))
     with short_write():
@@ -305,7 +305,7 @@ def take_call() -> bool:
 
 
 def calls_reached() -> str:
-    count = RuntimeSettings.load().question_calls_per_day
+    count = RuntimeSettings.load().get("question_calls_per_day")
     return _("Le nombre d’appels au modèle par jour est atteint (%(count)d).") % {"count": count}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.models import Agent, Deployment
 from chat.rendering import render_answer
-from tests.factories import add_document, declared_tools, make_deployment, make_library, make_tool
+from tests.factories import add_document, declared_tools, make_deployment, make_library, make_tool, set_settings
 from tests.servers.model_server import ModelReply, tokenised
 
 CORPUS = Path(__file__).parent / "corpus.jsonl"
@@ -71,9 +71,8 @@ def corpus() -> list[Attack]:
 def make_desk(attacks: list[Attack]) -> Deployment:
     """A deployment whose documents hold the attacks, beside one that holds `FOREIGN` on the same subject."""
     deployment = make_library(slug="public")
-    Agent.objects.filter(pk=deployment.agent_id).update(
-        tool_mode="direct", memory_learning="valid", guard_rail_threshold=0.05
-    )
+    agents = Agent.objects.filter(pk=deployment.agent_id)
+    set_settings(agents, tool_mode="direct", memory_learning="valid", guard_rail_threshold=0.05)
     for attack in attacks:
         planted = attack.text if attack.via == "document" else "Elle est au premier étage."
         text = f"# Salle {attack.id}\n\nLa salle {attack.id} se réserve à l'accueil. {planted}\n"

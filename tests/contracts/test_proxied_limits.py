@@ -25,7 +25,7 @@ LIMIT = 2
 LIMITS = f"""
 from agents.models import RuntimeSettings
 limits = {{"asks_per_minute_address": {LIMIT}, "asks_per_minute_user": 0, "sign_ins_per_minute": {LIMIT}}}
-RuntimeSettings(**limits).save()
+RuntimeSettings(values=limits).save()
 """
 #: Addresses of this machine from which somebody tries, each time under another forged one.
 CALLERS = ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.5", "127.0.0.5"]

@@ -77,7 +77,7 @@ from django.core.management import call_command
 call_command("create_agent", "guide", name="Guide du personnel")
 from agents.models import Agent
 # The worker would ask the journeys' model for questions, and take the replies that they have scripted.
-Agent.objects.update(generate_questions=False)
+Agent.objects.update(settings={"generate_questions": False})
 call_command("add_documents", "guide", sys.argv[1])
 for question, answer, courtesy in json.loads(sys.argv[2]):
     call_command("add_faq", "guide", question=question, answer=answer, courtesy=courtesy)

@@ -93,7 +93,9 @@ def test_an_unanswered_question_is_answered_and_replayed_in_five_clicks(
 
 
 #: The journeys' model has no reply for the questions that a worker would have it write.
-NO_QUESTIONS = "from agents.models import RuntimeSettings as S; s = S.load(); s.generate_questions = False; s.save()"
+NO_QUESTIONS = (
+    "from agents.models import RuntimeSettings as S; s = S.load(); s.values['generate_questions'] = False; s.save()"
+)
 
 
 def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(

@@ -46,7 +46,7 @@ def fill(folder: Path) -> None:
 
     from agents.models import Agent, RuntimeSettings
 
-    RuntimeSettings(memory_max_age_days=36_500, memory_threshold=0.8).save()
+    RuntimeSettings(values={"memory_max_age_days": 36_500, "memory_threshold": 0.8}).save()
     call_command("create_agent", AGENT, name="Mairie", verbosity=0)
     document = folder / "mairie.md"
     document.write_text(DOCUMENT)
@@ -54,7 +54,7 @@ def fill(folder: Path) -> None:
     question, answer = VALIDATED
     call_command("add_faq", AGENT, question=question, answer=answer, verbosity=0)
     call_command("sync_faqs", AGENT, verbosity=0)
-    Agent.objects.filter(slug=AGENT).update(guard_rail_message="Hors de notre domaine.")
+    Agent.objects.filter(slug=AGENT).update(settings={"guard_rail_message": "Hors de notre domaine."})
     _people()
     _conversations()
     _memory()

@@ -70,7 +70,7 @@ def make_agent() -> Agent:
         defaults={
             "name": "Guide de Répondant",
             "description": "Répond aux questions sur Répondant lui-même, d’après son guide.",
-            "presentation": PRESENTATION,
+            "settings": {"presentation": PRESENTATION},
         },
     )
     Deployment.objects.get_or_create(

@@ -16,7 +16,8 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.errors import ApplicationError
-from agents.models import Deployment, ToolMode
+from agents.models import Deployment
+from agents.settings import ToolMode
 from agents.staff.scope import visible
 from agents.staff.setting_fields import setting_fields
 from chat.models import AnswerSource, Turn

@@ -93,7 +93,7 @@ class Prices:
 
     @classmethod
     def of(cls, site: RuntimeSettings) -> "Prices":
-        return cls(Decimal(site.prompt_price), Decimal(site.completion_price))
+        return cls(site.get("prompt_price"), site.get("completion_price"))
 
     def __bool__(self) -> bool:
         return bool(self.prompt or self.completion)

@@ -31,7 +31,16 @@ from knowledge.models import Chunk, Document
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import form_of, in_role
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
-from tests.factories import make_agent, make_deployment, make_entry, make_learned, make_library, make_user
+from tests.factories import (
+    TEST_THRESHOLDS,
+    make_agent,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_library,
+    make_user,
+    set_settings,
+)
 from tools_registry.models import ToolExample, ToolOverride, ToolSource
 
 
@@ -102,8 +111,8 @@ WAYS = {"save": _save, "update": _update, "bulk_update": _bulk_update}
 
 #: By model, a column that is changed and what to; the others are found below.
 CHANGES: dict[str, tuple[str, Any]] = {
-    "agents.runtimesettings": ("match_count", 7),
-    "agents.agent": ("system_prompt", "Répondez en vers."),
+    "agents.runtimesettings": ("values", {"match_count": 7}),
+    "agents.agent": ("settings", {**TEST_THRESHOLDS, "system_prompt": "Répondez en vers."}),
     "agents.deployment": ("welcome", "Bonsoir"),
     "agents.specialist": ("position", 4),
     "auth.user": ("first_name", "Ada"),
@@ -179,7 +188,7 @@ class TableOfChangesTest(TestCase):
         try:
             row = model._default_manager.get(pk=self.rows[label].pk)
             before = getattr(row, name)
-            value = timezone.now() if name == "dismissed_at" else (not before if wanted is None else wanted)
+            value: Any = timezone.now() if name == "dismissed_at" else (not before if wanted is None else wanted)
             LogEntry.objects.all().delete()
             change(row, name, value)
             lines = LogEntry.objects.filter(content_type__model=model._meta.model_name)
@@ -191,9 +200,13 @@ class TableOfChangesTest(TestCase):
             is_person = door not in ("worker", "command")
             assert line.actor == (self.person if is_person else None)
             assert (line.additional_data["who"] != "") == is_person
-            old, new = line.changes[name]
-            assert old == before or str(old) == str(before)
-            assert str(new)[:10] == str(value)[:10]
+            # Each setting is a change of its own.
+            (key, first, then) = (name, before, value)
+            if name in ("settings", "values"):
+                key, first, then = next((key, None, then) for key, then in value.items() if key not in before)
+            old, new = line.changes[key]
+            assert old == first or str(old) == str(first)
+            assert str(new)[:10] == str(then)[:10]
             if rule.is_restorable:
                 take_back(line, by=self.person)
                 assert getattr(model._default_manager.get(pk=row.pk), name) == before
@@ -307,7 +320,7 @@ class RealDoorsTest(TestCase):
         page = self.client.get(admin_url(LogEntry, "change", line.pk)).content.decode()
         assert "Avant." in page
         self.client.post(admin_url(LogEntry, "restore", line.pk))
-        assert Agent.objects.values_list("system_prompt", flat=True).get(pk=agent.pk) == "Avant."
+        assert Agent.objects.get(pk=agent.pk).settings["system_prompt"] == "Avant."
 
     def test_actions_of_lists(self) -> None:
         deployment = make_library()
@@ -358,12 +371,12 @@ class RealDoorsTest(TestCase):
 
     def test_who_may_not_change_restores_nothing(self) -> None:
         agent = make_agent(system_prompt="Avant.")
-        Agent.objects.update(system_prompt="Après.")
+        set_settings(system_prompt="Après.")
         line = self.last("agent")
         reader = client_of(make_staff("auditlog.view_logentry", "agents.view_agent"))
         assert "Rétablir" not in reader.get(admin_url(LogEntry, "change", line.pk)).content.decode()
         assert reader.post(admin_url(LogEntry, "restore", line.pk)).status_code == 403
-        assert Agent.objects.values_list("system_prompt", flat=True).get(pk=agent.pk) == "Après."
+        assert Agent.objects.get(pk=agent.pk).settings["system_prompt"] == "Après."
         # Nor does whoever may not look at agents see what was changed in one.
         blind = client_of(make_staff("auditlog.view_logentry"))
         assert blind.post(admin_url(LogEntry, "restore", line.pk)).status_code == 404

@@ -103,7 +103,7 @@ class TodaysWorkTest(TestCase):
         page = client.get("/admin/")
         self.assertNotContains(page, "Tout est à jour")
         lines = page.context["work"]
-        assert len(lines) == 12
+        assert len(lines) == 11
         for line in lines:
             response = client.get(line.address)
             assert response.status_code == 200, line.title

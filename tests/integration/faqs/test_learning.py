@@ -7,7 +7,8 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.models import Deployment, MemoryLearning
+from agents.models import Deployment
+from agents.settings import MemoryLearning
 from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
 from faqs.memory import prune_expired, report_pair, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models import CategoryUse
+from agents.settings import CategoryUse
 from knowledge.search import SearchResult, Thresholds, best_of, ranked, with_category
 from knowledge.vectors.payloads import Passage, PointType
 

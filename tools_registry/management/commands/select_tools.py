@@ -6,7 +6,8 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.models import RuntimeSettings, ToolMode
+from agents.models import RuntimeSettings
+from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
 from tools_registry.catalog import available_tools, user_tags
@@ -27,9 +28,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         site = RuntimeSettings.load()
         config = SelectionSettings(
-            tool_mode=options["mode"] or site.tool_mode,
-            tool_top_k=max(0, options["limit"]) or site.tool_top_k,
-            tool_threshold=site.tool_threshold,
+            tool_mode=options["mode"] or site.get("tool_mode"),
+            tool_top_k=max(0, options["limit"]) or site.get("tool_top_k"),
+            tool_threshold=site.get("tool_threshold"),
         )
         with errors_to_terminal():
             candidates = available_tools(user_tags=_tags(options["user"]), agent_id=None)

@@ -41,7 +41,7 @@ class DoorTests(TestCase):
         cls.deployment = make_library()
 
     def allow(self, **limits: int) -> None:
-        RuntimeSettings(**limits).save()
+        RuntimeSettings(values=limits).save()
 
     async def ask(self, client: AsyncClient, **headers: str) -> Any:
         body = {"message": KNOWN, "deployment": self.deployment.slug}

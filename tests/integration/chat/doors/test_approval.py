@@ -15,7 +15,7 @@ from agents.models import Agent, Deployment
 from chat.access.visitors import visitor_of
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
-from tests.factories import make_conversation, make_library
+from tests.factories import make_conversation, make_library, set_settings
 from tests.integration.chat.doors.test_api import streamed
 from tests.integration.chat.turn.test_path import model, scripted
 from tests.sockets import Socket
@@ -187,7 +187,7 @@ class ApprovalTests(ApprovalCase):
         assert (stored[2].tool_call_id, stored[2].success, ran) == ("a", False, [])
 
     def switch_tools_off(self) -> None:
-        Agent.objects.filter(pk=self.deployment.agent_id).update(tools_enabled=False)
+        set_settings(Agent.objects.filter(pk=self.deployment.agent_id), tools_enabled=False)
 
     async def test_turn_whose_tools_were_switched_off_tells_the_model_and_answers(self) -> None:
         frames, turn = await self.resumed(["Je ne peux pas."], before=self.switch_tools_off)
@@ -206,7 +206,7 @@ class ApprovalTests(ApprovalCase):
 
     async def test_turn_that_went_past_the_guard_rail_is_not_refused_when_it_goes_on(self) -> None:
         def forget_the_documents() -> None:
-            Agent.objects.filter(pk=self.deployment.agent_id).update(guard_rail_threshold=1.0)
+            set_settings(Agent.objects.filter(pk=self.deployment.agent_id), guard_rail_threshold=1.0)
 
         frames, turn = await self.resumed(["C’est fait."], before=forget_the_documents)
         assert (frames[-1]["content"], ran) == ("C’est fait.", ["B2"])
@@ -224,7 +224,9 @@ class ApprovalTests(ApprovalCase):
 
     async def test_tools_of_a_turn_that_pauses_count_as_chosen(self) -> None:
         await in_database(
-            lambda: Agent.objects.filter(pk=self.deployment.agent_id).update(tool_mode="local", tool_threshold=-1.0)
+            lambda: set_settings(
+                Agent.objects.filter(pk=self.deployment.agent_id), tool_mode="local", tool_threshold=-1.0
+            )
         )
         with declared(book, needs_approval=True), scripted(asking(call("book", id="a", room="B2"))):
             await in_database(sync_index)

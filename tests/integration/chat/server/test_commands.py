@@ -10,9 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TransactionTestCase
 
-from agents.models import Agent, Deployment
+from agents.models import Deployment
 from chat.models import Conversation, Turn
-from tests.factories import FAQ_TEXT, TEST_THRESHOLDS
+from tests.factories import FAQ_TEXT, TEST_THRESHOLDS, set_settings
 
 KNOWN = "Combien coûte la carte de lecteur ?"
 ANSWER_KEYS = {
@@ -43,7 +43,7 @@ class CommandTests(TransactionTestCase):
         # Its own slug for each test: a vector store outside the database keeps what a test left.
         self.slug = f"library-{uuid.uuid4().hex[:8]}"
         call_command("create_agent", self.slug, stdout=StringIO())
-        Agent.objects.update(**TEST_THRESHOLDS)
+        set_settings(None, **TEST_THRESHOLDS)
 
     def test_agent_comes_with_a_deployment_of_the_same_slug(self) -> None:
         assert Deployment.objects.get(slug=self.slug).agent.slug == self.slug

@@ -9,7 +9,6 @@ from django.test import Client, TestCase
 
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
-from agents.models import Agent
 from chat import metrics
 from chat.models import AnswerSource, Conversation, Turn
 from chat.staff import trial
@@ -26,6 +25,7 @@ from tests.factories import (
     make_library,
     make_tool,
     make_user,
+    set_settings,
 )
 from tests.integration.chat.turn.test_path import FAR, scripted
 from tools_registry.models import ToolUsage
@@ -121,7 +121,7 @@ class ChangedSettingsTests(TryingCase):
         assert "Ici, les vélos seulement." in page.context["result"].answer.text
 
     def test_the_memory_may_be_switched_off(self) -> None:
-        Agent.objects.update(memory_threshold=0.7)
+        set_settings(memory_threshold=0.7)
         make_entry(self.deployment, POOL)
         assert self.way(POOL) == AnswerSource.MEMORY_GUARD
         page = self.ask(POOL, setting_memory="false")
@@ -133,7 +133,7 @@ class NeighboursTests(TryingCase):
     """What the question was decided among: the three testers that this page replaced."""
 
     def test_memory_shows_scores_verdicts_and_reasons(self) -> None:
-        Agent.objects.update(memory_threshold=0.7)
+        set_settings(memory_threshold=0.7)
         make_entry(self.deployment, "Combien coûte la carte en 2023 ?", "12 euros.")
         make_entry(self.deployment, "Où est la gare ?")
         page = self.ask("Combien coûte la carte en 2024 ?")
@@ -143,7 +143,7 @@ class NeighboursTests(TryingCase):
         self.assertContains(page, "Une réponse serait donnée")
 
     def test_the_guard_rail_is_held_against_the_relevance(self) -> None:
-        Agent.objects.update(guard_rail_threshold=1.5)
+        set_settings(guard_rail_threshold=1.5)
         known = threshold_profile("universal-sentence-encoder-multilingual-3")
         assert known is not None
         profile = replace(known, lexical_weight=5.0)

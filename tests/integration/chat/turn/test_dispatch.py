@@ -80,7 +80,7 @@ class DispatchTests(TestCase):
 
     def test_specialists_settings_are_theirs_under_the_deployments(self) -> None:
         pool = self.deployment.specialists.get().agent
-        Agent.objects.filter(pk=pool.pk).update(match_count=9, indexing_method=IndexingMethod.LEGACY)
+        Agent.objects.filter(pk=pool.pk).update(settings={"match_count": 9}, indexing_method=IndexingMethod.LEGACY)
         self.deployment.config_overlay = {"context_exchanges": 1}
         self.deployment.save()
         config = effective_config(self.deployment)

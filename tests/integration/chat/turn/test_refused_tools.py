@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from asgiref.sync import sync_to_async
+
 from agents.database import in_database
-from agents.models import Agent
 from chat.models import StopReason, TurnStatus
 from chat.turn.tool_loop import REFUSED
-from tests.factories import declared_tools, make_tool
+from tests.factories import declared_tools, make_tool, set_settings
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served, weather
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import declared
@@ -92,7 +93,7 @@ class RefusedToolsTests(LoopTestCase):
 
     async def test_limit_is_the_model_s(self) -> None:
         tools = [make_tool(f"tool_{n}", f"Does the thing of number {n}.") for n in range(9)]
-        await Agent.objects.aupdate(tool_mode="local", tool_top_k=8, tool_threshold=0.0)
+        await sync_to_async(set_settings)(tool_mode="local", tool_top_k=8, tool_threshold=0.0)
         with ModelServer(api_key="k") as server, declared(), served(server, most_tools=4):
             with declared_tools(*tools):
                 await self.indexed()

@@ -8,8 +8,8 @@ from asgiref.sync import async_to_sync
 from django.test import override_settings
 
 from agents.admin_base import admin_url
-from agents.models import Agent
 from tests.admin_pages import superuser_client
+from tests.factories import set_settings
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import declared
@@ -37,7 +37,7 @@ class StrangeSourceTests(LoopTestCase):
         RemoteTool.objects.update(is_allowed=True)
         ToolOverride.objects.update(needs_approval=False)
         self.source.save()
-        Agent.objects.update(max_tool_calls=len(CALLED))
+        set_settings(max_tool_calls=len(CALLED))
 
     def test_all_of_its_tools_are_offered_and_called_and_the_question_is_answered(self) -> None:
         calls = [{"id": f"c{number}", "name": f"lib_{name}", "arguments": "{}"} for number, name in enumerate(CALLED)]

@@ -53,6 +53,7 @@ from tests.factories import (
     make_exchange,
     make_library,
     make_user,
+    set_settings,
 )
 from tests.integration.chat.turn.test_path import FAR, KNOWN, Listener, ask, model, scripted
 from tests.scripted import ScriptedReply
@@ -135,7 +136,7 @@ class LoopTestCase(TestCase):
         return await ask(self.deployment, question, conversation)
 
     def knobs(self, **values: Any) -> None:
-        Agent.objects.filter(pk=self.deployment.agent_id).update(**values)
+        set_settings(Agent.objects.filter(pk=self.deployment.agent_id), **values)
 
 
 class SectionOneTests(LoopTestCase):

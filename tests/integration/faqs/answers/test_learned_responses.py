@@ -36,7 +36,15 @@ from knowledge.models import Chunk
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import Point, collection_alias, vector_store
 from knowledge.vectors.payloads import is_faq_point
-from tests.factories import add_document, make_agent, make_deployment, make_learned, search_index, source_of
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_deployment,
+    make_learned,
+    search_index,
+    set_settings,
+    source_of,
+)
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder
 
@@ -565,7 +573,7 @@ class OriginTests(TestCase):
         assert self.row.status == LearnedStatus.TO_REVIEW
 
     def test_staff_may_have_it_given_while_it_is_reviewed(self) -> None:
-        Agent.objects.filter(pk=self.agent.pk).update(withhold_stale_answers=False)
+        set_settings(Agent.objects.filter(pk=self.agent.pk), withhold_stale_answers=False)
         self.change(self.chunks[1])
         assert self.row.status == LearnedStatus.TO_REVIEW
         assert answers(self.agent) == [ANSWER]

@@ -8,14 +8,14 @@ from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.models import Agent, IndexingMethod
+from agents.models import IndexingMethod
 from knowledge.indexing import questions
 from knowledge.indexing.jobs.run import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import FAQ_TEXT, add_document, make_agent
+from tests.factories import FAQ_TEXT, add_document, make_agent, set_settings
 from tests.scripted import ScriptedLLM
 
 LIST = admin_url(Chunk, "changelist")
@@ -132,7 +132,7 @@ class PassageTest(TestCase):
         assert not Chunk.objects.filter(asked_with="").exists()
 
     def test_an_agent_without_a_model_is_not_in_the_way_of_the_others(self) -> None:
-        Agent.objects.update(generate_questions=False)
+        set_settings(generate_questions=False)
         other = add_document(make_agent())
         Chunk.objects.update(asked_with="model")
         keys = list(Chunk.objects.values_list("pk", flat=True))

@@ -120,7 +120,7 @@ class PageTests(TestCase):
 
     @override_settings()
     def test_page_that_is_gone_is_disabled_after_its_number_of_checks_and_comes_back(self) -> None:
-        self.agent.gone_page_checks = 2  # type: ignore[attr-defined]
+        self.agent.settings["gone_page_checks"] = 2
         self.agent.save()
         with site_of(a=page("la carte")) as site:
             source = add_source(agent=self.agent, address=site.url("/a"))
@@ -140,7 +140,7 @@ class PageTests(TestCase):
         assert found(self.agent, "Combien coûte la carte ?")
 
     def test_staff_who_enable_a_gone_page_are_not_overruled(self) -> None:
-        self.agent.gone_page_checks = 1  # type: ignore[attr-defined]
+        self.agent.settings["gone_page_checks"] = 1
         self.agent.save()
         with site_of(a=page("la carte")) as site:
             source = add_source(agent=self.agent, address=site.url("/a"))
@@ -468,7 +468,7 @@ class ScheduleTests(TestCase):
             return (self.source.due_at - self.source.checked_at) / timedelta(hours=1)
 
         assert due_in() == 24
-        self.agent.page_refresh_hours = 6  # type: ignore[attr-defined]
+        self.agent.settings["page_refresh_hours"] = 6
         self.agent.save()
         assert due_in() == 6
         WebSource.objects.update(refresh_hours=1)

@@ -95,7 +95,7 @@ class WrittenQuestionsTests(TestCase):
         return Chunk.objects.filter(units_origin=UnitsOrigin.GENERATED).count()
 
     def allow(self, **limits: Any) -> None:
-        RuntimeSettings(**limits).save()
+        RuntimeSettings(values=limits).save()
 
     # Searchable first.
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models import RuntimeSettings
+from agents.settings import KNOBS
 from chat.logs import masked
 from chat.staff.explanation import efficiency_grade
 from chat.turn.tool_loop import efficiency
@@ -33,9 +33,8 @@ def test_criteres_de_qualite_of_an_efficiency(figure: float, grade: str) -> None
 
 
 def test_valeurs_par_defaut_recommandees() -> None:
-    defaults = RuntimeSettings()
-    assert (defaults.max_tool_calls, defaults.max_rounds, defaults.saturation) == (10, 10, 3)
-    assert (defaults.context_messages, defaults.history_messages) == (25, 50)
+    names = ("max_tool_calls", "max_rounds", "saturation", "context_messages", "history_messages")
+    assert [KNOBS[name].default for name in names] == [10, 10, 3, 25, 50]
 
 
 @pytest.mark.parametrize(

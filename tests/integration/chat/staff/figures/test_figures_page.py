@@ -102,7 +102,7 @@ class FiguresByHandTest(TestCase):
         for conversation in Conversation.objects.order_by("pk")[::3]:
             conversation.delete()
         count_due()
-        RuntimeSettings(prompt_price=Decimal("2.5"), completion_price=Decimal(10)).save()
+        RuntimeSettings(values={"prompt_price": "2.5", "completion_price": "10"}).save()
 
     def test_questions_by_exit_deployment_and_language(self) -> None:
         for period, turns in self.turns.items():
