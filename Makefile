@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup demo serve test journeys suite test-all on-other-database on-other-store check doors audit fuzz clients tool-servers lint style types imports size migrations \
+.PHONY: setup demo serve test contracts journeys test-all on-other-database on-other-store check doors audit fuzz clients tool-servers lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -43,22 +43,23 @@ serve: .venv/runtime
 # Much of each part is waiting, for a browser, a server or a database: two parts run side by side, each says its output at its end.
 BESIDE := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-# One worker a core; a class or a module of functions stays on one worker. Contracts come first: some take half a minute.
+# One worker a core; a class or a module of functions stays on one worker.
 PYTEST := $(BIN)/python -m pytest -n logical --dist loadscope --no-loadscope-reorder --durations=15
 
+# Units and integration, on SQLite and the fakes: no process, no browser.
 test: .venv/dev
-	@$(BESIDE) journeys suite
+	$(PYTEST) tests/integration tests/unit
+
+# One suite per protocol over every backend, with real servers and killed processes.
+contracts: .venv/dev
+	$(PYTEST) tests/contracts
 
 # Browser journeys in a process of their own: the browser's driver keeps an event loop running.
 journeys: .venv/dev
 	$(PYTEST) tests/e2e
 
-suite: .venv/dev
-	$(PYTEST) tests/contracts tests/integration tests/unit
-
-# The same suite on the other database and the other vector stores, as far as they are there.
 test-all: .venv/dev
-	@$(BESIDE) journeys suite on-other-database on-other-store
+	@$(BESIDE) test contracts journeys on-other-database on-other-store
 
 on-other-database: .venv/dev
 	$(BIN)/python -m tests.matrix database
@@ -97,7 +98,7 @@ migrations: .venv/dev
 
 # The longest first, after what fails at once.
 check: .venv/dev
-	@$(BESIDE) style imports size journeys suite types migrations on-other-database on-other-store
+	@$(BESIDE) style imports size contracts test journeys types migrations on-other-database on-other-store
 
 # Knock at every door as every role: what each met is written to docs/doors.md.
 doors: .venv/dev

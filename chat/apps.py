@@ -16,8 +16,8 @@ class ChatConfig(AppConfig):
     def ready(self) -> None:
         from chat import signals  # noqa: F401
         from chat.archive import search  # noqa: F401
+        from chat.staff.figures import recently_used_chunks
         from chat.staff.golden import recent_questions
-        from chat.staff.quality.recent import recently_used_chunks
         from knowledge.indexing.questions import register_usage_source
         from knowledge.indexing.rebuild import register_question_source
 

@@ -671,34 +671,30 @@ class ApiKey(models.Model):
         return secret
 
 
-class DayFigures(models.Model):
-    """What the daily figures share (`chat.staff.figures.daily`): a row holds sums, of no conversation in particular.
+class DailyCountQuerySet(models.QuerySet["DailyCount"]):
+    def note_change(self, turn_id: uuid.UUID) -> None:
+        """Have the day of this turn counted again; in the transaction of the change."""
+        for started_at in Turn.objects.filter(pk=turn_id).values_list("started_at", flat=True):
+            self.create(day=timezone.localtime(started_at, timezone.get_default_timezone()).date())
 
-    The rows of a day that are not `is_past` count the conversations that exist, and are written anew with each count of
-    the day. Those that are `is_past` count deleted ones, are added as these go, and stay. Nobody is named in them: no
-    words, no person, no hour. `deployment` may have been deleted since.
+
+class DailyCount(models.Model):
+    """Sums of the turns of a day with one exit and language (`chat.staff.figures`); `up` and `down` are ratings.
+
+    No words, no person, no hour, no conversation. Rows of what exists (`is_live`) are written anew with each count of
+    the day, those of deleted conversations stay. Without either the row was added since the last count, so that the day
+    is due: of a conversation that was deleted, or empty, of a change. Such rows are only added: nobody waits for anybody.
     """
 
     day = models.DateField()
+    #: May have been deleted since; none where a row only says that its day changed.
     deployment = models.ForeignKey(
-        Deployment, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+        Deployment, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
-    is_past = models.BooleanField(default=False)
-
-    class Meta:
-        abstract = True
-        default_permissions = ()
-
-    def __str__(self) -> str:
-        return f"{self.day} · {self.deployment_id}"
-
-
-class DailyCount(DayFigures):
-    """The turns of a day with one exit, status and language; `up` and `down` are the ratings of their answers."""
-
-    source = models.CharField(max_length=20, blank=True, default="")
-    status = models.CharField(max_length=20)
+    #: The exit of an answered question, else `failed`, `interrupted` or `running`.
+    ending = models.CharField(max_length=20, blank=True, default="")
     language = models.CharField(max_length=10, blank=True, default="")
+    is_live = models.BooleanField(null=True)
     turns = models.PositiveIntegerField(default=0)
     llm_calls = models.PositiveBigIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
@@ -709,80 +705,21 @@ class DailyCount(DayFigures):
     up = models.PositiveIntegerField(default=0)
     down = models.PositiveIntegerField(default=0)
 
-    class Meta(DayFigures.Meta):
+    objects = DailyCountQuerySet.as_manager()
+
+    class Meta:
+        default_permissions = ()
         verbose_name = _("chiffres d’un jour")
         verbose_name_plural = _("chiffres par jour")
         permissions: ClassVar = [("view_figures", _("Voir comment va le service, en chiffres"))]
-        indexes: ClassVar = [models.Index(fields=["day"], name="counts_of_a_day")]
-
-
-class DailyStep(DayFigures):
-    """How often a step of the path was taken on a day, how long it took together, and at the slowest."""
-
-    step = models.CharField(max_length=50)
-    times = models.PositiveIntegerField(default=0)
-    microseconds = models.PositiveBigIntegerField(default=0)
-    slowest = models.PositiveBigIntegerField(default=0)
-
-    class Meta(DayFigures.Meta):
-        verbose_name = _("étapes d’un jour")
-        verbose_name_plural = _("étapes par jour")
-        indexes: ClassVar = [models.Index(fields=["day"], name="steps_of_a_day")]
-
-
-class UsedKind(models.TextChoices):
-    """What an answer stands on."""
-
-    PASSAGE = "passage", _("Passage")
-    ANSWER = "answer", _("Réponse validée")
-    MEMORY = "memory", _("Réponse en mémoire")
-
-
-class DailyUse(DayFigures):
-    """How many answers of a day stand on each passage, validated answer or entry of the memory.
-
-    `tally` holds a key and its count in turn, as 64-bit integers: a year of rows for each would be a million.
-    """
-
-    kind = models.CharField(max_length=10, choices=UsedKind.choices)
-    tally = models.BinaryField()
-
-    class Meta(DayFigures.Meta):
-        verbose_name = _("usages d’un jour")
-        verbose_name_plural = _("usages par jour")
-        indexes: ClassVar = [models.Index(fields=["kind", "day"], name="uses_of_a_day")]
-
-
-class CountedDay(models.Model):
-    """When a day was last counted. `version` grows with each count: of two at once, one is taken."""
-
-    day = models.DateField(primary_key=True)
-    version = models.PositiveIntegerField(default=0)
-    counted_at = models.DateTimeField(null=True)
-    #: A turn of that day still ran.
-    is_open = models.BooleanField(default=False)
-
-    class Meta:
-        default_permissions = ()
-        verbose_name = _("jour compté")
-        verbose_name_plural = _("jours comptés")
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["day", "deployment", "ending", "language", "is_live"], name="one_count_of_a_kind"
+            )
+        ]
 
     def __str__(self) -> str:
-        return str(self.day)
-
-
-class DayToCount(models.Model):
-    """Something changed in a day that may have been counted. Rows are only added, so that nobody waits for anybody."""
-
-    day = models.DateField(db_index=True)
-
-    class Meta:
-        default_permissions = ()
-        verbose_name = _("jour à compter")
-        verbose_name_plural = _("jours à compter")
-
-    def __str__(self) -> str:
-        return str(self.day)
+        return f"{self.day} · {self.deployment_id}"
 
 
 class QuestionOrigin(models.TextChoices):

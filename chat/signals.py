@@ -6,7 +6,7 @@ from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from chat.models import Conversation, GoldenResult
-from chat.staff.figures.daily import keep_counts
+from chat.staff.figures import keep_counts
 from faqs.learning import unlink_turns
 from faqs.unanswered import forget_turns
 

@@ -159,11 +159,6 @@ WORKER_ROW_DAYS = 30
 #: A file of a document that no row names: one that is being stored has no row yet.
 ORPHAN_FILE_HOURS = 24
 
-# --- Figures ---------------------------------------------------------------------------------------------------------
-
-#: Rows that are read, written or deleted in one go.
-FIGURES_BATCH = 500
-
 # --- Web processes and admin -----------------------------------------------------------------------------------------
 
 #: Threads of a web process for steps that wait: one to eight were measured, with the same throughput.

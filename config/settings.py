@@ -316,11 +316,6 @@ TURN_DRAIN_SECONDS = env.float("TURN_DRAIN_SECONDS", default=5.0)
 REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
 #: How long the optional model behind the second key may take; later, the answer is not served.
 VERIFIER_TIMEOUT_SECONDS = env.float("VERIFIER_TIMEOUT_SECONDS", default=4.0)
-#: A TrueType or OpenType file to be embedded in PDFs. Empty: the core fonts of PDF, which have the characters of
-#: cp1252.
-EXPORT_FONT = env.str("EXPORT_FONT", default="")
-if EXPORT_FONT and not Path(EXPORT_FONT).is_file():
-    raise ImproperlyConfigured(f"EXPORT_FONT={EXPORT_FONT!r} is not a file.")
 
 # --- How long things are kept ----------------------------------------------------------------------------------------
 
@@ -382,7 +377,7 @@ if CELERY_BROKER_URL == "filesystem://":
 JOBS = {
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
-    "figures": "chat.staff.figures.daily.count_days",
+    "figures": "chat.staff.figures.count_days",
 }
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {

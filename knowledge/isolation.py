@@ -13,9 +13,9 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -29,7 +29,6 @@ from knowledge.language.words import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.page_viewer import placed_chunks
 from knowledge.readers.base import ParsedDocument, unreadable
-from knowledge.readers.html.site import PageShape, SiteLayout
 from knowledge.readers.registry import parse_document
 from knowledge.troubles import machine_trouble
 
@@ -56,26 +55,20 @@ class Reader:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        #: The layout that the child was told last.
-        self._told: SiteLayout | None = None
+        #: The pages of a site that the child was told last.
+        self._told: frozenset[str] = frozenset()
 
-    def read(self, data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
-        """Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and
+    def read(self, data: bytes, *, filename: str, pages: frozenset[str] = frozenset()) -> ReadDocument:
+        """A file as passages; `pages` as in `parse_document`. Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and
         `MachineTroubleError`.
         """
         if not settings.PARSE_ISOLATED:
-            return _guarded(data, filename=filename, layout=layout)
+            return _guarded(data, filename=filename, pages=pages)
         self._started()
         question: dict[str, Any] = {}
-        if layout is not self._told:
-            question["layout"], self._told = layout.as_json() if layout else None, layout
+        if pages is not self._told:
+            question["pages"], self._told = list(pages), pages
         return read_from_json(self._answer(data, filename, question))
-
-    def shape(self, data: bytes, *, filename: str) -> PageShape:
-        """The shape of a page, from which the layout of its site is learned; raises as `read` does."""
-        if not settings.PARSE_ISOLATED:
-            return shape_here(data, filename=filename)
-        return PageShape(**self._answer(data, filename, {"shape": True}))
 
     def _answer(self, data: bytes, filename: str, question: dict[str, Any]) -> dict[str, Any]:
         self._started()
@@ -104,7 +97,7 @@ class Reader:
 
     def close(self) -> int | None:
         """End the child; returns its status, or `None` when there was none."""
-        process, self._process, self._told = self._process, None, None
+        process, self._process, self._told = self._process, None, frozenset()
         if process is None:
             return None
         process.kill()
@@ -148,15 +141,8 @@ def isolated_reader() -> Iterator[Reader]:
         reader.close()
 
 
-def shape_here(data: bytes, *, filename: str) -> PageShape:
-    # The libraries that read pages are loaded where pages are read.
-    from knowledge.readers.html.shapes import page_shape
-
-    return page_shape(data, filename=filename)
-
-
-def read_here(data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ReadDocument:
-    parsed = parse_document(data, filename=filename, layout=layout)
+def read_here(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ReadDocument:
+    parsed = parse_document(data, filename=filename, pages=pages)
     drafts, is_whole = affordable_chunks(parsed)
     notices = parsed.notices if is_whole else (_cut_notice(len(drafts)), *parsed.notices)
     return ReadDocument(
@@ -180,9 +166,9 @@ def _language_of(parsed: ParsedDocument) -> str:
     return document_language([f"{block.question} {block.text}" for block in blocks])
 
 
-def _guarded(data: bytes, *, filename: str, layout: SiteLayout | None) -> ReadDocument:
+def _guarded(data: bytes, *, filename: str, pages: Collection[str]) -> ReadDocument:
     try:
-        return read_here(data, filename=filename, layout=layout)
+        return read_here(data, filename=filename, pages=pages)
     except UnreadableDocumentError as error:
         if (trouble := machine_trouble(error)) is not None:
             raise trouble from error
@@ -202,10 +188,6 @@ def failed_parser_message() -> str:
 def frame(value: dict[str, Any]) -> bytes:
     body = json.dumps(value).encode()
     return HEADER.pack(len(body)) + body
-
-
-def read_as_json(document: ReadDocument) -> dict[str, Any]:
-    return asdict(document)
 
 
 def read_from_json(value: dict[str, Any]) -> ReadDocument:

@@ -21,11 +21,11 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     _reply(replies, frame({"ready": True}))
-    layout: dict[str, Any] | None = None
+    pages: frozenset[str] = frozenset()
     while (question := _question(sys.stdin.buffer)) is not None:
         data = sys.stdin.buffer.read(question["size"])
-        layout = question.get("layout", layout)
-        _reply(replies, frame(_answer(question, data, layout)))
+        pages = frozenset(question["pages"]) if "pages" in question else pages
+        _reply(replies, frame(_answer(question, data, pages)))
 
 
 def _load_models() -> None:
@@ -55,23 +55,19 @@ def _question(questions: BinaryIO) -> dict[str, Any] | None:
     return question
 
 
-def _answer(question: dict[str, Any], data: bytes, layout: dict[str, Any] | None) -> dict[str, Any]:
+def _answer(question: dict[str, Any], data: bytes, pages: frozenset[str]) -> dict[str, Any]:
     import logging
     from dataclasses import asdict
 
     from django.utils import translation
 
     from knowledge.exceptions import DiskFullError, UnreadableDocumentError
-    from knowledge.isolation import failed_parser_message, read_as_json, read_here, shape_here
-    from knowledge.readers.html.site import SiteLayout
+    from knowledge.isolation import failed_parser_message, read_here
     from knowledge.troubles import machine_trouble
 
     with translation.override(question["language"]):
         try:
-            if "shape" in question:
-                return asdict(shape_here(data, filename=question["filename"]))
-            known = SiteLayout.from_json(layout) if layout else None
-            return read_as_json(read_here(data, filename=question["filename"], layout=known))
+            return asdict(read_here(data, filename=question["filename"], pages=pages))
         except MemoryError:
             os._exit(os.EX_OSERR)  # what is left of the memory is not worth counting on
         except Exception as error:

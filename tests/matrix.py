@@ -2,9 +2,9 @@
 
 SQLite with the table store is `make test`. Here: PostgreSQL with the table (`database`), and SQLite with Qdrant's
 in-process mode and with a Qdrant server where `QDRANT_URL` is set (`store`). What is not there is said and left out.
-Another database can change any row that is read or written; another store changes what searches, indexes, rebuilds and
-counts. Of a grid of cases that `make test` tries whole (every way to write × every place) each row and each column is
-tried here (`IS_REPEATED`): a statement fails with the database or the store, not with the pair.
+Another store changes what searches, indexes, rebuilds and counts. Of a grid of cases that `make test` tries whole (every
+way to write × every place) each row and each column is tried here (`IS_REPEATED`): a statement fails with the database
+or the store, not with the pair.
 """
 
 import os
@@ -14,20 +14,17 @@ from collections.abc import Sequence
 
 from tests.servers.postgres import postgres_url
 
-#: What reads or writes rows. Doors, settings and the server's processes reach them through these alone.
+#: What writes rows at once with others, counts them by day, or holds more than text: jobs, threads, vectors, answers.
 ON_ANOTHER_DATABASE = [
     "tests/contracts/test_vector_store.py",
-    "tests/integration/knowledge",
+    "tests/integration/agents",
     "tests/integration/faqs",
-    "tests/integration/tools_registry",
-    "tests/integration/chat/access",
+    "tests/integration/knowledge/indexing",
+    "tests/integration/knowledge/vectors",
     "tests/integration/chat/archive",
     "tests/integration/chat/runs",
     "tests/integration/chat/staff",
     "tests/integration/chat/thread",
-    "tests/integration/chat/turn",
-    # Readers of files have no rows, and neither has Qdrant.
-    "--ignore=tests/integration/knowledge/test_isolation.py",
     *("-k", "not qdrant-memory"),
 ]
 #: What writes points or searches them. The protocol's own suite is not here: `make test` runs it over every store.

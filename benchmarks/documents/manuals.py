@@ -25,9 +25,7 @@ from benchmarks.retrieval.run import (
 )
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose
-from knowledge.indexing.sites import SITE_SAMPLE_PAGES
-from knowledge.readers.html.shapes import page_shape
-from knowledge.readers.html.site import learn_layout
+from knowledge.readers.base import page_name
 from knowledge.readers.registry import parse_document
 from knowledge.thresholds import threshold_profile
 
@@ -39,12 +37,10 @@ def read_manual(folder: Path) -> tuple[Corpus, list[str]]:
     """Its passages, and the page of each."""
     pages = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     names = list(pages)
-    taught = names[:: max(1, len(names) // SITE_SAMPLE_PAGES)]
-    shapes = [page_shape(pages[name].read_bytes(), filename=name) for name in taught]
-    layout = learn_layout(shapes, names)
+    site = frozenset(map(page_name, names))
     corpus, page_of = Corpus(), list[str]()
     for page, (name, path) in enumerate(pages.items()):
-        parsed = parse_document(path.read_bytes(), filename=name, layout=layout)
+        parsed = parse_document(path.read_bytes(), filename=name, pages=site)
         for draft in chunk_document(parsed):
             question = draft.units[0].question if draft.units else ""
             where = {"title": parsed.title, "path": draft.parent_context, "question": question}

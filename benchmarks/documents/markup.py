@@ -84,20 +84,17 @@ def in_order(cells: Sequence[str], line: str) -> bool:
 
 def measure(folder: Path, kind: str, most: int) -> Counter[str]:
     from knowledge.chunking import chunk_document
-    from knowledge.indexing.sites import SITE_SAMPLE_PAGES
-    from knowledge.readers.html.shapes import page_shape
-    from knowledge.readers.html.site import learn_layout
+    from knowledge.readers.base import page_name
     from knowledge.readers.registry import parse_document
 
     pages = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*.html"))}
     names = list(pages)
-    taught = names[:: max(1, len(names) // SITE_SAMPLE_PAGES)]
-    layout = learn_layout([page_shape(pages[name].read_bytes(), filename=name) for name in taught], names)
+    site = frozenset(map(page_name, names))
     count: Counter[str] = Counter()
     for name in names[:: max(1, len(names) // most)][:most]:
         data = pages[name].read_bytes()
         started = time.process_time()
-        parsed = parse_document(data, filename=name, layout=layout)
+        parsed = parse_document(data, filename=name, pages=site)
         chunks = chunk_document(parsed)
         count["milliseconds"] += round(1_000 * (time.process_time() - started))
         title, text, rows = truth(data, kind)

@@ -32,7 +32,6 @@ turn = [
     path("events", turns.turn_events, name="turn-events"),
     path("approvals", approvals.ApprovalsView.as_view(), name="turn-approvals"),
     path("sources/<int:number>/page", original.own_page, name="turn-source-page"),
-    path("suggestions", turns.turn_suggestions, name="turn-suggestions"),
     path("retry", turns.retry_turn, name="turn-retry"),
     path("stop", turns.stop_turn, name="turn-stop"),
 ]
@@ -59,7 +58,6 @@ urlpatterns = [
     path("v1/chat/completions", openai.chat_completions, name="v1-chat-completions"),
     path("v1/completions", openai.completions, name="v1-completions"),
     path("v1/responses", openai.responses, name="v1-responses"),
-    path("v1/embeddings", openai.embeddings, name="v1-embeddings"),
     re_path(r"^v1(?:/.*)?$", openai.unknown, name="v1-unknown"),
     path("widget.js", widget.script, name="widget-script"),
     path("widget/ask", widget.ask, name="widget-ask"),

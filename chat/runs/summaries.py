@@ -16,8 +16,7 @@ from django.db.models import F
 from agents.database import in_database, short_write
 from agents.effective import current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
-from chat.models import ThreadSummary, Turn, TurnStatus
-from chat.thread.days import note_change
+from chat.models import DailyCount, ThreadSummary, Turn, TurnStatus
 from chat.thread.messages import check_isolation
 from chat.turn.context import load_exchanges
 from chat.turn.trace import Trace
@@ -104,6 +103,6 @@ def _keep(turn_id: uuid.UUID, written: Reply, trace: Trace) -> None:
             completion_tokens=F("completion_tokens") + written.usage.completion_tokens,
             trace=[*turn.trace, *trace.lines],
         )
-        note_change(turn_id)
+        DailyCount.objects.note_change(turn_id)
         if written.text:
             ThreadSummary.objects.update_or_create(turn=turn, defaults={"text": written.text})

@@ -20,12 +20,11 @@ from django.utils import timezone
 from agents.database import short_write
 from agents.errors import StorageUnavailableError
 from chat.exceptions import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
-from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
+from chat.models import Conversation, DailyCount, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta
 from chat.thread import statements
 from chat.thread.batches import apply_abandoned_rounds
 from chat.thread.branches import parent_beside
-from chat.thread.days import note_change
 from chat.thread.gone import hold_conversation
 
 #: A title is the first characters of the first question (seed 004, section 5).
@@ -189,7 +188,7 @@ def rename_conversation(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, title
     named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
     named.update(title=title)
     Turn.objects.filter(pk=turn_id).update(llm_calls=F("llm_calls") + 1)
-    note_change(turn_id)
+    DailyCount.objects.note_change(turn_id)
 
 
 def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
@@ -298,7 +297,7 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
             _set_answer_aside(turn)
             _drop_answer(turn.conversation_id, turn_id)
-            note_change(turn_id)
+            DailyCount.objects.note_change(turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
@@ -361,7 +360,7 @@ def save_exchange(ending: Ending) -> int | None:
             if not statements.END_LATE_TURN.run(**run, **columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
-            note_change(turn_id)
+            DailyCount.objects.note_change(turn_id)
         if ending.has_open_round and not is_pause:
             apply_abandoned_rounds(conversation_id)
         if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):

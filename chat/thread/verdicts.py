@@ -18,9 +18,8 @@ from agents.database import short_write
 from agents.effective import effective_config
 from agents.errors import ApplicationError
 from agents.processes.statements import PreparedSelect, parameter
-from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
+from chat.models import AnswerSource, DailyCount, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
-from chat.thread.days import note_change
 from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
 from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered, is_kept, keep_unanswered
@@ -41,7 +40,7 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
                 "withdrawn_at": None,
             },
         )
-        note_change(turn.pk)
+        DailyCount.objects.note_change(turn.pk)
         if verdict == Verdict.DOWN and (feedback.settled_at or feedback.dismissed_at):
             # Said again, it is for staff again.
             feedback.owner = feedback.settled_by = None
@@ -59,7 +58,7 @@ def withdraw_feedback(turn: Turn) -> bool:
     standing = Feedback.objects.filter(turn=turn, withdrawn_at=None)
     with short_write():
         changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
-        note_change(turn.pk)
+        DailyCount.objects.note_change(turn.pk)
     _take_back(turn)
     return bool(changed)
 

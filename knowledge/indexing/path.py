@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 from django.core.files.base import ContentFile
 from django.db import transaction
@@ -32,10 +33,10 @@ from agents.models import Agent
 from knowledge.exceptions import MachineTroubleError, UnreadableDocumentError
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sites import SiteLayouts
 from knowledge.indexing.sync import refuse, write_documents
 from knowledge.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus
+from knowledge.readers.base import page_name
 from knowledge.readers.registry import check_size, is_read_by_newest, reader_version
 from knowledge.synonyms import learn_from
 from knowledge.troubles import machine_trouble
@@ -44,6 +45,31 @@ logger = logging.getLogger(__name__)
 
 #: Of many documents so many are read and written before the others are read: somebody waits for a first answer.
 FIRST_DOCUMENTS = 8
+_PAGES = (".html", ".htm", ".xhtml")
+
+
+class SitePages:
+    """The names of the pages of a page's site, among which links are told apart; each site is looked up once in a run.
+
+    A site is a host; pages of files that an agent was given are one site.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str], frozenset[str]] = {}
+
+    def of(self, document: Document) -> frozenset[str]:
+        if not document.file_name.lower().endswith(_PAGES):
+            return frozenset()
+        key = document.agent_id, _host(document.name)
+        if key not in self._known:
+            rows = Document.objects.filter(agent_id=document.agent_id).exclude(file="").only("name", "file")
+            names = (row.name for row in rows if row.file_name.lower().endswith(_PAGES))
+            self._known[key] = frozenset(page_name(name) for name in names if _host(name) == key[1])
+        return self._known[key]
+
+
+def _host(name: str) -> str:
+    return urlsplit(name).netloc.lower() if "://" in name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +124,18 @@ def index_documents(
     report: IndexReport | None = None,
     on_progress: OnProgress = no_progress,
     reader: Reader | None = None,
-    layouts: SiteLayouts | None = None,
 ) -> IndexReport:
     """Read, cut and index `documents` in every method in use; a document that fails stops no other.
 
-    `reader` and `layouts` are of a run that calls this several times; without, each call has its own.
+    `reader` is that of a run that calls this several times; without, each call has its own.
     """
     report = report or IndexReport()
     with nullcontext(reader) if reader else isolated_reader() as reader:
-        layouts, done = layouts or SiteLayouts(reader), 0
+        sites, done = SitePages(), 0
         for part in (documents[:FIRST_DOCUMENTS], documents[FIRST_DOCUMENTS:]):
             readable = []
             for document in part:
-                if _cut(reader, layouts, document, report):
+                if _cut(reader, sites, document, report):
                     readable.append(document)
                 done += 1
                 on_progress(done, len(documents), BuildPhase.READING)
@@ -119,10 +144,10 @@ def index_documents(
     return report
 
 
-def _cut(reader: Reader, layouts: SiteLayouts, document: Document, report: IndexReport) -> bool:
+def _cut(reader: Reader, sites: SitePages, document: Document, report: IndexReport) -> bool:
     """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
     try:
-        found = read_stored(reader, layouts, document)
+        found = read_stored(reader, sites, document)
     except MachineTroubleError as error:
         refuse(document, f"{error.public_message} ({error})", report, may_pass=True)
         return False
@@ -146,12 +171,12 @@ def _cut(reader: Reader, layouts: SiteLayouts, document: Document, report: Index
     return True
 
 
-def read_stored(reader: Reader, layouts: SiteLayouts, document: Document) -> ReadDocument | str:
+def read_stored(reader: Reader, sites: SitePages, document: Document) -> ReadDocument | str:
     """What a document's stored file says, or why it could not be read; raises `MachineTroubleError`."""
     try:
         with document.file.open("rb") as file:
             data = file.read()
-        return reader.read(data, filename=document.file_name, layout=layouts.of(document))
+        return reader.read(data, filename=document.file_name, pages=sites.of(document))
     except UnreadableDocumentError as error:
         return str(error.public_message)
     except FileNotFoundError:

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass
 
 from agents.models import Agent
 from knowledge.indexing.chunks import match_chunks
-from knowledge.indexing.path import index_documents, read_stored
+from knowledge.indexing.path import SitePages, index_documents, read_stored
 from knowledge.indexing.questions import questions_model
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sites import SiteLayouts
 from knowledge.isolation import ReadDocument, isolated_reader
 from knowledge.models import BuildPhase, Document, DocumentStatus
 from knowledge.readers.registry import read_by_older
@@ -54,9 +53,9 @@ def cost_of_rereading(documents: Sequence[Document], *, on_progress: OnProgress 
     """Read the files and compare; nothing is written and no model is asked."""
     cost, started = RereadingCost(), time.monotonic()
     with isolated_reader() as reader:
-        layouts = SiteLayouts(reader)
+        sites = SitePages()
         for done, document in enumerate(documents, start=1):
-            _add_cost(cost, read_stored(reader, layouts, document), document)
+            _add_cost(cost, read_stored(reader, sites, document), document)
             on_progress(done, len(documents), BuildPhase.READING)
     cost.seconds = time.monotonic() - started
     return cost
@@ -82,11 +81,8 @@ def reread_documents(
     """Read the files again and bring the index up to date; may be cut and run again at any moment."""
     report = report or IndexReport()
     with isolated_reader() as reader:
-        layouts = SiteLayouts(reader)
         for agent, batch in _batches(documents):
-            index_documents(
-                agent=agent, documents=batch, report=report, on_progress=on_progress, reader=reader, layouts=layouts
-            )
+            index_documents(agent=agent, documents=batch, report=report, on_progress=on_progress, reader=reader)
     return report
 
 

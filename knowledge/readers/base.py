@@ -284,6 +284,13 @@ def title_from_filename(filename: str) -> str:
     return re.sub(r"[_\s]+", " ", stem).strip() or filename
 
 
+def page_name(name: str) -> str:
+    """The name of a page of a site without what servers add or leave out: `guide/index.html`, `guide.html` and `guide/`
+    are `guide`.
+    """
+    return re.sub(r"(?:(?:^|/)index)?\.x?html?$", "", name.split("?")[0]).rstrip("/")
+
+
 def table_text(rows: list[list[str]]) -> str:
     """A Markdown table; the first row is its header, short rows are filled up."""
     rows = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(row)]

@@ -14,7 +14,7 @@ from markdown_it.token import Token
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, outline_text, seems_to_ask
-from knowledge.readers.html.page import html_fragment_text
+from knowledge.readers.html import html_fragment_text
 from knowledge.readers.text import add_plain_lines, broken_at_margin, decode_text, join_lines, margin_width
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)

@@ -5,7 +5,7 @@ every refusal is an `UnreadableDocumentError` whose public message says why and 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import PurePath
 
 from django.conf import settings
@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 
 from knowledge.models import Document, SourceType
 from knowledge.readers.base import ParsedDocument, unreadable
-from knowledge.readers.html.site import SiteLayout
 from knowledge.readers.office import office_type
 
 _SUFFIXES = {
@@ -54,12 +53,12 @@ _GENERIC_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-st
 _PARSERS = {
     SourceType.MARKDOWN: "knowledge.readers.markdown.parse_markdown",
     SourceType.TEXT: "knowledge.readers.text.parse_text",
-    SourceType.HTML: "knowledge.readers.html.page.parse_html",
+    SourceType.HTML: "knowledge.readers.html.parse_html",
     SourceType.PDF: "knowledge.readers.pdf.document.parse_pdf",
     SourceType.DOCX: "knowledge.readers.word.parse_docx",
     SourceType.PPTX: "knowledge.readers.powerpoint.parse_pptx",
-    SourceType.XLSX: "knowledge.readers.excel.parse_xlsx",
-    SourceType.CSV: "knowledge.readers.csv.parse_csv",
+    SourceType.XLSX: "knowledge.readers.spreadsheet.parse_xlsx",
+    SourceType.CSV: "knowledge.readers.spreadsheet.parse_csv",
 }
 #: What a file that is not one of these by its first bytes cannot be.
 _BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
@@ -71,17 +70,17 @@ _SPACE = re.compile(rb"\s*")
 _HTML_START = re.compile(rb"<(?:!doctype\s+html|html)\b", re.I)
 
 
-def parse_document(data: bytes, *, filename: str, layout: SiteLayout | None = None) -> ParsedDocument:
+def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ParsedDocument:
     """Read a file of any supported format; raise `UnreadableDocumentError` for anything else.
 
-    `layout` is what the pages of an HTML page's site have in common.
+    `pages` are the names (`page_name`) of the pages of an HTML page's site.
     """
     if not data.strip():
         raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
     check_size(len(data), filename=filename)
     source_type = _source_type(data, filename=filename)
     parse: Callable[..., ParsedDocument] = import_string(_PARSERS[source_type])
-    of_site = {"layout": layout} if layout and source_type is SourceType.HTML else {}
+    of_site = {"pages": pages} if source_type is SourceType.HTML else {}
     parsed = parse(data, filename=filename, **of_site)
     characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
     if characters > settings.MAX_DOCUMENT_CHARACTERS:
@@ -188,14 +187,11 @@ def _refuse_known(data: bytes, *, filename: str) -> None:
         )
 
 
-#: 1 for PDF: read by PDFium, with tables, pages and boxes; for the others: anchors, paths, tables, code and titles
-#: kept, and for HTML what stands around the content left out. 2: charts, diagrams, fields and merged cells of Office
-#: files, hidden text left out; escaped marks in headings and padded tables of Markdown; lists of dotted names of HTML.
-#: 3: titles of HTML's boxes of advice (« Note ») are no headings of what follows them. A format that is not named has
-#: 0.
+#: A format's number goes up when its reader gives other text, or more, of the same file; documents of an older number are
+#: read again when their file is added again, or by `reread_documents`. A format that is not named has 0.
 READER_VERSIONS = {
     SourceType.PDF: 1,
-    SourceType.HTML: 3,
+    SourceType.HTML: 4,
     SourceType.MARKDOWN: 2,
     SourceType.DOCX: 2,
     SourceType.PPTX: 2,

@@ -24,7 +24,7 @@ COLUMNS = {
     "silent": "model silent",
 }
 #: Tries whose answer is the right one; of the others it is enough that something came.
-_ANSWERED = {"plain", "stream", "tools", "stop", "template", "text", "responses"}
+_ANSWERED = {"plain", "stream", "tools", "stop", "text", "responses"}
 #: Tries that fail, and a word of what a person is told, in English: the programs name no language.
 _TOLD = {"errors": "deployment", "refusing": "language model", "silent": "language model"}
 HEAD = (f"| program | {' | '.join(COLUMNS.values())} | also |", "| --- " * (len(COLUMNS) + 2) + "|")

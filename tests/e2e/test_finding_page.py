@@ -110,25 +110,6 @@ def test_side_bar_is_folded_away_and_stays_so(page: Page, live_site: LiveSite) -
     expect(sidebar).to_be_in_viewport()
 
 
-def test_next_questions_are_offered_after_an_answer_and_asked_with_a_click(page: Page, live_site: LiveSite) -> None:
-    ask_each(page, CURRICULUM)
-    offered = page.get_by_role("group", name="À demander aussi").get_by_role("button")
-    expect(offered.first).to_be_visible()
-    texts = offered.all_inner_texts()
-    assert CURRICULUM not in texts
-    page.reload()
-    expect(offered).to_have_text(texts)
-    calls = len(live_site.model.calls)
-    offered.first.click()
-    expect(page.locator(".question-text").last).to_have_text(texts[0])
-    wait_for_end(page)
-    # The answer is certain: no model was asked.
-    expect(page.locator(".provenance.validated")).to_have_count(2)
-    assert len(live_site.model.calls) == calls
-    expect(page.locator(".next")).to_have_count(1)
-    assert CURRICULUM not in offered.all_inner_texts()
-
-
 def test_citation_shows_its_passage_on_hover_and_focus(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(ModelReply(tokens=["Les frais sont remboursés ", "[1]", "."]))
     ask(page, TELEWORK)

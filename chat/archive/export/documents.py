@@ -1,8 +1,4 @@
-"""A branch as a document to keep: Markdown or JSON (`chat.archive.export.pdf`: PDF), each with the sources of its
-answers.
-
-Nothing here says who asked.
-"""
+"""A branch as a document to keep: Markdown or JSON, with the sources of its answers. Nothing here says who asked."""
 
 import json
 import re

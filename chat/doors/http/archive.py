@@ -27,19 +27,10 @@ from chat.doors.http.serializers import ErrorSerializer, SharedLinkListSerialize
 from chat.exceptions import InvalidMessageError
 from chat.models import Conversation
 
-
-def _as_pdf(conversation: Conversation) -> bytes:
-    # Loaded at the first PDF: its library and fonts take 45 MB.
-    from chat.archive.export.pdf import as_pdf
-
-    return as_pdf(conversation)
-
-
 #: By the name in `?format=`: the media type, and what writes it.
 FORMATS: dict[str, tuple[str, Callable[[Conversation], bytes]]] = {
     "md": ("text/markdown; charset=utf-8", as_markdown),
     "json": ("application/json", as_json),
-    "pdf": ("application/pdf", _as_pdf),
 }
 
 
@@ -57,7 +48,6 @@ class ExportView(CountedReading):
         responses={
             (200, "application/json"): OpenApiTypes.OBJECT,
             (200, "text/markdown"): OpenApiTypes.STR,
-            (200, "application/pdf"): OpenApiTypes.BINARY,
             404: ErrorSerializer,
             422: ErrorSerializer,
         },
@@ -67,7 +57,7 @@ class ExportView(CountedReading):
         conversation = kept_conversation(Reader.of(request), conversation_id)
         name = request.query_params.get("format", "md")
         if name not in FORMATS:
-            message = _("« format » doit être « md », « json » ou « pdf ».")
+            message = _("« format » doit être « md » ou « json ».")
             raise InvalidMessageError("unknown export format", public_message=message)
         media_type, write = FORMATS[name]
         response = HttpResponse(write(conversation), content_type=media_type)

@@ -52,14 +52,6 @@ _STOPPED = {
     "description": "`stopped` is false where the turn had ended.",
     "content": {"application/json": {"schema": {"type": "object", "properties": {"stopped": {"type": "boolean"}}}}},
 }
-_SUGGESTED = {
-    "description": "Questions near this one that are answered without a model.",
-    "content": {
-        "application/json": {
-            "schema": {"type": "object", "properties": {"suggestions": {"type": "array", "items": _TEXT}}}
-        }
-    },
-}
 _REFUSED = {
     "description": "`code` and `message`, or what is wrong by field.",
     "content": {"application/json": {"schema": {}}},
@@ -98,7 +90,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "v1_chat_completions": {"model": "demo", "messages": [{"role": "user", "content": "Bonjour"}]},
     "v1_completions": {"model": "demo", "prompt": "Bonjour"},
     "v1_responses": {"model": "demo", "input": "Bonjour"},
-    "v1_embeddings": {"model": "demo", "input": ["Bonjour"]},
 }
 
 
@@ -111,7 +102,6 @@ def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
         "/api/rag/chat": {"post": chat},
         f"{below}events": {"get": _operation("turn_events", "200", _EVENTS, _TURN, _AFTER)},
         f"{below}retry": {"post": _operation("turn_retry", "200", _EVENTS, _TURN, _CSRF)},
-        f"{below}suggestions": {"get": _operation("turn_suggestions", "200", _SUGGESTED, _TURN)},
         f"{below}stop": {"post": _operation("turn_stop", "202", _STOPPED, _TURN, _CSRF)},
     }
     for path, operations in result["paths"].items():

@@ -13,7 +13,7 @@ from rest_framework.authentication import CSRFCheck
 from agents.database import in_database
 from agents.errors import ApplicationError
 from chat.access.permissions import open_deployment, owned_conversation, owned_turn, start_conversation
-from chat.access.rate_limits import address_of, limit_asking, limit_reading
+from chat.access.rate_limits import address_of, limit_asking
 from chat.access.visitors import Reader
 from chat.doors import questions
 from chat.doors.errors import answering_errors
@@ -21,7 +21,6 @@ from chat.exceptions import InvalidMessageError
 from chat.models import Conversation, Turn, TurnStatus
 from chat.protocol import valid_scope, valid_uuid
 from chat.runs.runner import runner
-from chat.runs.suggestions import suggest_next
 
 
 class ForgedRequestError(ApplicationError):
@@ -60,11 +59,6 @@ class SessionCaller:
 
     def turn(self, turn_id: uuid.UUID) -> Turn:
         return owned_turn(Reader.now(self._request.session), turn_id)
-
-    def read_turn(self, turn_id: uuid.UUID) -> Turn:
-        """A turn to be looked at, which is counted as reading."""
-        limit_reading("read", Reader.of(self._request).person, address_of(self._request))
-        return self.turn(turn_id)
 
     def limited_turn(self, turn_id: uuid.UUID) -> Turn:
         """A turn to be run again, which costs as much as a question."""
@@ -113,14 +107,6 @@ async def rag_chat(request: HttpRequest) -> HttpResponseBase:
 async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
     """Continue a turn after `Last-Event-ID`."""
     return await questions.continue_turn(request, turn_id, SessionCaller(request))
-
-
-@require_GET
-@_edge
-async def turn_suggestions(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
-    """Questions to ask next that this desk is sure of. Where questions wait for an answer, they come first."""
-    turn = await in_database(SessionCaller(request).read_turn, turn_id)
-    return JsonResponse({"suggestions": await suggest_next(turn)})
 
 
 @require_POST

@@ -10,6 +10,7 @@ remembered for others.
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from chat.doors.openai.chores import Chore, chore_of
 from chat.doors.openai.client_threads import ClientThread, read_messages
-from chat.doors.openai.pasted import own_question, own_sources
 from chat.exceptions import InvalidMessageError
 from chat.protocol import parse_json_object, valid_question
 
+#: How Open WebUI heads what it asks for by itself (titles, tags, follow-ups): no question, and answered with nothing.
+_TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
 _SAID = {"user", "assistant"}
 #: As chat completions and responses name them.
 _TEXT_PARTS = {"text", "input_text", "output_text"}
@@ -65,8 +66,8 @@ class RefusedFieldError(InvalidMessageError):
 class CompletionRequest:
     """`fingerprint` is the same for the same model and messages: what an idempotency key may be used again for.
 
-    `chore`: the client asks for its own housekeeping, and no question is meant. `follows`: the turn of the answer
-    before, which the desk keeps. `own_sources`: how many the client numbers itself, before those of the desk.
+    `is_task`: the client asks for housekeeping of its own, and no question is meant. `follows`: the turn of the answer
+    before, which the desk keeps.
     """
 
     model: str
@@ -75,9 +76,8 @@ class CompletionRequest:
     is_streamed: bool
     includes_usage: bool
     fingerprint: str
-    chore: Chore | None = None
+    is_task: bool = False
     follows: uuid.UUID | None = None
-    own_sources: int = 0
 
 
 def parse_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
@@ -106,18 +106,17 @@ def read_request(data: Mapping[str, Any], *, is_strict: bool, follows: uuid.UUID
     if options is not None and not (is_streamed and isinstance(options, dict)):
         refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
     messages = _Messages.read(data.get("messages"), is_strict=is_strict)
-    chore = chore_of(messages.said[-1][1], messages.instructions)
+    is_task = _TASK.match(messages.said[-1][1]) is not None
     said = [model, data.get("messages"), *([follows.hex] if follows else [])]
     return CompletionRequest(
         model=model,
-        question="" if chore else messages.question(),
-        before=ClientThread() if chore else messages.before(),
+        question="" if is_task else messages.question(),
+        before=ClientThread() if is_task else messages.before(),
         is_streamed=is_streamed,
         includes_usage=flag(options or {}, "include_usage", within="stream_options."),
         fingerprint=hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32],
-        chore=chore,
+        is_task=is_task,
         follows=follows,
-        own_sources=own_sources(messages.said[-1][1]),
     )
 
 
@@ -150,7 +149,6 @@ class _Messages:
     """What user and assistant said, to the last question; `place` names it in a refusal."""
 
     said: list[tuple[str, str]]
-    instructions: str
     place: str
 
     @classmethod
@@ -158,23 +156,20 @@ class _Messages:
         if not isinstance(messages, list) or not messages:
             refuse("messages", _("« messages » est une liste qui n’est pas vide."))
         said: list[tuple[str, str]] = []
-        instructions: list[str] = []
         end, place = 0, ""
         for number, message in enumerate(messages):
             where = f"messages[{number}]"
             role, text = _read_message(message, where, is_strict=is_strict)
-            if role in _INSTRUCTING:
-                instructions.append(text)
-            elif role == "user" or text.strip():
+            if role == "user" or (role not in _INSTRUCTING and text.strip()):
                 said.append((role, text))
                 if role == "user":
                     end, place = len(said), f"{where}.content"
         if not end or (is_strict and end < len(said)):
             refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
-        return cls(said[:end], "\n".join(instructions), place)
+        return cls(said[:end], place)
 
     def question(self) -> str:
-        last = own_question(self.said[-1][1])
+        last = self.said[-1][1]
         try:
             return valid_question(last)
         except InvalidMessageError as error:
@@ -182,9 +177,7 @@ class _Messages:
             refuse(self.place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
 
     def before(self) -> ClientThread:
-        thread, _last = read_messages(
-            [(role, own_question(text) if role == "user" else text) for role, text in self.said]
-        )
+        thread, _last = read_messages(self.said)
         return thread
 
 

@@ -32,7 +32,6 @@ _MESSAGE = {
         "content": _CONTENT,
     },
 }
-_TEXTS = {"anyOf": [_TEXT, {"type": "array", "minItems": 1, "items": _TEXT}]}
 #: Calls of tools and their results, which are passed over, have no role.
 _ITEM = {key: value for key, value in _MESSAGE.items() if key != "required"}
 _ITEMS = {"anyOf": [_TEXT, {"type": "array", "minItems": 1, "items": _ITEM}]}
@@ -77,7 +76,6 @@ def add_v1(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
         "/v1/chat/completions": {"post": _streamable(completion)},
         "/v1/completions": {"post": _streamable(_asked("v1_completions", refusals, prompt=_TEXT))},
         "/v1/responses": {"post": _streamable(_asked("v1_responses", refusals, input=_ITEMS))},
-        "/v1/embeddings": {"post": _asked("v1_embeddings", (400, 401, 404, 413, 429, 503), input=_TEXTS)},
     }
     return result
 

@@ -16,15 +16,12 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 
-from agents.database import in_database, in_thread
+from agents.database import in_database
 from agents.errors import ApplicationError
 from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.doors.errors import AsyncView, answering_errors
 from chat.doors.openai.annotations import url_citations
-from chat.doors.openai.chores import Chore
-from chat.doors.openai.embeddings import embedded, embeddings_json, parse_embedding_request
-from chat.doors.openai.renumbering import renumbered
 from chat.doors.openai.requests import CompletionRequest, parse_request, parse_text_request
 from chat.doors.openai.responses import ResponseWriter, parse_response_request, thread_to
 from chat.doors.openai.turns import InterruptedTurnError, OpenedRequest, ending_of, follow_turn, open_request
@@ -118,14 +115,6 @@ async def responses(request: HttpRequest) -> HttpResponseBase:
     return await _answer(request, parse_response_request, ResponseWriter)
 
 
-@_edge("POST")
-async def embeddings(request: HttpRequest) -> HttpResponseBase:
-    key = await in_database(_admitted, request.headers.get("Authorization", ""))
-    asked = parse_embedding_request(_body(request))
-    await in_database(keyed_deployment, key, asked.model)
-    return JsonResponse(embeddings_json(asked, await in_thread(embedded, asked.texts)))
-
-
 def _body(request: HttpRequest) -> bytes:
     limit = settings.API_MAX_BODY_BYTES
     return bounded_body(request, limit, MessageTooLargeError.beyond(limit))
@@ -137,9 +126,9 @@ async def _answer(
     authorization = request.headers.get("Authorization", "")
     key = await in_database(_admitted, authorization)
     asked = parse(_body(request), is_strict=key.is_strict)
-    if asked.chore is not None:
+    if asked.is_task:
         await in_database(keyed_deployment, key, asked.model)
-        return _done_chore(asked.chore, asked, written(uuid.uuid4(), asked.model, False))
+        return _nothing(asked, written(uuid.uuid4(), asked.model, False))
     idempotency_key = request.headers.get("Idempotency-Key", "").strip()
     language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
     if asked.follows is not None:
@@ -153,19 +142,17 @@ async def _answer(
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
     events = _stopping(follow_turn(turn_id, language=language), opened, rights)
     events = _failing_in(client_language(request), events)
-    if asked.own_sources:
-        events = renumbered(events, asked.own_sources)
     return await (_streamed if asked.is_streamed else _whole)(events, writer, opened, cite)
 
 
-def _done_chore(chore: Chore, asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
+def _nothing(asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
     """A program's own housekeeping: no conversation, no turn."""
     ending = Ending([], "", prompt_tokens=0, completion_tokens=0)
     if not asked.is_streamed:
-        return JsonResponse(writer.whole(chore.answer, ending))
+        return JsonResponse(writer.whole("", ending))
 
     async def chunks() -> AsyncGenerator[bytes, None]:
-        yield writer.opening() + writer.text(chore.answer) + writer.closing(ending)
+        yield writer.opening() + writer.closing(ending)
 
     return event_stream(chunks())
 

@@ -26,7 +26,6 @@ def page_strings(author: str = "") -> dict[str, str]:
         "answer": _("Réponse"),
         "searching": _("Recherche dans les documents…"),
         "answerReady": _("Réponse : {text}"),
-        "next": _("À demander aussi"),
         "copyHint": _("Copier la réponse et ses sources"),
         "suggestions": _("Questions proposées"),
         "readAs": _("Question lue ainsi : « {text} »"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from chat.staff.figures.daily import count_anew, count_due
+from chat.staff.figures import count_anew, count_due
 from knowledge.management.terminal import JsonCommand, errors_to_terminal
 
 

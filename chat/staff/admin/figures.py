@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -17,12 +18,10 @@ from django.views.decorators.http import require_safe
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import admin_page, admin_url, require
-from agents.models import Deployment, RuntimeSettings
+from agents.models import Deployment
 from agents.staff.scope import limit_of, visible
 from chat.models import DailyCount, Turn
-from chat.staff.figures.daily import bring_up_to_date
-from chat.staff.figures.reading import THINGS, Period, Prices
-from chat.staff.figures.tables import TOPICS, Report, Viewer, report
+from chat.staff.figures import Period, Table, Viewer, bounds, bring_up_to_date, report
 from faqs.csv import guarded
 
 #: The longest period that is shown.
@@ -31,6 +30,19 @@ FIGURES_MAX_DAYS = 731
 RIGHT = "chat.view_figures"
 PERIODS = (7, 30, 90, 365)
 _USUAL = 30
+#: Of the theme's chart component: the bars of a day stand on one another.
+_CHART_OPTIONS = json.dumps(
+    {
+        "animation": False,
+        "responsive": True,
+        "maintainAspectRatio": False,
+        "plugins": {"legend": {"align": "start", "labels": {"boxWidth": 12}}},
+        "scales": {
+            "x": {"stacked": True, "grid": {"display": False}, "ticks": {"maxTicksLimit": 12}},
+            "y": {"stacked": True, "beginAtZero": True, "ticks": {"precision": 0}},
+        },
+    }
+)
 
 
 def _date_field(label: Any) -> forms.DateField:
@@ -80,8 +92,7 @@ class PeriodForm(forms.Form):
             text = gettext("Une période a %(days)d jours au plus.")
             raise forms.ValidationError(text % {"days": FIGURES_MAX_DAYS})
         try:
-            period.before.bounds()
-            period.bounds()
+            bounds(period.before.first, period.last)
         except OverflowError as error:
             raise forms.ValidationError(gettext("Cette date est hors du calendrier.")) from error
         data["period"] = period
@@ -107,13 +118,11 @@ def figures(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {}
     if form.is_valid():
         period, deployment = form.cleaned_data["period"], form.cleaned_data["deployment"]
-        rights = (TOPICS, *(thing.right for thing in THINGS))
-        viewer = Viewer(frozenset(right for right in rights if request.user.has_perm(right)), partial(visible, request))
-        found = report(period, deployment, viewer, Prices.of(RuntimeSettings.load()))
+        tiles, tables = report(period, deployment, Viewer(request.user.has_perm, partial(visible, request)))
         if name := request.GET.get("csv"):
-            return _download(found, name, period)
-        asked = any(row[1] for row in found.tables[0].rows)
-        context = {"report": found, "period": period, "kept": _kept(request), "is_empty": not asked}
+            return _download(tables, name, period)
+        asked = any(row[1] for row in tables[0].rows)
+        context = {"tiles": tiles, "tables": tables, "period": period, "query": _query(request), "is_empty": not asked}
     return admin_page(
         request,
         "admin/chat/turn/figures.html",
@@ -123,11 +132,12 @@ def figures(request: HttpRequest) -> HttpResponse:
         periods=_periods(request, form),
         late=late,
         is_new=not DailyCount.objects.exists(),
+        chart_options=_CHART_OPTIONS,
         **context,
     )
 
 
-def _kept(request: HttpRequest) -> str:
+def _query(request: HttpRequest) -> str:
     """The address of the same figures, without the download."""
     query = request.GET.copy()
     query.pop("csv", None)
@@ -142,8 +152,8 @@ def _periods(request: HttpRequest, form: PeriodForm) -> list[tuple[int, str, boo
     return [(days, admin_url(Turn, "figures", days=days, **kept), days == chosen and not has_dates) for days in PERIODS]
 
 
-def _download(found: Report, name: str, period: Period) -> HttpResponse:
-    table = next((each for each in found.tables if each.key == name), None)
+def _download(tables: list[Table], name: str, period: Period) -> HttpResponse:
+    table = next((each for each in tables if each.key == name), None)
     if table is None:
         raise Http404
     out = io.StringIO()

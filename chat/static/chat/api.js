@@ -48,8 +48,6 @@ export const deleteConversation = (id) => request("DELETE", `${list}${id}/`);
 export const loadThread = (id) => request("GET", `${list}${id}/messages/`);
 export const showVersion = (id, turnId) => request("POST", `${list}${id}/branch/`, { turnId });
 
-export const suggestNext = (turnId) => request("GET", `/api/rag/turns/${turnId}/suggestions`).then((data) => data.suggestions);
-
 const feedback = (messageId) => `${config.urls.messages}${messageId}/feedback`;
 
 /** `given` is {verdict, reason, comment}. */

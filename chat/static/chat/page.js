@@ -2,7 +2,7 @@
 // A question leaves the field when it is sent and is kept in session storage until the server acknowledged it; a reload
 // in between sends it again under the same id. Nothing typed is lost: what the server refuses comes back to the field.
 
-import { ANSWERED, createConversation, deleteConversation, loadThread, NOBODY, showVersion, suggestNext } from "./api.js";
+import { ANSWERED, createConversation, deleteConversation, loadThread, NOBODY, showVersion } from "./api.js";
 import { closeSidebar, showSidebar } from "./chrome.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
@@ -95,7 +95,7 @@ function show({ title, temporary, messages, runningTurn }) {
   setTemporary(temporary);
   setMenu(messages.length ? conversationId : null, { isTemporary });
   if (title) showTitle(title);
-  if (!runningTurn) { offerNext(); return; }
+  if (!runningTurn) return;
   exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
   composer.setRunning(true);
   connection.resume(runningTurn.id);
@@ -301,16 +301,7 @@ function finished(frame) {
   if (!exchange) return;
   exchange.finish(frame);
   thread.grown();
-  offerNext();
   announce(exchange.toTell({ isWhole: true }));
-}
-
-/** Below the last answer, what to ask next; an answer without any is whole. */
-async function offerNext() {
-  const last = thread.exchanges.at(-1);
-  if (!last?.turnId) return;
-  const questions = await suggestNext(last.turnId).catch(() => []);
-  if (thread.isLast(last) && !composer.running) last.showNext(questions);
 }
 
 /** A tool waits for the reader; asking something else is a refusal, so the field is free. */

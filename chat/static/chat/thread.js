@@ -51,7 +51,6 @@ export class Exchange {
 
   /** Asked, nothing received yet; also the state after a reader re-attaches from the start. */
   begin(turnId = null) {
-    this.hideNext();
     this.turnId = turnId ?? this.turnId;
     this.text = "";
     this.pieces = 0;
@@ -273,20 +272,6 @@ export class Exchange {
     return el("p", { class: "read-as" }, el("span", { dir: "auto", title: text }, say("readAs", { text })), asTyped);
   }
 
-  /** What to ask next, below the answer; each is asked. */
-  showNext(questions) {
-    this.hideNext();
-    if (!questions.length) return;
-    this.next = el("div", { class: "next", role: "group", "aria-label": say("next") }, el("p", { class: "next-title" }, say("next")),
-      el("ul", {}, ...questions.map((text) => el("li", {}, el("button", { type: "button", class: "next-question", dir: "auto", onclick: () => this.handlers.ask(text) }, icon("right"), text)))));
-    this.body.append(this.next);
-  }
-
-  hideNext() {
-    this.next?.remove();
-    this.next = null;
-  }
-
   copyButton() {
     const button = action("copy", say("copy"), async () => {
       const copied = await copyAnswers([this.copied()]);
@@ -407,7 +392,6 @@ export class Thread {
   add(question, turnId = null) {
     const exchange = new Exchange(question, this.handlers);
     exchange.turnId = turnId;
-    this.exchanges.at(-1)?.hideNext();
     this.exchanges.push(exchange);
     this.element.append(exchange.element);
     this.showWelcome(false);

@@ -42,6 +42,5 @@ run(
         litellm.text_completion(prompt=KNOWN, **{**asked, "model": f"text-completion-openai/{name}"}).choices[0].text
     ),
     responses=lambda: litellm.responses(input=KNOWN, **asked).output[0].content[0].text,
-    embeddings=lambda: len(litellm.embedding(input=[KNOWN], **asked).data[0]["embedding"]),
     wrong_key=lambda: litellm.completion(messages=question, **{**asked, "api_key": "rsk_wrong"}),
 )

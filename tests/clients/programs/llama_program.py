@@ -1,8 +1,7 @@
-"""LlamaIndex: an OpenAI-like model, its question template with passages, and tools."""
+"""LlamaIndex: an OpenAI-like model and tools."""
 
 from asking import KNOWN, OPEN, UNKNOWN, run, site
 from llama_index.core.llms import ChatMessage
-from llama_index.core.prompts import default_prompts
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
 
@@ -11,7 +10,6 @@ made = {"model": name, "api_base": address, "max_retries": 0}
 chat = OpenAILike(api_key=key, is_chat_model=True, is_function_calling_model=True, **made)
 question = [ChatMessage(role="user", content=KNOWN)]
 tool = FunctionTool.from_defaults(lambda city: city, name="weather", description="The weather.")
-template = default_prompts.DEFAULT_TEXT_QA_PROMPT.format(context_str="Rien.", query_str=KNOWN)
 
 thread = [
     ChatMessage(role="user", content=OPEN),
@@ -28,7 +26,6 @@ run(
     stop=lambda: chat.chat(question, stop=["\n"]).message.content,
     follow_up=lambda: chat.chat(thread).message.content,
     errors=lambda: unknown.chat(question),
-    template=lambda: chat.complete(template).text,
     text=lambda: OpenAILike(api_key=key, is_chat_model=False, **made).complete(KNOWN).text,
     wrong_key=lambda: OpenAILike(api_key="rsk_wrong", is_chat_model=True, **made).chat(question),
 )

@@ -25,6 +25,5 @@ await run({
   errors: () => said({ model: UNKNOWN }),
   text: async () => (await client.completions.create({ model, prompt: KNOWN })).choices[0].text,
   responses: async () => (await client.responses.create({ model, input: KNOWN })).output_text,
-  embeddings: async () => (await client.embeddings.create({ model, input: KNOWN })).data[0].embedding.length,
   wrong_key: () => new OpenAI({ baseURL: address, apiKey: "rsk_wrong", maxRetries: 0 }).models.list(),
 });

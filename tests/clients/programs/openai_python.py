@@ -41,5 +41,4 @@ run(
     wrong_key=lambda: openai.OpenAI(base_url=address, api_key="rsk_wrong").models.list(),
     text=lambda: client.completions.create(model=model, prompt=KNOWN).choices[0].text,
     responses=lambda: client.responses.create(model=model, input=KNOWN).output_text,
-    embeddings=lambda: len(client.embeddings.create(model=model, input=KNOWN).data[0].embedding),
 )

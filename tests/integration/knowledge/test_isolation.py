@@ -21,7 +21,7 @@ FAQ = "# Guide\n\n## Où aller ?\n\nÀ la mairie.\n\n## Prix\n\nLe timbre coûte
 CHILD = """
 import errno, os, sys, time
 from knowledge import reader_process
-def obedient(data, *, filename, layout=None):
+def obedient(data, *, filename, pages=()):
     if filename.startswith("hang"):
         time.sleep(3600)
     if filename.startswith("die"):
@@ -41,7 +41,7 @@ def obedient(data, *, filename, layout=None):
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
     if filename.startswith("print"):
         print("a library speaks", flush=True)
-    return real(data, filename=filename, layout=layout)
+    return real(data, filename=filename, pages=pages)
 load_models = reader_process._load_models
 def patched_load():
     global real
@@ -141,7 +141,7 @@ def test_reader_that_cannot_start_is_not_the_fault_of_the_file(settings: Setting
     settings.PARSE_ISOLATED = True
     ends = mock.patch.object(isolation, "_MODULE", "knowledge.readers.nothing")
     with ends, isolation.isolated_reader() as reader, pytest.raises(MachineTroubleError):
-        reader.shape(FAQ.encode(), filename="a.html")
+        reader.read(FAQ.encode(), filename="a.html")
 
 
 def test_what_a_library_prints_does_no_harm(reader: Reader) -> None:

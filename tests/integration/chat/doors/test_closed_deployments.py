@@ -35,7 +35,7 @@ def test_its_owner_reads_exports_and_deletes_it(kept: tuple[Client, Conversation
     assert [row["id"] for row in listed] == [str(conversation.pk)]
     assert client.get(address).json()["title"] == "Mes horaires"
     assert len(client.get(f"{address}messages/").json()["messages"]) == 2
-    for name in ("md", "json", "pdf"):
+    for name in ("md", "json"):
         assert client.get(f"{address}export?format={name}").status_code == 200
     assert client.delete(address).status_code == 204
     assert not Conversation.objects.exists()
@@ -73,7 +73,7 @@ def test_its_owner_has_a_page_to_read_export_and_delete(kept: tuple[Client, Conv
     shown = client.get(page_of(conversation))
     page = shown.content.decode()
     assert shown.status_code == 200
-    for part in ("Ce service est fermé", "Quels horaires ?", "De neuf à dix heures.", "format=pdf"):
+    for part in ("Ce service est fermé", "Quels horaires ?", "De neuf à dix heures.", "format=json"):
         assert part in page
     for gone in ('id="composer"', "<textarea", "page.js"):
         assert gone not in page

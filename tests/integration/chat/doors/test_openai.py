@@ -1,7 +1,6 @@
 """`/v1`, without a network: keys, refusals, what becomes of the client's thread, and the same answer for the same key."""
 
 import asyncio
-import base64
 import json
 import threading
 from datetime import timedelta
@@ -20,7 +19,6 @@ from agents.models import Audience, Deployment
 from chat.doors.openai.requests import parse_request
 from chat.doors.openai.turns import IdempotencyConflictError, open_request
 from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
-from chat.thread.turns import default_title
 from tests.factories import make_api_key, make_deployment, make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
 from tests.scripted import ScriptedReply
@@ -326,15 +324,6 @@ class LenientTests(V1Tests):
         response = await self.ask(("user", KNOWN), ("assistant", "La bibliothèque"))
         assert response.status_code == 200
 
-    async def test_template_with_passages_of_the_program_is_the_question_inside(self) -> None:
-        pasted = (
-            "### Task:\nRespond to the user query using the provided context.\n\n<context>\n"
-            '<source id="1">La piscine est fermée.</source>\n</context>\n\n'
-        )
-        await self.ask(("user", f"{pasted}{KNOWN}"))
-        asked = await in_database(Message.objects.get, role="user")
-        assert asked.content == KNOWN
-
     async def test_error_is_in_the_language_of_the_client_and_english_without_one(self) -> None:
         for headers, said in (({}, "Unknown URL"), ({"Accept-Language": "fr"}, "Adresse inc")):
             response = await AsyncClient().post("/v1/rerank", headers=headers)
@@ -350,7 +339,7 @@ class ChoreTests(V1Tests):
         "### Chat History:\n<chat_history>\nUSER: {question}\nASSISTANT: De 9 h à 18 h.\n</chat_history>"
     )
 
-    async def test_title_is_the_first_question_and_leaves_no_turn(self) -> None:
+    async def test_task_of_a_program_is_answered_with_nothing_and_leaves_no_turn(self) -> None:
         for stream in (False, True):
             prompt = self.TITLE.format(question=KNOWN)
             response = await self.ask(("user", prompt), stream=stream)
@@ -360,7 +349,7 @@ class ChoreTests(V1Tests):
                 text = "".join(each["choices"][0]["delta"].get("content", "") for each in chunks[:-1])
             else:
                 text = response.json()["choices"][0]["message"]["content"]
-            assert json.loads(text) == {"title": default_title(KNOWN)}
+            assert text == ""
         assert not await in_database(Conversation.objects.exists)
         assert not await in_database(Turn.objects.exists)
 
@@ -485,23 +474,6 @@ class OtherFormsTests(V1Tests):
         assert (await self.send("responses", input=items)).status_code == 200
         asked = await in_database(Message.objects.get, role="user")
         assert asked.content == KNOWN
-
-    async def test_vectors_are_of_unit_length_in_both_encodings(self) -> None:
-        plain = (await self.send("embeddings", input=[KNOWN, NEAR])).json()["data"]
-        assert [row["index"] for row in plain] == [0, 1]
-        for row in plain:
-            assert sum(value**2 for value in row["embedding"]) == pytest.approx(1, abs=1e-4)
-        coded = (await self.send("embeddings", input=KNOWN, encoding_format="base64")).json()
-        packed = base64.b64decode(coded["data"][0]["embedding"])
-        assert list(memoryview(packed).cast("f")) == pytest.approx(plain[0]["embedding"])
-
-    async def test_texts_that_cannot_be_embedded_are_refused(self) -> None:
-        # The last four hold no character that an embedder reads.
-        unread = ("\u202e", "\0", "\ufeff", ["a", "\u200b "])
-        for wrong in ("", [], [1, 2], [" "], ["a"] * 129, None, *unread):
-            response = await self.send("embeddings", input=wrong)
-            assert (response.status_code, response.json()["error"]["param"]) == (400, "input")
-        assert (await self.send("embeddings", input="a", model="absent")).status_code == 404
 
 
 class RefusalTests(V1Tests):

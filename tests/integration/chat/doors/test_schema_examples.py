@@ -26,7 +26,7 @@ class SchemaExamplesTest(TestCase):
         for name, example in EXAMPLES.items():
             body = operations[name][1]["requestBody"]["content"]["application/json"]
             assert body["example"] == example
-        below = {"turn_events", "turn_retry", "turn_stop", "turn_suggestions"}
+        below = {"turn_events", "turn_retry", "turn_stop"}
         assert {"rag_chat", "conversations_delete_several", *below} <= set(operations)
 
     def test_a_version_that_a_caller_names_goes_into_no_header(self) -> None:

@@ -1,8 +1,10 @@
 """The language of a question, and of a document."""
 
+from dataclasses import asdict
+
 import pytest
 
-from knowledge.isolation import read_as_json, read_from_json, read_here
+from knowledge.isolation import read_from_json, read_here
 from knowledge.language.words import document_language, language_of
 
 TEXTS = {
@@ -45,4 +47,4 @@ def test_long_document_is_judged_over_its_whole_length() -> None:
 def test_language_comes_through_the_pipe_of_the_reader() -> None:
     read = read_here(TEXTS["en"].encode(), filename="a.txt")
     assert read.language == "en"
-    assert read_from_json(read_as_json(read)) == read
+    assert read_from_json(asdict(read)) == read

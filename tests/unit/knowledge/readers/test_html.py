@@ -3,7 +3,7 @@
 import pytest
 
 from knowledge.readers.base import ParsedDocument
-from knowledge.readers.html.page import html_fragment_text
+from knowledge.readers.html import html_fragment_text
 from knowledge.readers.registry import parse_document
 
 

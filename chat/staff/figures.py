@@ -1,0 +1,578 @@
+"""« Comment va le service »: days counted into one table of sums, and what a period says in tables and charts.
+
+The sums of a day are a pure function of its turns, so counting it twice changes nothing. A day is due while it may still
+change: the newest days, those with a turn that runs, and those of which something changed later or was deleted
+(`DailyCount.objects.note_change`). A conversation is counted once more as it goes (`keep_counts`): its part stays.
+Questions and ratings stand on the day, by `TIME_ZONE`, of the question. Tries, evaluations and replays store no turn.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+
+from django.conf import settings
+from django.db.models import Case, Count, F, Model, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import TruncDate
+from django.utils import formats, timezone
+from django.utils.functional import Promise
+from django.utils.text import Truncator
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
+
+from agents.admin_base import admin_url
+from agents.database import short_write
+from agents.jobs import Held
+from agents.models import Agent, Deployment, RuntimeSettings
+from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Message, Role, Turn, TurnStatus
+from faqs.models import LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
+from knowledge.models import Chunk
+
+#: What tells the rows of a day apart, and what is added up in each.
+KEYS = ("deployment_id", "ending", "language")
+SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
+#: So many days are counted for who looks at the figures; the others wait for the night, or for `manage.py count_days`.
+FIGURES_DAYS_AT_ONCE = 5
+#: Rows of a list of the most used, of topics.
+FIGURES_LISTED = 10
+#: Told after each day: how many of how many.
+OnCounted = Callable[[int, int], None]
+_Sums = dict[tuple[date, int | None, str, str], list[int]]
+
+# --- Counting --------------------------------------------------------------------------------------------------------
+
+#: The exit of an answered question, else how it ended.
+_ENDING = Case(
+    When(status__in=OPEN_STATUSES, then=Value("running")),
+    When(status=TurnStatus.FAILED, then=Value("failed")),
+    When(Q(status=TurnStatus.DONE) & ~Q(answer_source=""), then=F("answer_source")),
+    default=Value("interrupted"),
+)
+#: A turn that was begun again waited for somebody in between.
+_IS_TIMED = Q(status=TurnStatus.DONE, run=0, finished_at__isnull=False)
+_COUNTED = {
+    "turns": Count("pk"),
+    "llm_calls": Sum("llm_calls"),
+    "prompt_tokens": Sum("prompt_tokens"),
+    "completion_tokens": Sum("completion_tokens"),
+    "timed": Count("pk", filter=_IS_TIMED),
+    "milliseconds": Sum(F("finished_at") - F("started_at"), filter=_IS_TIMED),
+    "up": Count("pk", filter=Q(feedback__verdict="up", feedback__withdrawn_at=None)),
+    "down": Count("pk", filter=Q(feedback__verdict="down", feedback__withdrawn_at=None)),
+}
+
+
+def _zone() -> Any:
+    return timezone.get_default_timezone()
+
+
+def bounds(first: date, last: date) -> tuple[datetime, datetime]:
+    """The first moment of a period of days, and that of the day after it; a day has 23 to 25 hours."""
+    after = last + timedelta(days=1)
+    return datetime.combine(first, time.min, tzinfo=_zone()), datetime.combine(after, time.min, tzinfo=_zone())
+
+
+def _asked_in(turns: QuerySet[Turn], first: date, last: date) -> QuerySet[Turn]:
+    begin, end = bounds(first, last)
+    return turns.filter(started_at__gte=begin, started_at__lt=end)
+
+
+def _counted(turns: QuerySet[Turn]) -> _Sums:
+    grouped = (
+        turns.order_by()
+        .annotate(day=TruncDate("started_at", tzinfo=_zone()), ending=_ENDING, deployment_id=_DEPLOYMENT)
+        .values("day", *KEYS)
+        .annotate(**{f"sum_{name}": sums for name, sums in _COUNTED.items()})
+    )
+    return {
+        (row["day"], *(row[name] for name in KEYS)): [_whole(row[f"sum_{name}"]) for name in SUMS] for row in grouped
+    }
+
+
+_DEPLOYMENT = F("conversation__deployment_id")
+
+
+def _whole(summed: int | timedelta | None) -> int:
+    return max(0, summed // timedelta(milliseconds=1)) if isinstance(summed, timedelta) else summed or 0
+
+
+def _added_up(rows: Iterable[DailyCount]) -> _Sums:
+    found: _Sums = defaultdict(lambda: [0] * len(SUMS))
+    for row in rows:
+        sums = found[row.day, row.deployment_id, row.ending, row.language]
+        sums[:] = [known + getattr(row, name) for known, name in zip(sums, SUMS, strict=True)]
+    return {key: sums for key, sums in found.items() if any(sums)}
+
+
+def _rows(found: _Sums, *, is_live: bool | None) -> list[DailyCount]:
+    return [
+        DailyCount(
+            day=day,
+            deployment_id=deployment,
+            ending=ending,
+            language=language,
+            is_live=is_live,
+            **dict(zip(SUMS, sums, strict=True)),
+        )
+        for (day, deployment, ending, language), sums in sorted(found.items())
+    ]
+
+
+def count_day(day: date) -> None:
+    """Count a day anew. What changes while it is read leaves a row that this count has not seen, so it stays due."""
+    with short_write():
+        # One count of a day at a time.
+        known = list(DailyCount.objects.filter(day=day).order_by("pk").select_for_update())
+        deleted = _added_up(row for row in known if not row.is_live)
+        rows = _rows(deleted, is_live=False) + _rows(_counted(_asked_in(Turn.objects.all(), day, day)), is_live=True)
+        DailyCount.objects.filter(pk__in=[row.pk for row in known]).delete()
+        DailyCount.objects.bulk_create(
+            rows, update_conflicts=True, unique_fields=["day", "deployment", "ending", "language", "is_live"],
+            update_fields=SUMS,
+        )  # fmt: skip
+
+
+def keep_counts(conversation: Conversation) -> None:
+    """Count a conversation that is about to be deleted; in the transaction of its deletion."""
+    found: _Sums = defaultdict(lambda: [0] * len(SUMS))
+    for (day, deployment, ending, language), sums in _counted(Turn.objects.filter(conversation=conversation)).items():
+        # A turn that is deleted while it runs ends there.
+        ended = found[day, deployment, "interrupted" if ending == "running" else ending, language]
+        ended[:] = [sum(pair) for pair in zip(ended, sums, strict=True)]
+    DailyCount.objects.bulk_create(_rows(found, is_live=None))
+
+
+def due_days() -> list[date]:
+    """The days to count, newest first."""
+    changed = DailyCount.objects.filter(Q(is_live=None) | Q(is_live=True, ending="running"))
+    asked = Turn.objects.order_by()
+    if (
+        last := DailyCount.objects.filter(is_live=True).order_by("day").values_list("day", flat=True).last()
+    ) is not None:
+        # One day more: a question of its last moment may have been stored after the count.
+        asked = asked.filter(started_at__gte=bounds(last - timedelta(days=1), last)[0])
+    newest = asked.annotate(day=TruncDate("started_at", tzinfo=_zone())).values_list("day", flat=True).distinct()
+    return sorted({*changed.values_list("day", flat=True), *newest}, reverse=True)
+
+
+def count_days(held: Held) -> None:
+    """The nightly job."""
+    count_due(held.progress)
+
+
+def count_due(on_counted: OnCounted = lambda _done, _total: None) -> int:
+    """Count every day that is due; how many. May be killed at any moment and run again."""
+    return _count(due_days(), on_counted)
+
+
+def count_anew(on_counted: OnCounted = lambda _done, _total: None) -> int:
+    """Count every day with a question, due or not: after a change of `TIME_ZONE`, or rows restored from a back-up."""
+    asked = Turn.objects.order_by().annotate(day=TruncDate("started_at", tzinfo=_zone()))
+    days = {
+        *asked.values_list("day", flat=True).distinct(),
+        *DailyCount.objects.values_list("day", flat=True).distinct(),
+    }
+    return _count(sorted(days, reverse=True), on_counted)
+
+
+def _count(days: Sequence[date], on_counted: OnCounted) -> int:
+    for done, day in enumerate(days, start=1):
+        count_day(day)
+        on_counted(done, len(days))
+    return len(days)
+
+
+def bring_up_to_date() -> int:
+    """What a page does before it reads: count the newest due days, a few at most; returns how many are left."""
+    days = due_days()
+    _count(days[:FIGURES_DAYS_AT_ONCE], lambda _done, _total: None)
+    return len(days[FIGURES_DAYS_AT_ONCE:])
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+#: Stored answers, given as they are; those that the model wrote; questions that were not answered.
+_KINDS = {
+    **dict.fromkeys((AnswerSource.MEMORY_GUARD.value, AnswerSource.DIRECT_QA.value), "stored"),
+    **dict.fromkeys((AnswerSource.LLM.value, AnswerSource.ROUND_LIMIT.value), "model"),
+    **dict.fromkeys(("failed", "interrupted", "running"), "unfinished"),
+}
+KINDS: dict[str, str | Promise] = {
+    "stored": gettext_lazy("Sans modèle"),
+    "model": gettext_lazy("Par le modèle"),
+    "other": gettext_lazy("Autres voies"),
+    "unfinished": gettext_lazy("Non abouties"),
+}
+ENDINGS: dict[str, str | Promise] = {
+    **dict(AnswerSource.choices),
+    "failed": gettext_lazy("En échec"),
+    "interrupted": gettext_lazy("Interrompues"),
+    "running": gettext_lazy("En cours"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Whole days, both ends included."""
+
+    first: date
+    last: date
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+    @property
+    def before(self) -> "Period":
+        """As many days, up to this one."""
+        return Period(self.first - timedelta(days=self.days), self.first - timedelta(days=1))
+
+    def each(self) -> list[date]:
+        return [self.first + timedelta(days=at) for at in range(self.days)]
+
+
+@dataclass(slots=True)
+class Sums:
+    """What some turns come to."""
+
+    turns: int = 0
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    timed: int = 0
+    milliseconds: int = 0
+    up: int = 0
+    down: int = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        for name in SUMS:
+            setattr(self, name, getattr(self, name) + row[f"sum_{name}"])
+
+    @property
+    def seconds(self) -> float | None:
+        """Of an answer, on average; `None` where none was timed."""
+        return self.milliseconds / self.timed / 1000 if self.timed else None
+
+
+def cost(site: RuntimeSettings, prompt_tokens: float, completion_tokens: float) -> Decimal | None:
+    """In the site's money; `None` where staff set no prices."""
+    prompt, completion = site.get("prompt_price"), site.get("completion_price")
+    if not (prompt or completion):
+        return None
+    return (Decimal(prompt_tokens) * Decimal(prompt) + Decimal(completion_tokens) * Decimal(completion)) / 1_000_000
+
+
+class Totals:
+    """The sums of a period: in all, and by each of what tells them apart."""
+
+    def __init__(self, period: Period, deployment: Deployment | None) -> None:
+        rows = DailyCount.objects.filter(day__gte=period.first, day__lte=period.last)
+        if deployment is not None:
+            rows = rows.filter(deployment_id=deployment.pk)
+        self.all = Sums()
+        self.endings, self.kinds, self.deployments, self.languages = (defaultdict[Any, Sums](Sums) for _at in range(4))
+        self.days = {day: defaultdict[str, Sums](Sums) for day in period.each()}
+        for row in rows.order_by().values("day", *KEYS).annotate(**{f"sum_{name}": Sum(name) for name in SUMS}):
+            kind, day = _KINDS.get(row["ending"], "other"), self.days[row["day"]]
+            for sums in (
+                self.all,
+                self.endings[row["ending"]],
+                self.kinds[kind],
+                self.deployments[row["deployment_id"]],
+                self.languages[row["language"]],
+                day["all"],
+                day[kind],
+            ):
+                sums.add(row)
+
+    def saved(self) -> dict[str, float | None] | None:
+        """What stored answers saved: had the model written them too, each at the mean of those that it wrote, less what
+        they took nevertheless. `None` where the model wrote no answer to compare with.
+        """
+        stored, model = self.kinds["stored"], self.kinds["model"]
+        if not model.turns:
+            return None
+        names = ("llm_calls", "prompt_tokens", "completion_tokens")
+        found: dict[str, float | None] = {
+            name: getattr(model, name) * stored.turns / model.turns - getattr(stored, name) for name in names
+        }
+        means = (model.seconds, stored.seconds)
+        found["seconds"] = None if None in means else stored.turns * (means[0] - means[1])  # type: ignore[operator]
+        return found
+
+
+def last_used(name: str, **of: Any) -> Counter[int]:
+    """How many of the last answers show each passage (`chunk_id`) or validated answer (`learned_id`) as a source."""
+    answers = Message.objects.filter(role=Role.ASSISTANT, conversation__is_temporary=False, **of).exclude(sources=[])
+    shown = answers.order_by("-pk").values_list("sources", flat=True)[: settings.QUESTIONS_USAGE_MESSAGES]
+    return Counter(key for sources in shown for key in {source.get(name) for source in sources} if key)
+
+
+def recently_used_chunks() -> Counter[int]:
+    """Of all agents: passages that are in use get their questions written first."""
+    return last_used("chunk_id")
+
+
+# --- Tables ----------------------------------------------------------------------------------------------------------
+
+Kind = Literal["text", "count", "decimal", "percent", "money", "amount", "day"]
+_DIGITS = {"count": 0, "decimal": 1, "money": 2, "percent": 1, "amount": 0}
+#: From here on nobody reads the cents of a mean.
+_LARGE = 100
+#: Colours of the parts of a bar, from the bottom up.
+_COLOURS = ("#15803d", "#60a5fa", "#d4a017", "#b91c1c")
+
+
+def shown(value: Any, kind: Kind) -> str:
+    """In the reader's notation; a dash for what is not known."""
+    if value is None:
+        return "–"
+    if kind == "day":
+        return formats.date_format(value, "SHORT_DATE_FORMAT")
+    if kind == "text":
+        return Truncator(str(value)).chars(200)
+    number = Decimal(str(value)) * (100 if kind == "percent" else 1)
+    digits = 2 if kind == "amount" and abs(number) < _LARGE else _DIGITS[kind]
+    text = formats.number_format(round(number, digits), digits, force_grouping=True)
+    if kind != "percent":
+        return text
+    return f"{text}%" if get_language() == "en" else f"{text}\u00a0%"
+
+
+def ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(slots=True)
+class Table:
+    """Plain values; `links` leads from each row's first cell, `chart` is what draws it."""
+
+    key: str
+    title: str
+    columns: Sequence[tuple[str, Kind]]
+    rows: Sequence[tuple[Any, ...]]
+    note: str = ""
+    links: Sequence[str] = ()
+    chart: dict[str, Any] | None = None
+
+    def chart_data(self) -> str:
+        return json.dumps(self.chart)
+
+    def body(self) -> list[dict[str, Any]]:
+        """Each row as the page writes it."""
+        links = self.links or [""] * len(self.rows)
+        texts = [[shown(value, kind) for value, (_t, kind) in zip(row, self.columns, strict=True)] for row in self.rows]
+        titles = [title for title, _kind in self.columns[1:]]
+        return [
+            {"head": head, "link": link, "cells": list(zip(titles, cells, strict=True))}
+            for (head, *cells), link in zip(texts, links, strict=True)
+        ]
+
+    def plain(self) -> list[Sequence[Any]]:
+        """Heading and rows of a download."""
+        return [[title for title, _kind in self.columns], *self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who reads: whether they have a right, and of any rows those that are for them."""
+
+    may: Callable[[str], bool]
+    theirs: Callable[[QuerySet[Any]], QuerySet[Any]]
+
+
+def report(
+    period: Period, deployment: Deployment | None, viewer: Viewer
+) -> tuple[list[tuple[str, str, str]], list[Table]]:
+    """Everything that this reader may see of a period: tiles (a title, its value, the value before), and tables."""
+    site = RuntimeSettings.load()
+    now, before = Totals(period, deployment), Totals(period.before, deployment)
+    tables = [_days(now), _compared("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now, before)]
+    if deployment is None:
+        found = {*now.deployments, *before.deployments}
+        names = dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
+        names |= {key: _("Déploiement supprimé (n° %d)") % key for key in found - set(names)}
+        tables.append(_compared("deployments", _("Par déploiement"), _("Déploiement"), names, now, before))
+    languages = {"fr": _("Français"), "en": _("Anglais"), "": _("Inconnue")}
+    tables.append(_compared("languages", _("Par langue"), _("Langue"), languages, now, before))
+    tables += [_savings(now, before, site), _ratings(now)]
+    if viewer.may("faqs.view_questiongroup"):
+        tables.append(_topics(period, deployment, viewer))
+    tables += _most_used(period, deployment, viewer)
+    return _tiles(now, before, site), tables
+
+
+def _tiles(now: Totals, before: Totals, site: RuntimeSettings) -> list[tuple[str, str, str]]:
+    figures: list[tuple[str, Kind, Callable[[Totals], Any]]] = [
+        (_("Questions"), "count", lambda of: of.all.turns),
+        (_("Répondues sans modèle"), "percent", lambda of: ratio(of.kinds["stored"].turns, of.all.turns)),
+        (_("Avis favorables"), "percent", lambda of: ratio(of.all.up, of.all.up + of.all.down)),
+        (_("En échec"), "percent", lambda of: ratio(of.endings["failed"].turns, of.all.turns)),
+        (_("Secondes par réponse"), "decimal", lambda of: of.all.seconds),
+        (_("Appels au modèle"), "count", lambda of: of.all.llm_calls),
+        (_("Tokens lus et écrits"), "count", lambda of: of.all.prompt_tokens + of.all.completion_tokens),
+        (_("Dépense"), "money", lambda of: cost(site, of.all.prompt_tokens, of.all.completion_tokens)),
+    ]
+    return [(title, shown(read(now), kind), shown(read(before), kind)) for title, kind, read in figures]
+
+
+def _chart(
+    days: Iterable[date], parts: Mapping[str, Sequence[int]], colours: Sequence[str] = _COLOURS
+) -> dict[str, Any]:
+    """Bars of a day each, as the chart component takes them."""
+    sets = [
+        {"label": name, "data": list(values), "backgroundColor": colour}
+        for (name, values), colour in zip(parts.items(), colours, strict=False)
+    ]
+    return {"labels": [shown(day, "day") for day in days], "datasets": sets}
+
+
+def _days(now: Totals) -> Table:
+    counts = {str(name): [day[kind].turns for day in now.days.values()] for kind, name in KINDS.items()}
+    return Table(
+        "days",
+        _("Questions par jour"),
+        [(_("Jour"), "day"), (_("Questions"), "count"), *((name, "count") for name in counts)],
+        [(day, sums["all"].turns, *(sums[kind].turns for kind in KINDS)) for day, sums in now.days.items()],
+        _(
+            "Sans modèle : de la mémoire, de la FAQ ou d’une question-réponse. Autres voies : précision demandée, refus du "
+            "garde-fou, passages cités. Non abouties : en échec, interrompues, en cours."
+        ),
+        chart=_chart(now.days, counts),
+    )
+
+
+def _ratings(now: Totals) -> Table:
+    every = {day: sums["all"] for day, sums in now.days.items()}
+    names = (_("Utile"), _("À revoir"))
+    parts = {names[0]: [each.up for each in every.values()], names[1]: [each.down for each in every.values()]}
+    return Table(
+        "ratings",
+        _("Satisfaction"),
+        [(_("Jour"), "day"), (names[0], "count"), (names[1], "count"), (_("Avis favorables"), "percent")],
+        [(day, each.up, each.down, ratio(each.up, each.up + each.down)) for day, each in every.items()],
+        _("Les avis comptent au jour de la question ; ceux qui sont retirés ne comptent pas."),
+        chart=_chart(every, parts, (_COLOURS[0], _COLOURS[3])),
+    )
+
+
+def _compared(key: str, title: str, what: str, names: Mapping[Any, Any], now: Totals, before: Totals) -> Table:
+    """Questions told apart by something, the most first, beside the period before."""
+    here, earlier = getattr(now, key), getattr(before, key)
+    counts = {each: (here[each].turns, earlier[each].turns) for each in {*here, *earlier}}
+    rows = [
+        (str(names.get(each, each)), count, ratio(count, now.all.turns), past, ratio(past, before.all.turns))
+        for each, (count, past) in sorted(counts.items(), key=lambda pair: (-pair[1][0], str(pair[0])))
+        if count or past
+    ]
+    columns: list[tuple[str, Kind]] = [
+        (what, "text"),
+        (_("Questions"), "count"),
+        (_("Part"), "percent"),
+        (_("Période précédente"), "count"),
+        (_("Part précédente"), "percent"),
+    ]
+    return Table(key, title, columns, rows)
+
+
+def _savings(now: Totals, before: Totals, site: RuntimeSettings) -> Table:
+    names = {
+        "llm_calls": _("Appels au modèle"),
+        "prompt_tokens": _("Tokens lus"),
+        "completion_tokens": _("Tokens écrits"),
+        "seconds": _("Secondes d’attente"),
+        "money": _("Argent"),
+    }
+    model, stored = now.kinds["model"], now.kinds["stored"]
+    mean: dict[str, Any] = {"seconds": model.seconds}
+    mean |= {name: ratio(getattr(model, name), model.turns) for name in list(names)[:3]}
+    columns = [mean if model.turns else {}, now.saved() or {}, before.saved() or {}]
+    for each in columns:
+        if each:
+            each["money"] = cost(site, each["prompt_tokens"], each["completion_tokens"])
+    note = _(
+        "%(count)s réponses de la mémoire, de la FAQ ou des questions-réponses ont été données sans que le modèle les rédige. "
+        "Ce que cela épargne est estimé : le modèle les aurait rédigées au prix moyen de celles qu’il a rédigées dans la même "
+        "période, moins ce qu’elles ont coûté quand même (titres, reformulations)."
+    ) % {"count": shown(stored.turns, "count")}
+    if cost(site, 0, 0) is None:
+        note += " " + _("Les prix des tokens sont dans les réglages du site.")
+    return Table(
+        "savings",
+        _("Ce que les réponses sans modèle épargnent"),
+        [
+            (_("Épargne"), "text"),
+            (_("Moyenne d’une réponse du modèle"), "amount"),
+            (_("Épargné"), "amount"),
+            (_("Période précédente"), "amount"),
+        ],
+        [(text, *(each.get(name) for each in columns)) for name, text in names.items()],
+        note,
+    )
+
+
+def agents_of(deployment: Deployment) -> QuerySet[Agent]:
+    return Agent.objects.filter(Q(pk=deployment.agent_id) | Q(specialties__deployment=deployment))
+
+
+def _topics(period: Period, deployment: Deployment | None, viewer: Viewer) -> Table:
+    """Groups of questions that were refused or met nothing close, of the conversations that exist."""
+
+    def asked(of: Period) -> QuerySet[UnansweredQuestion]:
+        begin, end = bounds(of.first, of.last)
+        reasons = (UnansweredReason.REFUSED, UnansweredReason.LOW_SCORE)
+        found = UnansweredQuestion.objects.filter(asked_at__gte=begin, asked_at__lt=end, reason__in=reasons)
+        if deployment is not None:
+            found = found.filter(agent__in=agents_of(deployment))
+        return viewer.theirs(found.filter(group__isnull=False)).order_by()
+
+    counted = asked(period).values("group").annotate(times=Count("pk")).order_by("-times", "group")
+    most = {row["group"]: row["times"] for row in counted[:FIGURES_LISTED]}
+    earlier = asked(period.before).filter(group__in=most).values("group").annotate(times=Count("pk"))
+    before = dict(earlier.values_list("group", "times"))
+    groups = QuestionGroup.objects.defer("vector").in_bulk(list(most))
+    named = [(groups[key], times) for key, times in most.items() if key in groups]
+    return Table(
+        "topics",
+        _("Sujets sans réponse"),
+        [(_("Sujet"), "text"), (_("Questions"), "count"), (_("Période précédente"), "count")],
+        [(group.question, times, before.get(group.pk, 0)) for group, times in named],
+        _("Les plus demandés. Leurs mots s’effacent avec les conversations ; le nombre de refus, plus haut, reste."),
+        [admin_url(QuestionGroup, "change", group.pk) for group, _times in named],
+    )
+
+
+def _most_used(period: Period, deployment: Deployment | None, viewer: Viewer) -> list[Table]:
+    """What the last answers of the period stand on; of what was deleted, and of what is not the reader's, nothing."""
+    begin, end = bounds(period.first, period.last)
+    of: dict[str, Any] = {"turn__started_at__gte": begin, "turn__started_at__lt": end}
+    if deployment is not None:
+        of["conversation__deployment"] = deployment.pk
+    things: tuple[tuple[str, str, str, QuerySet[Any], Callable[[Any], str]], ...] = (
+        ("chunk_id", "knowledge.view_chunk", _("Passages les plus utilisés"), _PASSAGES, _passage_text),
+        ("learned_id", "faqs.view_learnedresponse", _("Réponses validées les plus utilisées"), _ANSWERS, str),
+    )
+    tables = []
+    for name, right, title, every, text in things:
+        if viewer.may(right):
+            used = last_used(name, **of)
+            rows: dict[int, Model] = viewer.theirs(every.all()).in_bulk(list(used))
+            named = [(rows[key], times) for key, times in used.most_common() if key in rows][:FIGURES_LISTED]
+            links = [admin_url(type(row), "change", row.pk) for row, _times in named]
+            columns: list[tuple[str, Kind]] = [(title, "text"), (_("Réponses"), "count")]
+            note = _("Des %(count)s dernières réponses de la période.") % {
+                "count": shown(settings.QUESTIONS_USAGE_MESSAGES, "count")
+            }
+            found = [(text(row), times) for row, times in named]
+            tables.append(Table(f"used-{name.removesuffix('_id')}", title, columns, found, note, links))
+    return tables
+
+
+_PASSAGES, _ANSWERS = Chunk.objects.select_related("document"), LearnedResponse.objects.all()
+
+
+def _passage_text(chunk: Chunk) -> str:
+    return " · ".join(filter(None, (str(chunk.document), chunk.parent_context, chunk.content[:120])))

@@ -1,0 +1,440 @@
+"""HTML pages and fragments: what a reader sees as content, and where a page stands in its site.
+
+Scripts, navigation, footers and form fields go, and so do links that only lead elsewhere: to neighbours, to headings of
+the same page, to pages that are read as well, whose words stand where they lead. What the markup calls content stays,
+whatever surrounds it. Questions that the markup declares (FAQPage data) become questions and answers.
+"""
+
+import html
+import posixpath
+import re
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from itertools import islice
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from bs4 import BeautifulSoup, Comment, Tag
+from bs4.element import NavigableString
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from agents.texts import read_json
+from knowledge.models import SourceType
+from knowledge.readers.base import Outline, ParsedDocument, bare_text, one_line, outline_text, page_name
+from knowledge.readers.markup import BLOCKS, HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, tree_of
+from knowledge.readers.text import decode_text
+
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_DROPPED = frozenset(
+    "script style nav footer noscript template iframe svg math object "
+    "select input textarea canvas audio video head".split()
+)
+_SURROUNDING_ROLES = frozenset("navigation banner contentinfo search complementary dialog alertdialog".split())
+#: Words of identifiers and classes, as sites, their generators and their consent tools use them.
+_SURROUNDING_NAMES = re.compile(
+    r"(?:^|[-_\s])(?:cookies?|consent|gdpr|rgpd|tarteaucitron\w*|didomi\w*|onetrust\w*|axeptio\w*|breadcrumbs?|"
+    r"fil-?d?-?ariane|skip-?links?|skip-to-content|share-(?:buttons?|links?)|social-share|sphinxsidebar\w*|"
+    r"nav-?(?:header|footer|bar|wrapper)|site-(?:header|footer)|(?<!\S)footer(?!\S))(?:$|[-_\s])",
+    re.IGNORECASE,
+)
+#: A longer text about cookies is a page about cookies.
+_LONGEST_SURROUNDING = 3_000
+_MOST_SURROUNDING_NODES = 500
+
+#: Access keys of DocBook's and Sphinx's links to neighbours: previous, up, next, home, index.
+_NEIGHBOUR_KEYS = frozenset("puhni")
+_NEIGHBOURS = frozenset("prev previous next up home start first last index contents search".split())
+_CODE = ("code", "tt", "kbd", "samp")
+#: `config.site_name`
+_DOTTED = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z_]\w*)+")
+#: Of what stands beside links, such as "Table of contents".
+_LONGEST_LABEL = 40
+#: More links are no neighbours; fewer are a mention, not a list of contents.
+_MOST_NEIGHBOURS = 8
+_LEAST_POINTERS = 3
+#: A page of so many links, with so much of its text in them, is an index.
+_INDEX_LINKS = 30
+_INDEX_SHARE = 0.35
+_LABELS = frozenset([*HEADINGS, "caption", "dt", "summary", "strong", "b"])
+_POINTERS = frozenset("ul ol dl menu table div section aside details tr dd td".split())
+
+_BETWEEN = frozenset("»›>/→")
+_TRAIL = re.compile(r"bread-?crumbs?|fil-?\s?d.?ariane|ariane", re.IGNORECASE)
+_HOME = frozenset(["accueil", "home", "start", "documentation"])
+#: A page deeper in its site names its nearest ancestors; a longer part is no trail, nor one far down its page.
+_MOST_STEPS = 4
+_MOST_TEXTS = 60
+_MOST_LINKS = 200
+
+
+def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ParsedDocument:
+    """A page as text. `pages` are the names (`page_name`) of the pages of its site, where it is called
+    `filename`."""
+    soup = tree_of(_decode_page(data, filename=filename))
+    title = one_line(soup.title.get_text()) if soup.title else ""
+    outline = Outline()
+    declared = list(_declared_questions(soup))
+    links = _Links(soup, filename, pages)
+    _drop_permalinks(soup)
+    first = soup.find("h1") or soup.find("h2")
+    trail = _trail(soup, one_line(first.get_text()) if first else title, links)
+    _drop_unread(soup)
+    whole = soup.get_text(" ", strip=True)
+    _drop_furniture(soup)
+    pointers = _drop_pointers(soup, links)
+    if not soup.get_text(strip=True) and not pointers:  # a page of nothing else
+        outline.add(one_line(whole))
+    MarkupReader(outline).read(soup.find("main") or soup.body or soup)
+    for question, answer in declared:
+        outline.add_apart(answer, question=bare_text(question))
+    if pointers and not outline.blocks:
+        # What a contents page says stands where it leads, and it would answer in the place of those pages.
+        notice = _("Sommaire ou index : cette page n’a que des liens vers d’autres, qui sont lues.")
+        return ParsedDocument(outline.title or title or filename, (), SourceType.HTML, (notice,))
+    parsed = outline.finish(filename=filename, source_type=SourceType.HTML, title=title)
+    return replace(parsed, above=(*trail, parsed.title) if trail else ())
+
+
+def html_fragment_text(fragment: str) -> str:
+    """A fragment of HTML (an answer, a table cell) as light Markdown."""
+    soup = tree_of(fragment)
+    _drop_permalinks(soup)
+    _drop_unread(soup)
+    outline = Outline()
+    MarkupReader(outline).read(soup)
+    return outline_text(outline)
+
+
+def _decode_page(data: bytes, *, filename: str) -> str:
+    declared = _CHARSET.search(data[:4096])
+    if declared and b"\0" not in data[:4096]:
+        try:
+            return data.decode(declared[1].decode("ascii"))
+        except (LookupError, UnicodeError):
+            pass
+    return decode_text(data, filename=filename)
+
+
+# Data that the page declares (schema.org, JSON-LD)
+
+
+def _declared(soup: BeautifulSoup, kind: str) -> Iterator[dict[str, Any]]:
+    """The objects of a type, but for those within another."""
+    for script in soup.find_all("script", type="application/ld+json"):
+        try:
+            pending = deque([read_json(script.get_text())])
+        except (ValueError, RecursionError):
+            continue
+        while pending:
+            value = pending.popleft()
+            if isinstance(value, dict) and value.get("@type") in (kind, [kind]):
+                yield value
+            elif isinstance(value, dict | list):
+                pending.extend(value.values() if isinstance(value, dict) else value)
+
+
+def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
+    for entity in _declared(soup, "Question"):
+        answer = entity.get("acceptedAnswer")
+        if isinstance(answer, list) and answer:
+            answer = answer[0]
+        text = answer.get("text") if isinstance(answer, dict) else None
+        question = entity.get("name")
+        if isinstance(question, str) and isinstance(text, str):
+            yield html_fragment_text(question), html_fragment_text(text)
+
+
+def _declared_trail(soup: BeautifulSoup) -> list[str]:
+    names = []
+    entries = next(_declared(soup, "BreadcrumbList"), {}).get("itemListElement")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            item = entry.get("item")
+            name = entry.get("name") or (item.get("name") if isinstance(item, dict) else None)
+            names += [one_line(html.unescape(name))] if isinstance(name, str) else []
+    return names
+
+
+# What is no content
+
+
+def _drop_unread(soup: BeautifulSoup) -> None:
+    """Take out what is no text: scripts, styles, fields, controls, comments."""
+    for tag in tags_named(soup, _DROPPED):
+        if not tag.decomposed:
+            tag.decompose()
+    for tag in tags_named(soup, ("button",)):
+        # Accordions put their title in a button inside a heading; other buttons are controls.
+        if tag.find_parent([*HEADINGS, "dt", "summary"]):
+            tag.unwrap()
+        else:
+            tag.decompose()
+    for node in list(soup.descendants):
+        if isinstance(node, Comment):
+            node.extract()
+
+
+def _drop_permalinks(soup: BeautifulSoup) -> None:
+    """Take out the signs that link a heading to itself (`¶`, `#`)."""
+    for tag in tags_named(soup, ("a",)):
+        is_sign = "#" in attribute(tag, "href") and not re.search(r"\w", tag.get_text())
+        if is_sign and not tag.get("id") and not tag.get("name"):
+            tag.decompose()
+
+
+def _drop_furniture(soup: BeautifulSoup) -> None:
+    """Take out what stands around the content by what the page calls it.
+
+    What holds the page's own title or article is content, whatever it is called. Hidden parts stay: accordions hide
+    answers.
+    """
+    for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
+        if not tag.decomposed and _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
+            tag.decompose()
+
+
+def _is_furniture(tag: Tag) -> bool:
+    if tag.name in ("html", "body", "main", "article", "h1"):
+        return False
+    if attribute(tag, "role").lower() in _SURROUNDING_ROLES:
+        return True
+    if tag.name in ("header", "aside"):
+        return tag.find_parent(["main", "article", "section"]) is None
+    names = f"{attribute(tag, 'id')} {attribute(tag, 'class')}"
+    return bool(_SURROUNDING_NAMES.search(names)) and _is_small(tag)
+
+
+def _is_small(tag: Tag) -> bool:
+    """Few nodes with little text; looked at no farther than that, as tags may be nested without end."""
+    inner = list(islice(tag.descendants, _MOST_SURROUNDING_NODES + 1))
+    length = sum(len(node) for node in inner if isinstance(node, NavigableString))
+    return len(inner) <= _MOST_SURROUNDING_NODES and length < _LONGEST_SURROUNDING
+
+
+# Links that only lead elsewhere
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Of a part of a page: characters, those in links, and those that no link and no title says as well; links by
+    where they lead (this page, pages of the site, neighbours), names in code among them, and headings.
+    """
+
+    characters: int = 0
+    linked: int = 0
+    apart: int = 0
+    links: int = 0
+    local: int = 0
+    inside: int = 0
+    neighbours: int = 0
+    names: int = 0
+    headings: int = 0
+
+    @property
+    def holds_only_links(self) -> bool:
+        """Nothing but links, but for a label of a few words and what the links' titles say."""
+        return self.links > 0 and self.apart <= min(_LONGEST_LABEL, self.characters // 2)
+
+
+@dataclass(slots=True)
+class _Links:
+    """Where the links of one page lead; made of a whole page, before anything is taken out."""
+
+    soup: BeautifulSoup
+    name: str
+    #: Names of the pages of the site.
+    pages: Collection[str]
+    #: The neighbours that the head names.
+    declared: set[str] = field(default_factory=set)
+    #: What the page's title and the titles of its links say: said again beside a link, it says nothing.
+    known: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for link in tags_named(self.soup, ("link",)):
+            if _NEIGHBOURS.intersection(attribute(link, "rel").lower().split()):
+                self.declared.add(self.target(attribute(link, "href")))
+        self.declared.discard("")
+        titles = [attribute(tag, "title") for tag in tags_named(self.soup, ("a", "link"))]
+        titles += [tag.get_text() for tag in tags_named(self.soup, ("title", "h1"))]
+        self.known = {one_line(title).casefold() for title in titles if title}
+
+    def target(self, address: str) -> str:
+        """The name of the page that an address leads to, empty for this one."""
+        plain = urldefrag(address.strip())[0]
+        if not plain:
+            return ""
+        if "://" in self.name:
+            return page_name(urljoin(self.name, plain))
+        if urlsplit(plain).scheme or plain.startswith("//"):
+            return page_name(plain)
+        path = posixpath.normpath(posixpath.join("/", posixpath.dirname(self.name), unquote(plain)))
+        return page_name(path.lstrip("/"))
+
+    def counts(self) -> dict[int, _Counts]:
+        """The counts of every tag of the page, by its identity; one walk, each text looked at once."""
+        found: dict[int, _Counts] = {}
+        pending: list[tuple[Tag, bool, bool]] = [(self.soup, False, False)]
+        while pending:
+            tag, in_link, is_done = pending.pop()
+            in_link = in_link or (tag.name == "a" and bool(tag.get("href")))
+            if is_done:
+                found[id(tag)] = self._counted(tag, found, in_link=in_link)
+                continue
+            pending.append((tag, in_link, True))
+            pending.extend((child, in_link, False) for child in tag.children if isinstance(child, Tag))
+        return found
+
+    def _counted(self, tag: Tag, found: dict[int, _Counts], *, in_link: bool) -> _Counts:
+        parts = [found[id(child)] for child in tag.children if isinstance(child, Tag)]
+        counts = _Counts(*map(sum, zip(*map(astuple, parts), strict=True))) if parts else _Counts()
+        counts.headings += tag.name in HEADINGS
+        for child in tag.children:
+            if not isinstance(child, NavigableString) or isinstance(child, Comment):
+                continue
+            text = one_line(child)
+            size = len(text) if re.search(r"\w", text) else 0
+            counts.characters += size
+            counts.linked += size if in_link else 0
+            counts.apart += 0 if in_link or text.casefold() in self.known else size
+        if tag.name == "a" and (address := attribute(tag, "href")):
+            self._count_link(counts, tag, address)
+        return counts
+
+    def _count_link(self, counts: _Counts, tag: Tag, address: str) -> None:
+        target = self.target(address)
+        if attribute(tag, "accesskey") in _NEIGHBOUR_KEYS or (target and target in self.declared):
+            counts.neighbours += 1
+        elif not counts.characters:
+            return
+        counts.links += 1
+        if _is_name(tag):
+            counts.names += 1
+        elif not target or target == page_name(self.name):
+            counts.local += 1
+        elif target in self.pages:
+            counts.inside += 1
+
+
+def _is_name(tag: Tag) -> bool:
+    """Whether a link is a name in code, or written as one: a list of these says which there are, not where to read on."""
+    if _DOTTED.fullmatch(one_line(tag.get_text())):
+        return True
+    inner = [child for child in tag.children if isinstance(child, Tag) or str(child).strip()]
+    return len(inner) == 1 and isinstance(inner[0], Tag) and inner[0].name in _CODE
+
+
+def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
+    """Take out parts that only lead elsewhere, from the outermost inwards; returns how many links led to pages that are
+    read as well. A mark is left in their place, so that a title above them does not look empty.
+    """
+    counts = links.counts()
+    whole = counts[id(soup)]
+    labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
+    is_index = (
+        bool(links.pages)
+        and whole.links >= _INDEX_LINKS
+        and whole.linked >= _INDEX_SHARE * whole.characters
+        and whole.inside + whole.local + whole.names >= 0.9 * whole.links
+    )
+    pointers = 0
+    pending: list[Tag] = [soup]
+    while pending:
+        for child in list(pending.pop().children):
+            if not isinstance(child, Tag):
+                continue
+            found = counts[id(child)]
+            if child.name not in BLOCKS or not found.characters or not _leads(child, found, labels, is_index=is_index):
+                pending.append(child)
+                continue
+            pointers += found.inside
+            child.clear()
+            child.name, child.attrs = TAKEN_OUT, {}
+    return pointers
+
+
+def _leads(tag: Tag, counts: _Counts, labels: Collection[str], *, is_index: bool) -> bool:
+    if is_index and tag.name in ("ul", "ol", "dl", "table"):
+        return counts.linked >= _INDEX_SHARE * counts.characters
+    if counts.headings or not counts.holds_only_links:
+        return False
+    if 0 < counts.links <= min(_MOST_NEIGHBOURS, 2 * counts.neighbours):
+        return True
+    if tag.name not in _POINTERS or counts.links < _LEAST_POINTERS:
+        return False
+    if counts.local == counts.links:
+        said = [one_line(link.get_text()).casefold() for link in tags_named(tag, ("a",))]
+        return all(text in labels for text in said if text)
+    return counts.inside + counts.local >= 0.8 * counts.links
+
+
+# What the page is part of
+
+
+def _trail(soup: BeautifulSoup, title: str, links: _Links) -> tuple[str, ...]:
+    """The titles of what holds the page, outermost first, without the site's own; empty where it says nothing."""
+    for tag in tags_named(soup, ("link", "a")):
+        # The link upwards that manuals have in their head, or as an access key.
+        is_up = attribute(tag, "rel").lower() == "up" or attribute(tag, "accesskey") == "u"
+        if is_up and (above := attribute(tag, "title")):
+            return _bounded_trail([one_line(above)], title)
+    home = {one_line(text).casefold() for text in _home_titles(soup, links)} | _HOME
+    found = _declared_trail(soup)[1:] or _marked_trail(soup) or _written_trail(soup, title)
+    return _bounded_trail([step for step in found if step.casefold() not in home], title)
+
+
+def _bounded_trail(steps: Sequence[str], title: str) -> tuple[str, ...]:
+    """The last few steps above the page's own."""
+    own = title.casefold()
+    kept = [step for step in steps if own not in step.casefold() and step.casefold() not in own]
+    return tuple(s for s in kept[-_MOST_STEPS:] if 0 < len(s) <= settings.MAX_HEADING_CHARACTERS)
+
+
+def _home_titles(soup: BeautifulSoup, links: _Links) -> Iterator[str]:
+    """What links to the first page of the site are called."""
+    for tag in tags_named(soup, ("a",))[:_MOST_LINKS]:
+        target = links.target(attribute(tag, "href"))
+        is_root = not target.strip("/") if "://" not in target else target.count("/") == 2
+        if is_root and not attribute(tag, "href").startswith("#"):
+            yield from (tag.get_text(), attribute(tag, "title"))
+
+
+def _marked_trail(soup: BeautifulSoup) -> list[str]:
+    """Of a part that is called a breadcrumb."""
+    for tag in tags_named(soup, ("nav", "ol", "ul", "div"))[:_MOST_LINKS]:
+        if _TRAIL.search(f"{attribute(tag, 'aria-label')} {attribute(tag, 'class')} {attribute(tag, 'id')}"):
+            steps = [text for text in _texts(tag) if text not in _BETWEEN]
+            if len(steps) <= _MOST_STEPS * 2:
+                return steps
+    return []
+
+
+def _written_trail(soup: BeautifulSoup, title: str) -> list[str]:
+    """Of texts between signs of a trail, followed by the page's title."""
+    for tag in tags_named(soup, ("nav", "ul", "ol", "div", "p"))[:_MOST_LINKS]:
+        texts = _texts(tag) if tag.find("a") is not None else []
+        own = [at for at, text in enumerate(texts) if text.casefold() == title.casefold()]
+        steps: list[str] = []
+        at = own[-1] - 1 if own else 0
+        while at > 0 and texts[at] in _BETWEEN:
+            steps.insert(0, texts[at - 1])
+            at -= 2
+        if steps:
+            return steps
+    return []
+
+
+def _texts(tag: Tag) -> list[str]:
+    """The texts of a small part as they follow each other, a link's as one."""
+    found: list[str] = []
+    pending = list(tag.children)[::-1]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Tag) and node.name != "a":
+            pending += list(node.children)[::-1]
+        elif (text := one_line(node.get_text())) and not isinstance(node, Comment):
+            found.append(text)
+            if len(found) > _MOST_TEXTS:
+                return []
+    return found

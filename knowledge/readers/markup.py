@@ -1,0 +1,469 @@
+"""HTML tags to blocks of light Markdown under their headings: paragraphs, lists, tables, code, definitions.
+
+Nothing is fetched, and what comes out holds no HTML. Trees are cut at a depth that no page has: a part that is read as
+a document of its own (an answer, an item, a cell) knows how deep it stands, or nested tags would end the walk with the
+interpreter's own limit.
+"""
+
+import re
+from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import islice, takewhile
+
+from bs4 import BeautifulSoup, Tag
+from bs4.element import Comment, NavigableString, PageElement
+from django.conf import settings
+
+from knowledge.readers.base import Outline, clean_text, fenced, one_line, outline_text, seems_to_ask, table_text
+
+BLOCKS = frozenset(
+    "address article aside blockquote body center dd details dialog div dl dt fieldset figcaption "
+    "figure form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu ol p pre section "
+    "summary table tbody thead tfoot tr td th ul".split()
+)
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+#: The name of the tag that stands where something was taken out.
+TAKEN_OUT = "taken-out"
+_READ = BLOCKS | {TAKEN_OUT}
+_LISTS = ("ul", "ol", "menu")
+_CELLS = ("td", "th", "li", "dt", "dd", "summary")
+_ROWS = ("tbody", "thead", "tfoot", "tr")
+#: A tag deeper than this in its tree is text: pages of real sites end at about 40.
+_MAX_TREE_DEPTH = 100
+#: Deeper than this, the text of a part is taken as it comes.
+_MAX_DEPTH = 60
+#: What DocBook, Sphinx, Asciidoctor, GitBook and Bootstrap call a box of advice beside the text, how far above its
+#: title such a box begins, and tags whose class is that of the page.
+_BOXES = frozenset("note tip warning caution important admonition admonitionblock callout hint alert".split())
+_BOX_DEPTH = 4
+_ROOTS = ("main", "article", "body", "html")
+_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|brush:)-?\s?([A-Za-z][\w+#-]{0,20})")
+#: Names that tools give to code without a language.
+_NO_LANGUAGE = frozenset(["default", "none", "text", "notranslate", "plaintext", "source"])
+#: As `Chunk.anchor` holds it.
+LONGEST_ANCHOR = 200
+#: A cell that claims to cover more columns or rows than this covers as many; more rows of headings are content.
+_MOST_SPANNED = 100
+_MOST_HEADER_ROWS = 4
+
+
+def tree_of(text: str) -> BeautifulSoup:
+    # A declaration of encoding inside decoded text makes the parser decode it a second time.
+    soup = BeautifulSoup(re.sub(r"^\s*<\?xml[^>]*\?>", "", clean_text(text)), "lxml")
+    pending: list[tuple[Tag, int]] = [(soup, 0)]
+    while pending:
+        tag, depth = pending.pop()
+        inner = [child for child in tag.children if isinstance(child, Tag)]
+        if inner and depth >= _MAX_TREE_DEPTH and tag.name not in _ROWS:
+            text = tag.get_text(" ")
+            tag.clear()
+            tag.append(text)
+            # What is read by its parts (rows, items) would have none.
+            tag.name = tag.name if tag.name in _CELLS else "div"
+        else:
+            pending.extend((child, depth + 1) for child in inner)
+    return soup
+
+
+def tags_named(tag: Tag, names: Container[str]) -> list[Tag]:
+    """The tags of these names within `tag`, in order; three times as fast as `find_all`."""
+    return [node for node in tag.descendants if isinstance(node, Tag) and node.name in names]
+
+
+def attribute(tag: Tag, name: str) -> str:
+    value = tag.get(name)
+    return " ".join(value) if isinstance(value, list) else str(value or "")
+
+
+def plain_text(tag: Tag) -> str:
+    """What a heading or a label says, without any mark."""
+    pieces = []
+    for node in tag.descendants:
+        if isinstance(node, NavigableString) and not isinstance(node, Comment):
+            pieces.append(str(node))
+        elif isinstance(node, Tag) and (node.name in BLOCKS or node.name == "br"):
+            pieces.append(" ")
+    return one_line("".join(pieces))
+
+
+def anchor_of(heading: Tag) -> str:
+    """The identifier by which a page opens at a heading: its own, that of something in it, or of what begins with it."""
+    if found := attribute(heading, "id"):
+        return _bounded(found)
+    for tag in tags_named(heading, ("a", "span", "strong"))[:5]:
+        if found := attribute(tag, "id") or attribute(tag, "name"):
+            return _bounded(found)
+    node = heading
+    while node.parent is not None and node.name != "body":
+        before = node.find_previous_sibling()
+        if any(str(sibling).strip() for sibling in node.previous_siblings if not isinstance(sibling, Tag)):
+            return ""
+        if before is not None:
+            is_mark = not before.get_text(strip=True)
+            return _bounded(attribute(before, "id") or attribute(before, "name")) if is_mark else ""
+        node = node.parent
+        if found := attribute(node, "id"):
+            return _bounded(found)
+    return ""
+
+
+def _bounded(anchor: str) -> str:
+    return anchor if len(anchor) <= LONGEST_ANCHOR and not any(map(str.isspace, anchor)) else ""
+
+
+class MarkupReader:
+    """Walks a tree; runs of inline content between block tags are paragraphs."""
+
+    def __init__(self, outline: Outline) -> None:
+        self._outline = outline
+        #: Which tags hold blocks, as far as they were looked at.
+        self._known: dict[int, bool] = {}
+
+    def read(self, node: Tag, depth: int = 0) -> None:
+        if depth > _MAX_DEPTH:
+            self._outline.add(one_line(node.get_text(" ")))
+            return
+        run: list[PageElement] = []
+        for child in list(node.children):
+            if isinstance(child, Tag) and self._holds_blocks(child):
+                self._paragraph(run)
+                run = []
+                self._block(child, depth + 1)
+            else:
+                run.append(child)
+        self._paragraph(run)
+
+    def _holds_blocks(self, tag: Tag) -> bool:
+        known = self._known.get(id(tag))
+        if known is None:
+            inner = (child for child in tag.children if isinstance(child, Tag))
+            known = tag.name in _READ or any(map(self._holds_blocks, inner))
+            self._known[id(tag)] = known
+        return known
+
+    def _paragraph(self, run: list[PageElement]) -> None:
+        self._outline.add(_tidy("".join(_inline(node) for node in run)))
+
+    def _block(self, tag: Tag, depth: int) -> None:
+        match tag.name:
+            case name if name in HEADINGS and _titles_a_box(tag):
+                self._outline.add(_wrap(plain_text(tag), "**"), anchor=anchor_of(tag))
+            case name if name in HEADINGS:
+                self._outline.heading(int(name[1]), plain_text(tag), anchor=anchor_of(tag))
+            case "ul" | "ol" | "menu":
+                self._outline.add("\n".join(_list_lines(tag, depth=depth)), kind="list")
+            case "table":
+                self._table(tag, depth)
+            case "pre":
+                lines = tag.get_text().strip("\n").rstrip()
+                self._outline.add(fenced(lines, _language(tag)) if lines else "", kind="code")
+            case "details":
+                self._details(tag, depth)
+            case "dl":
+                self._definitions(tag, depth)
+            case "taken-out":
+                self._outline.leave_out()
+            case "hr":
+                pass
+            case _:
+                self.read(tag, depth)
+
+    def _table(self, tag: Tag, depth: int) -> None:
+        rows = [
+            [cell for cell in row.children if isinstance(cell, Tag) and cell.name in ("td", "th")]
+            for row in _nearest(tag, ("tr",), closed=("table",))
+        ]
+        rows = [row for row in rows if row]
+        caption = next((c for c in tag.children if isinstance(c, Tag) and c.name == "caption"), None)
+        if caption is not None and (text := one_line(_inline(caption))):
+            self._outline.add(_wrap(text.replace("**", ""), "**"))
+        is_single = max((len(row) for row in rows), default=0) < 2
+        if _is_for_layout(tag) or (is_single and not (len(rows) > 1 and _is_header(rows[0]))):
+            for row in rows:
+                for cell in row:
+                    self.read(cell, depth)
+        elif is_single:
+            self._outline.add("\n".join(_single_column(rows, depth)), kind="list")
+        else:
+            self._outline.add(table_text(_grid(rows, lambda cell: _cell_text(cell, depth))), kind="table")
+
+    def _details(self, tag: Tag, depth: int) -> None:
+        summary = tag.find("summary", recursive=False)
+        question = ""
+        if isinstance(summary, Tag):
+            question = plain_text(summary)
+            summary.decompose()
+        self._question(question, _fragment(tag, depth))
+
+    def _definitions(self, tag: Tag, depth: int) -> None:
+        """Terms with what is said of them; anything else in the list stands where it was."""
+        terms: list[Tag] = []
+        answers: list[str] = []
+        for entry in _entries(tag):
+            if entry.name == "dd":
+                answers.append(_fragment(entry, depth))
+                continue
+            if answers or entry.name != "dt":
+                self._definition(terms, answers)
+                terms, answers = [], []
+            if entry.name == "dt":
+                terms.append(entry)
+            else:
+                self._block(entry, depth)
+        self._definition(terms, answers)
+
+    def _definition(self, terms: list[Tag], answers: list[str]) -> None:
+        labels = [label for term in terms if (label := plain_text(term))]
+        anchor = next((attribute(term, "id") for term in terms if term.get("id")), "")
+        self._question(" / ".join(labels), "\n\n".join(filter(None, answers)), anchor=anchor)
+
+    def _question(self, label: str, text: str, *, anchor: str = "") -> None:
+        """A label that asks with its answer, or any other with what stands under it."""
+        if label and text and seems_to_ask(label):
+            self._outline.add(text, kind="qa", question=label, anchor=anchor)
+        else:
+            title = _wrap(label, "**")
+            self._outline.add(f"{title}\n\n{text}".strip() if label else text, anchor=anchor)
+
+
+def _titles_a_box(heading: Tag) -> bool:
+    """Whether what follows the box stands under the heading before it again: « Note » is no section."""
+    around = takewhile(lambda tag: tag.name not in _ROOTS, islice(heading.parents, _BOX_DEPTH))
+    return heading.name != "h1" and any(
+        not _BOXES.isdisjoint(attribute(tag, "class").lower().split()) and len(tags_named(tag, HEADINGS)) == 1
+        for tag in around
+    )
+
+
+def _nearest(tag: Tag, names: Container[str], closed: Container[str]) -> list[Tag]:
+    """The tags of these names within `tag`, in order, but for those within another `closed` one."""
+    found: list[Tag] = []
+    pending = list(tag.children)[::-1]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Tag):
+            continue
+        if node.name in names:
+            found.append(node)
+        if node.name not in closed:
+            pending.extend(list(node.children)[::-1])
+    return found
+
+
+def _entries(tag: Tag) -> Iterator[Tag]:
+    """The terms and definitions of a list, groups opened, and what is neither."""
+    pending = [child for child in tag.children if isinstance(child, Tag)][::-1]
+    while pending:
+        child = pending.pop()
+        if child.name == "div" and _nearest(child, ("dt", "dd"), closed=("dl",)):
+            pending += [inner for inner in child.children if isinstance(inner, Tag)][::-1]
+        else:
+            yield child
+
+
+def _language(tag: Tag) -> str:
+    """The language that the classes of the code, or of what is around it, name."""
+    inner = next(iter(tags_named(tag, ("code",))), None)
+    around = [tag.parent, tag.parent.parent if tag.parent else None]
+    for node in (tag, inner, *around):
+        if node is not None:
+            for named in (attribute(node, "class"), f"lang-{attribute(node, 'data-lang')}"):
+                if found := _LANGUAGE.search(named):
+                    break
+            if found and found[1].lower() not in _NO_LANGUAGE:
+                return found[1].lower()
+    return ""
+
+
+# Tables
+
+
+def _is_for_layout(table: Tag) -> bool:
+    """Whether cells only place things on the page: other tables, or code of several lines."""
+    if attribute(table, "role") in ("presentation", "none") or tags_named(table, ("table",)):
+        return True
+    return any("\n" in block.get_text().strip() for block in tags_named(table, ("pre",)))
+
+
+def _is_header(row: Sequence[Tag]) -> bool:
+    group = row[0].parent.parent if row[0].parent is not None else None
+    return (group is not None and group.name == "thead") or all(cell.name == "th" for cell in row)
+
+
+def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> list[list[str]]:
+    """The texts of a table, its rows of headings as the first; a covered place says what its cell says in a heading or
+    below it.
+    """
+    covered = sum(_span(c, "rowspan") * _span(c, "colspan") for row in rows for c in row)
+    spans = covered <= settings.MAX_FILLED_CELLS
+    filled: list[list[str]] = []
+    held: dict[int, tuple[str, int]] = {}
+    for row in rows:
+        line: list[str] = []
+        for cell in row:
+            _take_held(line, held)
+            text, is_header = text_of(cell), _is_header(row)
+            below = _span(cell, "rowspan") - 1 if spans else 0
+            for column in range(_span(cell, "colspan") if spans else 1):
+                said = text if is_header or not column else ""
+                if below:
+                    held[len(line)] = (said, below)
+                line.append(said)
+        _take_held(line, held)
+        filled.append(line)
+    count = 0
+    while count < min(len(rows) - 1, _MOST_HEADER_ROWS) and _is_header(rows[count]):
+        count += 1
+    return [_one_header(filled[:count]), *filled[count:]] if count > 1 else filled
+
+
+def _take_held(line: list[str], held: dict[int, tuple[str, int]]) -> None:
+    """Cells of rows above that reach down to here."""
+    while len(line) in held:
+        text, rows = held.pop(len(line))
+        if rows > 1:
+            held[len(line)] = (text, rows - 1)
+        line.append(text)
+
+
+def _span(cell: Tag, name: str) -> int:
+    value = attribute(cell, name).strip()
+    return min(max(int(value), 1), _MOST_SPANNED) if re.fullmatch(r"[0-9]{1,9}", value) else 1
+
+
+def _one_header(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of headings as one: what each column is called, from the outermost in."""
+    width = max(map(len, rows))
+    columns = [[row[column] if column < len(row) else "" for row in rows] for column in range(width)]
+    return [" / ".join(dict.fromkeys(filter(None, names))) for names in columns]
+
+
+def _single_column(rows: list[list[Tag]], depth: int) -> Iterator[str]:
+    """A table of one column as a list, its heading above: what stands in one cell stays one item."""
+    yield f"**{plain_text(rows[0][0])}**\n" if plain_text(rows[0][0]) else ""
+    for row in rows[1:]:
+        for cell in row:
+            if text := _fragment(cell, depth):
+                yield "- " + re.sub(r"\n+", "\n  ", text)
+
+
+def _cell_text(cell: Tag, depth: int) -> str:
+    for block in tags_named(cell, ("pre",)):
+        block.name = "code"
+    text = _fragment(cell, depth)
+    return one_line(re.sub(r"\n+(?:- )?", " ; " if "\n- " in text else " ", text))
+
+
+def _fragment(tag: Tag, depth: int) -> str:
+    outline = Outline()
+    MarkupReader(outline).read(tag, depth + 1)
+    return outline_text(outline)
+
+
+# Inline content
+
+
+def _inline(node: PageElement, depth: int = 0) -> str:
+    if isinstance(node, Comment):
+        return ""
+    if isinstance(node, NavigableString):
+        return re.sub(r"[ \t\n]+", " ", str(node))
+    if not isinstance(node, Tag):
+        return ""
+    if node.name == "br":
+        return "\n"
+    if depth > _MAX_DEPTH:
+        return node.get_text(" ")
+    text = "".join(_inline(child, depth + 1) for child in node.children)
+    match node.name:
+        case "strong" | "b":
+            return _wrap(text, "**")
+        case "code" | "kbd" | "samp":
+            return _wrap(text, "`")
+        case "pre":
+            return _wrap(one_line(text), "`")
+        case "a":
+            return _link(text, str(node.get("href") or ""))
+        case name if name in BLOCKS:
+            return f" {text} "
+    return text
+
+
+def _wrap(text: str, mark: str) -> str:
+    """Emphasis marks hug the words; inside other marks or across lines they would not be valid."""
+    inner = text.strip()
+    if not inner or "\n" in inner or mark in inner:
+        return text
+    lead, tail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    return f"{lead}{mark}{inner}{mark}{tail}"
+
+
+def _link(text: str, address: str) -> str:
+    label = text.strip()
+    followable = re.match(r"(?:https?://|mailto:)[^\s()<>]+$", address)
+    if not label or not followable or label in address or "[" in label or "\n" in label:
+        return text
+    return text.replace(label, f"[{label}]({address})", 1)
+
+
+def _tidy(text: str) -> str:
+    lines = [re.sub(r"[ \t]+", " ", line).strip() for line in text.split("\n")]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+# Lists
+
+
+def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
+    """The items of a list, each with the lists in it below it; text between items is an item as well."""
+    number = 0
+    for child in list(tag.children):
+        if isinstance(child, Tag) and child.name in _LISTS and depth < _MAX_DEPTH:
+            yield from _list_lines(child, indent, depth=depth + 1)
+        elif isinstance(child, Tag) or str(child).strip():
+            lines = list(_item_lines(child, f"{number + 1}. " if tag.name == "ol" else "- ", indent, depth))
+            number += bool(lines)
+            yield from lines
+
+
+def _item_lines(item: PageElement, mark: str, indent: str, depth: int) -> Iterator[str]:
+    if not isinstance(item, Tag):
+        text = "" if isinstance(item, Comment) else _tidy(_inline(item))
+        yield from [f"{indent}{mark}{text}"] if text else []
+        return
+    margin = indent + " " * len(mark)
+    nested: list[str] = []
+    for child in _nearest(item, _LISTS, closed=(*_LISTS, "table", "dl")) if depth < _MAX_DEPTH else []:
+        if not _says_more_after(child, item):
+            nested.extend(_list_lines(child, margin, depth=depth + 1))
+            child.extract()
+    if text := _fragment(item, depth):
+        yield f"{indent}{mark}" + _indented(text, margin)
+    elif nested:
+        # An item of nothing but a list: its items stand in its place.
+        nested = [line.removeprefix(" " * len(mark)) for line in nested]
+    yield from nested
+
+
+def _says_more_after(child: Tag, item: Tag) -> bool:
+    """Whether an item goes on after a list in it: the list is then read in its place."""
+    node: Tag | None = child
+    while node is not None and node is not item:
+        if any(
+            (sibling.get_text() if isinstance(sibling, Tag) else str(sibling)).strip()
+            for sibling in node.next_siblings
+            if not (isinstance(sibling, Tag) and sibling.name in _LISTS)
+        ):
+            return True
+        node = node.parent
+    return False
+
+
+def _indented(text: str, margin: str) -> str:
+    """The lines of an item below its first; empty ones go, but for those of code."""
+    lines: list[str] = []
+    is_code = False
+    for line in text.split("\n"):
+        is_code ^= line.lstrip().startswith("```")
+        if line.strip() or is_code:
+            lines.append(f"{margin}{line}" if lines and line.strip() else line)
+    return "\n".join(lines)

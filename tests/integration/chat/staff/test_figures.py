@@ -1,0 +1,556 @@
+"""« Comment va le service »: days counted as by hand in any order of events, and every figure of the page, for who may see it."""
+
+import csv
+import io
+import json
+import random
+import uuid
+from collections import Counter
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from io import StringIO
+from typing import Any, ClassVar
+from unittest import mock
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.test import TestCase, override_settings
+from django.utils import timezone, translation
+from hypothesis import given
+from hypothesis import settings as tried
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase as PropertyTestCase
+
+from agents.admin_base import admin_url
+from agents.jobs import carry_out, ensure
+from agents.models import AgentLimit, Deployment, JobKind, RuntimeSettings
+from chat.archive.retention import conversations_older_than, purge
+from chat.models import Conversation, DailyCount, Feedback, Turn, TurnStatus, Verdict
+from chat.staff import figures
+from chat.staff.figures import Period, Totals, bring_up_to_date, count_anew, count_day, count_due, due_days, shown
+from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
+from chat.thread.verdicts import give_feedback, withdraw_feedback
+from faqs.models import QuestionGroup, UnansweredQuestion
+from knowledge.models import Chunk
+from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
+from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_ending, make_learned
+from tests.figures_lab import ByHand, as_counted, ending_of, local_day, past_turn
+
+#: A night later the first day is counted for good, unless something of it changes; or a turn of it still runs.
+PRELUDES = (
+    "ask end_stored ask end_model ask fail next_day next_day count".split(),
+    "ask end_stored ask next_day next_day count".split(),
+)
+#: Late in the evening of a day that has 25 hours in Paris; a step goes over midnight.
+START = datetime(2025, 10, 26, 21, 0, tzinfo=UTC)
+EVENTS = "ask end_stored end_model fail rate_up rate_down withdraw reopen title delete purge count count_one look pass_time next_day".split()
+
+
+class Desk:
+    """A site in small whose clock is moved by hand; what it deletes is counted by hand before."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.deployments: list[Deployment] = [make_deployment(), make_deployment()]
+        self.gone = ByHand()
+        self.running: list[Any] = []
+
+    def act(self, event: str, at: int) -> None:
+        getattr(self, event)(at)
+
+    def _turn(self, at: int, *statuses: str) -> Turn | None:
+        found = list(Turn.objects.filter(status__in=statuses).order_by("started_at", "pk"))
+        return found[at % len(found)] if found else None
+
+    def ask(self, at: int) -> None:
+        conversation = make_conversation(self.deployments[at % 2], visitor=uuid.uuid4(), is_temporary=at % 5 == 0)
+        Conversation.objects.filter(pk=conversation.pk).update(updated_at=self.now)
+        self.running.append(
+            claim_turn(conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question="q")
+        )
+
+    def _end(self, at: int, **columns: Any) -> None:
+        if not self.running:
+            return
+        claimed = self.running.pop(at % len(self.running))
+        run = Turn.objects.filter(pk=claimed.turn_id).values_list("run", flat=True).first()
+        if run is None:
+            return
+        ending = make_ending(claimed, "answer")
+        save_exchange(
+            Ending(
+                ending.turn_id,
+                ending.conversation_id,
+                run,
+                columns.pop("status", TurnStatus.DONE),
+                "answer",
+                [],
+                {**ending.columns, "language": ["fr", "en"][at % 2], **columns},
+            )
+        )
+
+    def end_stored(self, at: int) -> None:
+        self._end(at, answer_source="memory_guard")
+
+    def end_model(self, at: int) -> None:
+        self._end(at, answer_source="llm", llm_calls=2, prompt_tokens=900, completion_tokens=at)
+
+    def fail(self, at: int) -> None:
+        self._end(at, status=TurnStatus.FAILED, error_code="llm_timeout")
+
+    def rate_up(self, at: int) -> None:
+        if turn := self._turn(at, "done"):
+            give_feedback(turn, Verdict.UP)
+
+    def rate_down(self, at: int) -> None:
+        if turn := self._turn(at, "done"):
+            give_feedback(turn, Verdict.DOWN)
+
+    def withdraw(self, at: int) -> None:
+        if turn := self._turn(at, "done"):
+            withdraw_feedback(turn)
+
+    def reopen(self, at: int) -> None:
+        if (turn := self._turn(at, "failed")) and reopen_turn(turn.pk):
+            claimed = claim_turn(
+                conversation_id=turn.conversation_id, client_message_id=turn.client_message_id, question="q"
+            )
+            self.running.append(claimed)
+
+    def title(self, at: int) -> None:
+        if turn := self._turn(at, "done"):
+            rename_conversation(conversation_id=turn.conversation_id, turn_id=turn.pk, title="t", question="q")
+
+    def delete(self, at: int) -> None:
+        if turn := self._turn(at, "done", "failed", "running"):
+            self._count_by_hand(Conversation.objects.filter(pk=turn.conversation_id))
+            turn.conversation.delete()
+
+    def purge(self, _at: int) -> None:
+        old = conversations_older_than(1)
+        self._count_by_hand(old)
+        for _count in purge(old):
+            pass
+
+    def _count_by_hand(self, conversations: Any) -> None:
+        turns = Turn.objects.filter(conversation__in=list(conversations))
+        self.gone.add(turns.select_related("conversation"), deleted=True)
+
+    def count(self, _at: int) -> None:
+        count_due()
+
+    def count_one(self, at: int) -> None:
+        if days := due_days():
+            count_day(days[at % len(days)])
+
+    def look(self, _at: int) -> None:
+        bring_up_to_date()
+
+    def next_day(self, _at: int) -> None:
+        self.now += timedelta(hours=25)
+
+    def pass_time(self, at: int) -> None:
+        self.now += timedelta(minutes=7 * (at % 200))
+
+
+@override_settings(TIME_ZONE="Europe/Paris")
+class AnyOrderTest(PropertyTestCase):
+    @tried(max_examples=40, deadline=None)
+    @given(
+        st.sampled_from(PRELUDES),
+        st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 999)), min_size=1, max_size=20),
+    )
+    def test_counts_are_those_by_hand_however_events_and_counts_are_mixed(
+        self, prelude: list[str], events: list[tuple[str, int]]
+    ) -> None:
+        desk = Desk()
+        with (
+            mock.patch.object(timezone, "now", side_effect=lambda: desk.now),
+            mock.patch("chat.thread.verdicts._report"),
+        ):
+            for event, at in [*((event, 1) for event in prelude), *events]:
+                desk.act(event, at)
+                desk.now += timedelta(seconds=31)
+            count_due()
+            desk.gone.add(Turn.objects.select_related("conversation"))
+            assert as_counted() == desk.gone.as_plain()
+            before = as_counted()
+            count_anew()
+            assert as_counted() == before
+
+
+class CountingTest(TestCase):
+    """Some weeks after the days that are counted: by the real clock each test would count a day more with every day."""
+
+    def setUp(self) -> None:
+        self.today = START + timedelta(days=30)
+        began = timezone.now()
+        self.enterContext(
+            mock.patch.object(timezone, "now", side_effect=lambda: self.today + (datetime.now(UTC) - began))
+        )
+        self.deployment = make_deployment()
+        self.conversation = make_conversation(self.deployment)
+
+    def test_day_begins_at_midnight_of_the_site(self) -> None:
+        self.today = datetime(2025, 4, 10, 12, 0, tzinfo=UTC)
+        before = datetime(2025, 3, 29, 22, 59, 59, tzinfo=UTC)
+        past_turn(self.conversation, before)
+        past_turn(self.conversation, before + timedelta(seconds=1))
+        # The next day has 23 hours: it ends an hour earlier by UTC.
+        past_turn(self.conversation, datetime(2025, 3, 30, 22, 0, tzinfo=UTC))
+        with override_settings(TIME_ZONE="Europe/Paris"):
+            count_due()
+        days = DailyCount.objects.order_by("day").values_list("day", "turns")
+        assert list(days) == [(date(2025, 3, 29), 1), (date(2025, 3, 30), 1), (date(2025, 3, 31), 1)]
+
+    def test_counting_twice_writes_the_same(self) -> None:
+        past_turn(self.conversation, START)
+        assert count_due() == 1
+        once = as_counted()
+        assert once
+        count_anew()
+        assert as_counted() == once
+
+    def test_what_changes_while_a_day_is_read_leaves_it_due(self) -> None:
+        turn = past_turn(self.conversation, START)
+        count_due()
+        inner = figures._counted
+
+        def read_then_rated(turns: Any) -> Any:
+            found = inner(turns)
+            give_feedback(turn, Verdict.UP)
+            return found
+
+        day = date(2025, 10, 26)
+        with mock.patch.object(figures, "_counted", read_then_rated):
+            count_day(day)
+        assert day in due_days()
+        count_due()
+        assert DailyCount.objects.get(day=day).up == 1
+        assert not DailyCount.objects.filter(is_live=None).exists()
+
+    def test_deleted_conversations_stay_counted_in_one_row_without_a_trace_of_them(self) -> None:
+        conversations = [make_conversation(self.deployment) for _each in range(3)]
+        for conversation in conversations:
+            past_turn(conversation, START)
+        count_due()
+        counted = as_counted()
+        for conversation in conversations:
+            conversation.delete()
+        count_due()
+        assert as_counted() == counted
+        assert (DailyCount.objects.get().turns, DailyCount.objects.get().is_live) == (3, False)
+
+    def test_deployment_that_is_deleted_stays_counted(self) -> None:
+        past_turn(self.conversation, START)
+        count_due()
+        key = self.deployment.pk
+        self.deployment.delete()
+        count_due()
+        assert DailyCount.objects.get().deployment_id == key
+
+    def test_turn_that_runs_over_midnight_keeps_its_day_due(self) -> None:
+        turn = past_turn(self.conversation, START, answer_source="llm")
+        Turn.objects.filter(pk=turn.pk).update(status=TurnStatus.AWAITING_APPROVAL)
+        count_due()
+        assert due_days()[-1] == date(2025, 10, 26)
+        Turn.objects.filter(pk=turn.pk).update(status=TurnStatus.DONE)
+        count_due()
+        assert DailyCount.objects.get().ending == "llm"
+
+    def test_page_counts_a_few_days_and_says_how_many_are_left(self) -> None:
+        for ago in range(9):
+            past_turn(self.conversation, timezone.now() - timedelta(days=ago))
+        assert [bring_up_to_date() for _look in range(4)] == [4, 1, 0, 0]
+        assert DailyCount.objects.count() == 9
+
+    def test_worker_counts_the_days_at_night_after_it_deleted(self) -> None:
+        past_turn(self.conversation, timezone.now() - timedelta(days=1))
+        carry_out(ensure(JobKind.RETENTION).pk, in_background=True)
+        carry_out(ensure(JobKind.FIGURES).pk, in_background=True)
+        assert DailyCount.objects.get().turns == 1
+
+    def test_command_counts_what_is_due_or_everything(self) -> None:
+        past_turn(self.conversation, timezone.now() - timedelta(days=2))
+        out = StringIO()
+        call_command("count_days", "--json", stdout=out)
+        assert out.getvalue().strip() == '{"days": 1}'
+        DailyCount.objects.update(turns=99)
+        call_command("count_days", "--all", stdout=StringIO())
+        assert DailyCount.objects.get().turns == 1
+
+
+ADDRESS = "/admin/chat/turn/figures/"
+LAST = date(2026, 3, 31)
+PERIOD = Period(LAST - timedelta(days=9), LAST)
+EXITS = ("memory_guard", "direct_qa", "llm", "llm", "guard_rail", "clarification", "round_limit", "")
+
+
+def noon(day: date) -> datetime:
+    return datetime.combine(day, time(12), tzinfo=ZoneInfo(settings.TIME_ZONE))
+
+
+def make_traffic(turns: int) -> None:
+    """Questions of thirty days in two deployments, half of them asked after a first count."""
+    draw = random.Random(5)  # noqa: S311  # the same traffic each time
+    agent = make_agent()
+    add_document(agent)
+    chunks = list(Chunk.objects.values_list("pk", flat=True))
+    answers = [make_learned(agent, question=f"Question {n} ?", answer=f"{n}").pk for n in range(3)]
+    places = [make_deployment(agent, name="Accueil"), make_deployment(name="Mairie")]
+    for at in range(turns):
+        source = draw.choice(EXITS)
+        written = source in ("llm", "round_limit")
+        turn = past_turn(
+            make_conversation(draw.choice(places)),
+            noon(LAST - timedelta(days=draw.randrange(30))),
+            answer_source=source,
+            status="done" if source else draw.choice(["failed", "interrupted"]),
+            language=draw.choice(["fr", "en", ""]),
+            llm_calls=draw.randrange(1, 4) if written else draw.randrange(2),
+            prompt_tokens=draw.randrange(4_000) if written else draw.randrange(9),
+            completion_tokens=draw.randrange(800) if written else 0,
+            took=draw.random() * (9 if written else 1),
+            sources=[{"chunk_id": draw.choice(chunks)}, {"learned_id": draw.choice(answers[:2])}],
+        )
+        if draw.random() < 0.4:
+            verdict = draw.choice(["up", "up", "down"])
+            withdrawn = timezone.now() if draw.random() < 0.2 else None
+            Feedback.objects.create(turn=turn, verdict=verdict, withdrawn_at=withdrawn)
+        if at == turns // 2:
+            count_due()
+
+
+def within(period: Period, **columns: Any) -> list[Turn]:
+    """The turns of a period, by a plain walk over all of them."""
+    turns = Turn.objects.filter(**columns).select_related("conversation", "feedback")
+    return [turn for turn in turns if period.first <= local_day(turn.started_at) <= period.last]
+
+
+class FiguresByHandTest(TestCase):
+    turns: ClassVar[dict[Period, list[Turn]]]
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        make_traffic(240)
+        count_due()
+        cls.turns = {period: within(period) for period in (PERIOD, PERIOD.before)}
+        # What was counted stays when its conversations go.
+        for conversation in Conversation.objects.order_by("pk")[::3]:
+            conversation.delete()
+        count_due()
+        RuntimeSettings(values={"prompt_price": "2.5", "completion_price": "10"}).save()
+
+    def test_questions_by_exit_deployment_and_language(self) -> None:
+        for period, turns in self.turns.items():
+            found = Totals(period, None)
+            assert found.all.turns == len(turns)
+            endings = Counter(map(ending_of, turns))
+            assert {key: each.turns for key, each in found.endings.items()} == endings
+            places = Counter(turn.conversation.deployment_id for turn in turns)
+            assert {key: each.turns for key, each in found.deployments.items()} == places
+            languages = Counter(turn.language for turn in turns)
+            assert {key: each.turns for key, each in found.languages.items()} == languages
+
+    def test_questions_and_ratings_of_each_day(self) -> None:
+        for period, turns in self.turns.items():
+            found = Totals(period, None).days
+            assert list(found) == period.each()
+            for day, sums in found.items():
+                asked = [turn for turn in turns if local_day(turn.started_at) == day]
+                kinds = Counter(_kind(turn) for turn in asked)
+                assert {key: n.turns for key, n in sums.items() if key != "all" and n.turns} == kinds
+                rated = Counter(
+                    turn.feedback.verdict
+                    for turn in asked
+                    if hasattr(turn, "feedback") and turn.feedback.withdrawn_at is None
+                )
+                every = sums["all"]
+                assert (every.turns, every.up, every.down) == (len(asked), rated["up"], rated["down"])
+
+    def test_what_stored_answers_saved(self) -> None:
+        turns = self.turns[PERIOD]
+        model = [turn for turn in turns if _kind(turn) == "model"]
+        stored = [turn for turn in turns if _kind(turn) == "stored"]
+        saved: dict[str, Any] = Totals(PERIOD, None).saved() or {}
+        for name in ("llm_calls", "prompt_tokens", "completion_tokens"):
+            mean = sum(getattr(turn, name) for turn in model) / len(model)
+            spent = sum(getattr(turn, name) for turn in stored)
+            assert saved[name] == pytest.approx(len(stored) * mean - spent)
+        means = [sum(map(_milliseconds, each)) / len(each) for each in (model, stored)]
+        assert saved["seconds"] == pytest.approx(len(stored) * (means[0] - means[1]) / 1000, rel=1e-3)
+        rows = {row["Épargne"]: row for row in self.download("savings")}
+        money = saved["prompt_tokens"] * 2.5 / 1e6 + saved["completion_tokens"] * 10 / 1e6
+        assert float(rows["Argent"]["Épargné"]) == pytest.approx(money)
+
+    def test_how_often_each_passage_was_used_lately(self) -> None:
+        deployment = make_deployment()
+        chunks = list(Chunk.objects.values_list("pk", flat=True))[:2]
+        gone = max(Chunk.objects.values_list("pk", flat=True)) + 1
+        for keys in ([chunks[0], chunks[0]], [chunks[0], chunks[1]], [chunks[1], gone], [chunks[0]], [gone], [gone]):
+            sources = [{"chunk_id": key} for key in keys]
+            past_turn(make_conversation(deployment), noon(LAST - timedelta(days=1)), sources=sources)
+        rows = self.download("used-chunk", deployment=deployment.pk)
+        assert [row["Réponses"] for row in rows] == ["3", "2"]
+
+    def test_downloads_hold_what_the_page_shows_for_every_table(self) -> None:
+        page = superuser_client().get(ADDRESS, self.query())
+        for table in page.context["tables"]:
+            if not table.rows:
+                continue
+            rows = list(self.download(table.key))
+            assert len(rows) == len(table.rows)
+            self.assertContains(page, f'csv={table.key}"')
+        days = self.download("days")
+        assert sum(int(row["Questions"]) for row in days) == len(self.turns[PERIOD])
+
+    def test_page_says_them_in_the_reader_s_notation(self) -> None:
+        page = superuser_client().get(ADDRESS, self.query())
+        every = len(self.turns[PERIOD])
+        stored = sum(_kind(turn) == "stored" for turn in self.turns[PERIOD])
+        share = f"{100 * stored / every:.1f}".replace(".", ",")
+        self.assertContains(page, f"{share}\u00a0%")
+        self.assertContains(page, f"<dd>{every} ")
+
+    def query(self) -> dict[str, str]:
+        return {"first": str(PERIOD.first), "last": str(PERIOD.last)}
+
+    def download(self, key: str, **query: Any) -> list[dict[str, str]]:
+        answer = superuser_client().get(ADDRESS, {**self.query(), **query, "csv": key})
+        assert answer["Content-Type"] == "text/csv"
+        return list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+
+
+def _kind(turn: Turn) -> str:
+    if turn.status != "done":
+        return "unfinished"
+    if turn.answer_source in ("memory_guard", "direct_qa"):
+        return "stored"
+    return "model" if turn.answer_source in ("llm", "round_limit") else "other"
+
+
+def _milliseconds(turn: Turn) -> int:
+    assert turn.finished_at is not None
+    return int((turn.finished_at - turn.started_at).total_seconds() * 1000)
+
+
+class LimitedFiguresTest(TestCase):
+    """Whoever works on some agents reads of their deployments, one at a time, and of theirs alone by name."""
+
+    def setUp(self) -> None:
+        make_traffic(40)
+        self.person = make_staff("chat.view_figures", "knowledge.view_chunk")
+        self.limit = AgentLimit.objects.create(user=self.person)
+        self.own = Deployment.objects.get(name="Mairie")
+
+    def test_nothing_is_told_to_whoever_has_no_deployment(self) -> None:
+        assert client_of(self.person).get(ADDRESS).status_code == 403
+
+    def test_figures_and_names_are_those_of_their_own(self) -> None:
+        self.limit.agents.add(self.own.agent_id)
+        page = client_of(self.person).get(ADDRESS)
+        assert [str(each) for each in page.context["form"].fields["deployment"].queryset] == ["Mairie"]
+        assert page.context["form"].cleaned_data["deployment"] == self.own
+        named = {table.key: table for table in page.context["tables"]}
+        assert "deployments" not in named
+        assert not named["used-chunk"].rows
+        other = Deployment.objects.get(name="Accueil")
+        asked = client_of(self.person).get(ADDRESS, {"deployment": other.pk})
+        assert "tables" not in asked.context
+
+
+class FiguresPageTest(TestCase):
+    def test_it_asks_for_a_right_of_its_own(self) -> None:
+        assert client_of(make_staff("chat.view_turn")).get(ADDRESS).status_code == 403
+        front = client_of(make_staff("chat.view_turn")).get("/admin/")
+        self.assertNotContains(front, ADDRESS)
+        allowed = client_of(make_staff("chat.view_figures"))
+        assert allowed.get(ADDRESS).status_code == 200
+        self.assertContains(allowed.get("/admin/"), ADDRESS)
+
+    def test_an_empty_site_says_what_will_be_here(self) -> None:
+        self.assertContains(superuser_client().get(ADDRESS), "Ici seront, jour par jour")
+
+    def test_words_of_people_and_of_documents_ask_for_their_own_rights(self) -> None:
+        past_turn(make_conversation(), timezone.now())
+        client = client_of(make_staff("chat.view_figures", "knowledge.view_chunk"))
+        keys = {table.key for table in client.get(ADDRESS).context["tables"]}
+        assert "used-chunk" in keys
+        assert not keys & {"topics", "used-learned"}
+        assert client.get(ADDRESS, {"csv": "topics"}).status_code == 404
+
+    def test_number_of_queries_does_not_grow_with_questions_or_days(self) -> None:
+        client = superuser_client()
+        past_turn(make_conversation(), timezone.now())
+        client.get(ADDRESS)
+        few = queries_of(client, ADDRESS)
+        make_traffic(30)
+        count_due()
+        assert queries_of(client, f"{ADDRESS}?days=365") <= few + 6
+
+    def test_dates_that_make_no_period_are_said(self) -> None:
+        past_turn(make_conversation(), timezone.now())
+        client = superuser_client()
+        for query, told in (
+            ({"first": "2026-05-02", "last": "2026-05-01"}, "La première date est après"),
+            ({"first": "1999-01-01", "last": "2026-05-01"}, "Une période a 731"),
+            ({"first": "0001-01-01", "last": "0001-01-02"}, "hors du calendrier"),
+            ({"first": "hier"}, "Saisissez une date valide"),
+            ({"days": "12"}, "Sélectionnez un choix valide"),
+        ):
+            page = client.get(ADDRESS, query)
+            assert page.status_code == 200
+            assert "tables" not in page.context
+            self.assertContains(page, told)
+
+    def test_topics_are_those_asked_most(self) -> None:
+        agent = make_agent()
+        groups = [
+            QuestionGroup.objects.create(agent=agent, question=text, vector=b"", recipe="")
+            for text in ("=Piscine ?", "Gare ?")
+        ]
+        day = noon(LAST)
+        asked = ((0, 0, "refused"), (0, 1, "low_score"), (1, 2, "refused"), (0, 12, "refused"), (1, 3, "reported"))
+        for at, (group, ago, reason) in enumerate(asked):
+            UnansweredQuestion.objects.create(
+                agent=agent,
+                group=groups[group],
+                question="?",
+                reason=reason,
+                source_turn=f"{at:032d}",
+                asked_at=day - timedelta(days=ago),
+                vector=b"",
+                recipe="",
+            )
+        query = {"first": str(PERIOD.first), "last": str(PERIOD.last), "csv": "topics"}
+        sheet = superuser_client().get(ADDRESS, query).content.decode("utf-8-sig")
+        assert "'=Piscine ?,2,1\r\nGare ?,1,0" in sheet
+
+    def test_words_of_people_are_escaped(self) -> None:
+        hostile = "<script>alert(1)</script>"
+        past_turn(make_conversation(make_deployment(name=hostile)), timezone.now())
+        page = superuser_client().get(ADDRESS)
+        self.assertContains(page, "&lt;script&gt;alert(1)")
+        self.assertNotContains(page, hostile)
+
+    def test_numbers_are_those_of_the_language(self) -> None:
+        with translation.override("fr"):
+            assert shown(1234567, "count") == "1\u00a0234\u00a0567"
+            assert shown(Decimal("1234.5"), "money") == "1\u00a0234,50"
+            assert shown(0.1255, "percent") == "12,6\u00a0%"
+        with translation.override("en"):
+            assert shown(1234567, "count") == "1,234,567"
+            assert shown(0.5, "percent") == "50.0%"
+        assert shown(None, "count") == "–"
+
+    def test_charts_are_the_theme_s_and_hold_each_day(self) -> None:
+        past_turn(make_conversation(), timezone.now())
+        page = superuser_client().get(ADDRESS)
+        self.assertContains(page, 'class="chart"', 2)
+        drawn = json.loads(page.context["tables"][0].chart_data())
+        assert (len(drawn["labels"]), sum(sum(each["data"]) for each in drawn["datasets"])) == (30, 1)
+
+    def test_page_is_under_its_address(self) -> None:
+        assert admin_url(Turn, "figures") == ADDRESS
