@@ -42,7 +42,6 @@ from faqs.neighbours import near_answers, stored_vectors
 from faqs.origins import cites_unchanged
 from faqs.second_key.agreement import ask_the_same
 from faqs.versions import begin_history, record_versions
-from knowledge.acronyms import Forms
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import same_writing
 from knowledge.synonyms import forms_of, read_forms
@@ -50,9 +49,6 @@ from knowledge.vectors.base import Vector, batches
 
 #: Entries that wait for staff are read so many at a time.
 _BATCH = 1_000
-
-#: A validated answer, one way to ask it, and the vector of that.
-Asked = tuple[LearnedResponse, str, Vector]
 
 _UNSETTLED = PreparedSelect(
     lambda: (
@@ -123,86 +119,29 @@ def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
     return texts
 
 
-# --- A validated answer takes effect ---------------------------------------------------------------------------------
+# --- What asks the same ----------------------------------------------------------------------------------------------
 
 
-def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
-    """Withdraw what asks what these answers answer: entries of the agent's deployments, and its older answers.
+def _entries_asking(deployment: Deployment, asked: Sequence[tuple[str, Vector]]) -> list[set[int]]:
+    """For each question, the entries of a deployment that ask it by the second key, served or waiting for staff.
 
-    Their points are written: only their other readings, by acronyms and synonyms, are embedded. Waits for embedder and
-    vector store.
+    Each acronym or synonym is looked up in its other form, too.
     """
-    vectors = stored_vectors(rows)
-    asked = [
-        (row, text, vectors[point])
-        for row in rows
-        if row.kind == LearnedKind.FAQ
-        for point, text in row.points()
-        if point in vectors
-    ]
-    _supersede_entries(agent, asked)
-    for row in rows:
-        own = [(text, vector) for each, text, vector in asked if each is row]
-        _supersede_answers(row, own)
-
-
-def _supersede_entries(agent: Agent, asked: Sequence[Asked]) -> None:
-    """What was only learned is set aside. What staff had validated before goes to *to review*; validated since, it
-    stays.
-    """
-    deployments = list(_deployments_of(agent))
-    _wait_for_writers(deployments)
-    kept = CachedResponse.objects.exclude(status=EntryStatus.OBSOLETE)
-    if not asked or not kept.filter(deployment__in=deployments).exists():
-        return
-    recipe = embedder().recipe
-    for deployment in deployments:
-        forms = read_forms(agents_of(deployment))
-        in_each_form = [*asked, *_in_other_forms(asked, forms)]
-        entries: dict[LearnedResponse, set[int]] = {}
-        for row, text, vector in in_each_form:
-            near = _near_entries(deployment, vector, recipe)
-            found = {pk for pk, question in near if ask_the_same(question, text, forms)}
-            entries.setdefault(row, set()).update(found)
-        vectors = [vector for _row, _text, vector in in_each_form]
-        for position, pk, question in _waiting_entries(deployment, vectors, recipe):
-            row, text, _vector = in_each_form[position]
-            if ask_the_same(question, text, forms):
-                entries[row].add(pk)
-        for row, found in entries.items():
-            _withdraw(row, found)
-
-
-def _in_other_forms(asked: Sequence[Asked], forms: Forms) -> list[Asked]:
-    """What is asked with each acronym or synonym in the place of its other form, as far as there is one."""
-    others = [(row, other) for row, text, _ in asked if (other := forms.other_reading(text))]
-    if not others:
-        return []
-    vectors = embedder().embed([text for _row, text in others], purpose=Purpose.QUERY)
-    return [(row, text, vector) for (row, text), vector in zip(others, vectors, strict=True)]
-
-
-def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
-    """Of the agent's answers to the same that say something else, the newest stays, and the others go to *to review*.
-
-    The newest may be another than this row, which was settled late.
-    """
-    others = LearnedResponse.objects.standing().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
-    if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
-        return
-    near = near_answers(
-        agent=row.agent, questions=[text for text, _vector in asked], vectors=[vector for _text, vector in asked]
-    )
-    if not (keys := {each.learned_id for each in near} - {row.pk}):
-        return
-    same = others.filter(pk__in=keys)
-    reason = _("Remplacée par une réponse validée plus récente à la même question.")
-    newer = same.filter(validated_at__gt=row.validated_at).order_by("-validated_at").first()
-    if newer is not None:
-        this = others.filter(pk=row.pk, validated_at__lt=newer.validated_at)
-        _review_answers(this, answer=newer.answer, reason=reason, superseded_by=newer)
-    older = same.filter(validated_at__lt=row.validated_at)
-    _review_answers(older, answer=row.answer, reason=reason, superseded_by=row)
+    model, forms = embedder(), read_forms(agents_of(deployment))
+    places = [(at, text, vector) for at, (text, vector) in enumerate(asked)]
+    others = [(at, other) for at, (text, _vector) in enumerate(asked) if (other := forms.other_reading(text))]
+    if others:
+        vectors = model.embed([text for _at, text in others], purpose=Purpose.QUERY)
+        places += [(at, text, vector) for (at, text), vector in zip(others, vectors, strict=True)]
+    found: list[set[int]] = [set() for _question in asked]
+    for at, text, vector in places:
+        near = _near_entries(deployment, vector, model.recipe)
+        found[at] |= {pk for pk, stored in near if ask_the_same(stored, text, forms)}
+    for position, pk, stored in _waiting_entries(deployment, [vector for _at, _text, vector in places], model.recipe):
+        at, text, _vector = places[position]
+        if ask_the_same(stored, text, forms):
+            found[at].add(pk)
+    return found
 
 
 def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Iterator[tuple[int, str]]:
@@ -238,6 +177,65 @@ def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Re
             yield int(position), batch[at][0], batch[at][1]
 
 
+def _deployments_of(agent: Agent) -> QuerySet[Deployment]:
+    return Deployment.objects.filter(Q(agent=agent) | Q(specialists__agent=agent)).distinct()
+
+
+def agents_of(deployment: Deployment) -> list[int]:
+    """The agents that a deployment offers, the default one first."""
+    return [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
+
+
+# --- A validated answer takes effect ---------------------------------------------------------------------------------
+
+
+def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
+    """Withdraw what asks what these answers answer: entries of the agent's deployments, and its older answers.
+
+    Their points are written: only their other forms are embedded. Waits for embedder and vector store.
+    """
+    vectors = stored_vectors(rows)
+    asked = [
+        (row, text, vectors[point])
+        for row in rows
+        if row.kind == LearnedKind.FAQ
+        for point, text in row.points()
+        if point in vectors
+    ]
+    deployments = list(_deployments_of(agent))
+    _wait_for_writers(deployments)
+    for deployment in deployments:
+        if asked and CachedResponse.objects.filter(deployment=deployment).exclude(status=EntryStatus.OBSOLETE).exists():
+            entries: dict[LearnedResponse, set[int]] = {}
+            found = _entries_asking(deployment, [(text, vector) for _row, text, vector in asked])
+            for (row, _text, _vector), keys in zip(asked, found, strict=True):
+                entries.setdefault(row, set()).update(keys)
+            for row, keys in entries.items():
+                _withdraw(row, keys)
+    for row in rows:
+        _supersede_answers(row, [(text, vector) for each, text, vector in asked if each is row])
+
+
+def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
+    """Of the agent's answers to the same that say something else, the newest stays, and the others go to *to review*.
+
+    The newest may be another than this row, which was settled late.
+    """
+    others = LearnedResponse.objects.standing().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
+    if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
+        return
+    texts, vectors = zip(*asked, strict=True)
+    near = near_answers(agent=row.agent, questions=texts, vectors=vectors)
+    same = others.filter(pk__in={each.learned_id for each in near} - {row.pk})
+    reason = _("Remplacée par une réponse validée plus récente à la même question.")
+    newer = same.filter(validated_at__gt=row.validated_at).order_by("-validated_at").first()
+    if newer is not None:
+        this = others.filter(pk=row.pk, validated_at__lt=newer.validated_at)
+        _review_answers(this, answer=newer.answer, reason=reason, superseded_by=newer)
+    older = same.filter(validated_at__lt=row.validated_at)
+    _review_answers(older, answer=row.answer, reason=reason, superseded_by=row)
+
+
 def _withdraw(row: LearnedResponse, entry_ids: Collection[int]) -> None:
     if not entry_ids:
         return
@@ -247,10 +245,6 @@ def _withdraw(row: LearnedResponse, entry_ids: Collection[int]) -> None:
     vouched_for = found.filter(validated_at__lt=row.validated_at or timezone.now(), is_scoped=False)
     set_status(learned, EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, superseded_by=row)
     set_status(vouched_for, EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED, superseded_by=row)
-
-
-def _deployments_of(agent: Agent) -> QuerySet[Deployment]:
-    return Deployment.objects.filter(Q(agent=agent) | Q(specialists__agent=agent)).distinct()
 
 
 def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
@@ -286,22 +280,13 @@ class Withdrawn:
 
 
 def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | None = None) -> Withdrawn:
-    """What an answer to this question would withdraw if it were validated now; nothing is written.
+    """Return what an answer to this question would withdraw if it were validated now; nothing is written.
 
     Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder
     and the vector store, and raises their errors.
     """
-    model = embedder()
-    vector = model.embed_one(question, purpose=Purpose.QUERY)
-    near: set[int] = set()
-    for deployment in _deployments_of(agent):
-        forms = read_forms(agents_of(deployment))
-        others = model.embed(forms.other_readings([question]), purpose=Purpose.QUERY)
-        waiting = _waiting_entries(deployment, [vector, *others], model.recipe)
-        found = [(pk, text) for _at, pk, text in waiting]
-        for each in (vector, *others):
-            found += _near_entries(deployment, each, model.recipe)
-        near |= {pk for pk, text in found if ask_the_same(text, question, forms)}
+    vector = embedder().embed_one(question, purpose=Purpose.QUERY)
+    near = {pk for each in _deployments_of(agent) for pk in _entries_asking(each, [(question, vector)])[0]}
     # What staff vouched for in a phase or a project stays (`_withdraw`).
     entries = CachedResponse.objects.filter(pk__in=near).filter(Q(validated_at=None) | Q(is_scoped=False))
     same = {each.learned_id for each in near_answers(agent=agent, questions=[question], vectors=[vector])}
@@ -325,27 +310,14 @@ class Older:
 
 def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
     """Look for it before anything is written. Waits for the vector store, and raises its errors."""
-    model, forms = embedder(), read_forms(agents_of(deployment))
-    others = model.embed(forms.other_readings([question]), purpose=Purpose.QUERY)
     return Older(
-        frozenset(
-            near.learned_id
-            for agent in Agent.objects.filter(pk__in=agents_of(deployment))
-            for near in near_answers(agent=agent, questions=[question], vectors=[vector])
-        ),
-        frozenset(
-            pk
-            for each in (vector, *others)
-            for pk, stored in _near_entries(deployment, each, model.recipe)
-            if ask_the_same(stored, question, forms)
-        ),
+        frozenset(_answers_asking(deployment, question, vector)),
+        frozenset(_entries_asking(deployment, [(question, vector)])[0]),
     )
 
 
 def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
-    """Validate entries on a person's word, now the newest: what is older and asks the same is withdrawn with it, or
-    neither is.
-    """
+    """Validate entries on a person's word: what is older and asks the same is withdrawn with it, or neither is."""
     chosen = list(entries.select_related("deployment"))
     vectors = embedder().embed([entry.question for entry in chosen], purpose=Purpose.QUERY)
     older = {
@@ -366,12 +338,10 @@ def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
     """
     if entry.is_scoped or entry.validated_at is None or entry.status != EntryStatus.VALID:
         return
-    others = CachedResponse.objects.exclude(pk=entry.pk)
-    beside = others.filter(pk__in=older.entry_ids, is_scoped=False)
+    beside = CachedResponse.objects.exclude(pk=entry.pk).filter(pk__in=older.entry_ids, is_scoped=False)
     note = _("Remplacée par l’entrée %(key)d, validée depuis.") % {"key": entry.pk}
-    learned, vouched_for = beside.filter(validated_at=None), beside.exclude(validated_at=None)
-    before = vouched_for.filter(validated_at__lt=entry.validated_at)
-    set_status(learned, EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, note=note)
+    before = beside.filter(validated_at__lt=entry.validated_at)
+    set_status(beside.filter(validated_at=None), EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, note=note)
     set_status(before, EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED, note=note)
     made_from = ResponseAnswer.objects.filter(response=entry).values("learned_id")
     answers = LearnedResponse.objects.standing().filter(
@@ -385,20 +355,20 @@ def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
     )
 
 
+def _answers_asking(deployment: Deployment, question: str, vector: Vector | None = None) -> set[int]:
+    """Validated answers of the deployment's agents to this question."""
+    vectors = None if vector is None else [vector]
+    return {
+        near.learned_id
+        for agent in Agent.objects.filter(pk__in=agents_of(deployment))
+        for near in near_answers(agent=agent, questions=[question], vectors=vectors)
+    }
+
+
 def standing_answer(deployment: Deployment, question: str) -> LearnedResponse | None:
     """The newest validated answer of the deployment's agents to what is asked. Waits for the vector store."""
-    agents = Agent.objects.filter(pk__in=agents_of(deployment))
-    near = [each for agent in agents for each in near_answers(agent=agent, questions=[question])]
-    standing = LearnedResponse.objects.standing().filter(
-        pk__in={each.learned_id for each in near}, kind=LearnedKind.FAQ
-    )
-    return standing.order_by("-validated_at").first()
-
-
-def agents_of(deployment: Deployment) -> list[int]:
-    """The agents that a deployment offers, the default one first."""
-    specialists = deployment.specialists.values_list("agent", flat=True)
-    return [deployment.agent_id, *specialists]
+    valid = LearnedResponse.objects.standing().filter(pk__in=_answers_asking(deployment, question))
+    return valid.filter(kind=LearnedKind.FAQ).order_by("-validated_at").first()
 
 
 def _review_answers(
