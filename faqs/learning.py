@@ -23,11 +23,11 @@ from agents.settings import MemoryLearning
 from faqs.answers import cited_sources
 from faqs.memory import (
     PHASE,
-    Draft,
     Scope,
     doubt_entry,
     find_entry,
     holding_shelf,
+    new_entry,
     project_of,
     put_entry,
     recipe_key,
@@ -243,7 +243,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
     deployment = Deployment.objects.get(pk=lesson.deployment_id)
     waiting = _why_to_review(lesson, mode)
     scope = lesson.scope or Scope(PHASE, project_of(deployment))
-    draft = Draft(
+    entry = new_entry(
         deployment_id=deployment.pk,
         audience=current_audience(deployment),
         question=lesson.question,
@@ -259,12 +259,11 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         authors=[lesson.author] if lesson.author else [],
         initial_score=lesson.score,
         sources=[dict(source) for source in sources],
-        origins=origins,
         source_turn=lesson.source_turn,
     )
     # With the shelf held: a validated answer that is committed now withdraws this entry, or is seen here.
     with holding_shelf(deployment.pk) as shelf:
-        existing = find_entry(draft)
+        existing = find_entry(entry)
         if existing is not None:
             if _is_set_aside(existing):
                 return Learned("refused", "set_aside", existing.pk)
@@ -275,7 +274,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         since = (lesson.asked_at or timezone.now()) - _CLOCK_SLACK
         if is_answered_since(lesson.agent_ids, [lesson.question], since=since):
             return Learned("refused", "answered")
-        entry = put_entry(draft, existing, shelf)
+        put_entry(entry, origins, existing, shelf)
     return Learned("to_review" if waiting else "stored", waiting, entry.pk)
 
 

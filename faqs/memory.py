@@ -9,10 +9,10 @@ the usage counter (`faqs.recall`) changes without a version.
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -121,50 +121,36 @@ MEMORY_PURGE_VERSIONS = 1_000
 _ID_BATCH = 500
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draft:
-    """An entry as it is to be kept. `vector` has unit length."""
-
-    deployment_id: int
-    audience: str
-    question: str
-    answer: str
-    vector: Vector
-    recipe: Recipe
-    phase: str
-    project: str
-    status: EntryStatus
-    status_reason: str = ""
-    language: str = ""
-    authors: Sequence[str] = ()
-    initial_score: float | None = None
-    tags: Sequence[str] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
-    sources: Sequence[dict[str, Any]] = ()
-    origins: Sequence[Origin] = ()
-    source_turn: uuid.UUID | None = None
-    created_at: datetime | None = None
-    usage_count: int | None = None
-    #: Learned in a conversation with a phase or a project: it answers in such ones only.
-    is_scoped: bool = False
-    #: When a person vouched for it; `None` for what is only learned.
-    validated_at: datetime | None = None
-    superseded_by: LearnedResponse | None = None
-
-    @property
-    def key_hash(self) -> str:
-        return key_hash(phase=self.phase, project=self.project, question=self.question)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return {
-            **self.extra,
-            "phase": self.phase,
-            "project": self.project,
-            "authors": list(self.authors),
-            "initial_score": self.initial_score,
-            "tags": list(self.tags),
-        }
+def new_entry(
+    *,
+    question: str,
+    vector: Vector,
+    recipe: Recipe,
+    phase: str,
+    project: str,
+    authors: Sequence[str] = (),
+    initial_score: float | None = None,
+    tags: Sequence[str] = (),
+    extra: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> CachedResponse:
+    """Return an entry that is not stored yet; `vector` has unit length, `columns` are those of the row as they are."""
+    return CachedResponse(
+        key_hash=key_hash(phase=phase, project=project, question=question),
+        question=question,
+        embedding=vector.astype("<f4").tobytes(),
+        embedding_model=recipe.model,
+        recipe_key=recipe_key(recipe),
+        metadata={
+            **(extra or {}),
+            "phase": phase,
+            "project": project,
+            "authors": list(authors),
+            "initial_score": initial_score,
+            "tags": list(tags),
+        },
+        **columns,
+    )
 
 
 def _shelf() -> "models.QuerySet[MemoryShelf]":
@@ -208,44 +194,31 @@ def writing_to(shelf: MemoryShelf) -> Iterator[None]:
     _NEXT.run(deployment=shelf.pk, version=shelf.version, purged_version=shelf.purged_version)
 
 
-def find_entry(draft: Draft) -> CachedResponse | None:
-    found: CachedResponse | None = _ENTRY.get(
-        deployment=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
-    )
+def find_entry(entry: CachedResponse) -> CachedResponse | None:
+    """Return the stored entry of the same scope and key."""
+    scope = {name: getattr(entry, name) for name in ("audience", "key_hash")}
+    found: CachedResponse | None = _ENTRY.get(deployment=entry.deployment_id, **scope)
     return found
 
 
-def write_entry(draft: Draft) -> CachedResponse:
-    """Keep an entry; one with the same scope and key is replaced, and keeps its uses."""
-    with holding_shelf(draft.deployment_id) as shelf:
-        return put_entry(draft, find_entry(draft), shelf)
+def write_entry(entry: CachedResponse, origins: Sequence[Origin] = ()) -> CachedResponse:
+    """Store an entry; one with the same scope and key is replaced, and keeps its uses."""
+    with holding_shelf(entry.deployment_id) as shelf:
+        return put_entry(entry, origins, find_entry(entry), shelf)
 
 
-def put_entry(draft: Draft, existing: CachedResponse | None, shelf: MemoryShelf) -> CachedResponse:
-    """Keep an entry, in the place of what `find_entry` finds while the shelf is held."""
-    now = timezone.now()
+def put_entry(
+    entry: CachedResponse, origins: Sequence[Origin], existing: CachedResponse | None, shelf: MemoryShelf
+) -> CachedResponse:
+    """Store an entry, in the place of what `find_entry` finds while the shelf is held."""
     with writing_to(shelf):
-        entry = existing or CachedResponse(
-            deployment_id=draft.deployment_id, audience=draft.audience, key_hash=draft.key_hash
-        )
-        entry.question, entry.answer = draft.question, draft.answer
-        entry.metadata = draft.metadata
-        entry.embedding = draft.vector.astype("<f4").tobytes()
-        entry.embedding_model, entry.recipe_key = draft.recipe.model, recipe_key(draft.recipe)
-        entry.created_at = entry.confirmed_at = draft.created_at or now
-        entry.language, entry.is_scoped = draft.language, draft.is_scoped
-        entry.status, entry.status_reason = draft.status, draft.status_reason
-        entry.status_note, entry.review_on = "", None
-        entry.validated_at, entry.superseded_by = draft.validated_at, draft.superseded_by
-        entry.sources, entry.source_turn = list(draft.sources), draft.source_turn
-        if draft.usage_count is not None:
-            entry.usage_count = draft.usage_count
-        entry.version = shelf.version
-        entry.save()
+        entry.confirmed_at, entry.version = entry.created_at, shelf.version
         if existing is not None:
-            AnswerDoubt.objects.filter(response=entry).delete()
-            forget_origins(entry.pk)
-        keep_origins(entry.pk, draft.origins)
+            entry.pk, entry.usage_count = existing.pk, entry.usage_count or existing.usage_count
+            AnswerDoubt.objects.filter(response=existing).delete()
+            forget_origins(existing.pk)
+        entry.save()
+        keep_origins(entry.pk, origins)
     return entry
 
 

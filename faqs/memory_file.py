@@ -25,11 +25,11 @@ from django.utils.translation import gettext as _
 from agents.models import Deployment
 from agents.texts import read_json, storable
 from faqs.errors import MemoryFileError
-from faqs.learning import personal_data
-from faqs.memory import PHASE, Draft, Scope, find_entry, project_of, recipe_key, write_entry
+from faqs.learning import NOT_VALID, personal_data
+from faqs.memory import PHASE, Scope, find_entry, new_entry, project_of, recipe_key, write_entry
 from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
-from faqs.origins import Origin, origins_of
+from faqs.origins import origins_of
 from faqs.precedence import standing_answer
 from knowledge.embeddings.base import Embedder, Purpose, embedder
 from knowledge.vectors.base import Vector
@@ -66,33 +66,6 @@ class ImportReport:
     skipped: list[dict[str, str]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row of a file, checked."""
-
-    question: str
-    answer: str
-    metadata: Mapping[str, Any]
-    embedding: bytes
-    created_at: datetime
-    usage_count: int
-
-    @property
-    def ours(self) -> Mapping[str, Any]:
-        found = self.metadata.get(_OURS)
-        return found if isinstance(found, dict) else {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Shelf:
-    """Where the rows of a file go."""
-
-    deployment: Deployment
-    audience: str
-    model: Embedder
-    to_review: bool
-
-
 def export_memory(entries: "QuerySet[CachedResponse]", path: Path) -> int:
     """Write entries to a new file, which takes the place of one that is there once it is complete."""
     partial = path.with_name(f"{path.name}.partial")
@@ -123,14 +96,13 @@ def _exported(entry: CachedResponse) -> tuple[Any, ...]:
         "sources": entry.sources,
         "is_scoped": entry.is_scoped,
     }
-    vector = array("f", np.frombuffer(entry.embedding, dtype="<f4").tolist())
     return (
         entry.pk,
         entry.key_hash,
         entry.question,
         entry.answer,
         json.dumps({**entry.metadata, _OURS: ours}, ensure_ascii=False),
-        vector.tobytes(),
+        array("f", np.frombuffer(entry.embedding, dtype="<f4").tolist()).tobytes(),
         entry.created_at.astimezone(UTC).isoformat(),
         entry.usage_count,
     )
@@ -142,15 +114,12 @@ def import_memory(deployment: Deployment, path: Path, *, to_review: bool) -> Imp
     Every entry waits for staff with `to_review`. Otherwise those that were valid answer at once.
     """
     report = ImportReport()
-    shelf = _Shelf(deployment, current_audience(deployment), embedder(), to_review)
+    audience = current_audience(deployment)
     for number, raw in _rows(path):
         try:
-            row = _checked(raw)
+            _import_row(_checked(raw), deployment, audience, report, to_review=to_review)
         except ValueError as error:
             report.skipped.append({"item": str(number), "reason": str(error)})
-            continue
-        if reason := _import_row(_draft(shelf, row, report), report):
-            report.skipped.append({"item": str(number), "reason": reason})
     return report
 
 
@@ -170,7 +139,21 @@ def _rows(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
         ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a file, checked. `ours`: what a file of this program adds to the metadata."""
+
+    question: str
+    answer: str
+    metadata: Mapping[str, Any]
+    ours: Mapping[str, Any]
+    embedding: bytes
+    created_at: datetime
+    usage_count: int
+
+
 def _checked(raw: tuple[Any, ...]) -> _Row:
+    """Raises `ValueError` with what is wrong."""
     question, answer, metadata, embedding, created_at, usage_count = raw
     if not isinstance(question, str) or not question.strip():
         raise ValueError(_("la question est vide"))
@@ -180,14 +163,17 @@ def _checked(raw: tuple[Any, ...]) -> _Row:
         raise ValueError(_("la question est trop longue"))
     if len(answer) > settings.MEMORY_MAX_ANSWER_CHARACTERS:
         raise ValueError(_("la réponse est trop longue"))
-    if "<non valide>" in answer.casefold():
+    if NOT_VALID in answer.casefold():
         raise ValueError(_("la réponse est marquée <non valide>"))
     if personal_data(question):
         raise ValueError(_("la question contient des données personnelles"))
+    found = _metadata(metadata)
+    ours = found.get(_OURS)
     return _Row(
         question=storable(question).strip(),
         answer=storable(answer).strip(),
-        metadata=_metadata(metadata),
+        metadata=found,
+        ours=ours if isinstance(ours, dict) else {},
         embedding=embedding if isinstance(embedding, bytes) else b"",
         created_at=_moment(created_at),
         usage_count=usage_count if isinstance(usage_count, int) and usage_count > 0 else 0,
@@ -214,41 +200,28 @@ def _moment(text: Any) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _import_row(draft: Draft, report: ImportReport) -> str:
-    """Keep a row; returns why it is not kept, where it is not."""
-    existing = find_entry(draft)
-    if existing is not None:
-        named = existing.metadata.get("phase"), existing.metadata.get("project")
-        if named != (draft.phase, draft.project):
-            return _("une autre phase ou un autre projet a la même clé")
-        if draft.created_at is not None and existing.created_at >= draft.created_at:
-            report.unchanged += 1
-            return ""
-    write_entry(draft)
-    report.imported += 1
-    report.answered += draft.superseded_by is not None
-    report.to_review += draft.status == EntryStatus.TO_REVIEW
-    return ""
-
-
-def _draft(shelf: _Shelf, row: _Row, report: ImportReport) -> Draft:
-    """What a row would be in the memory: whether it answers at once, for whom, and with which vector."""
-    vector = _vector(row, shelf.model)
+def _import_row(row: _Row, deployment: Deployment, audience: str, report: ImportReport, *, to_review: bool) -> None:
+    """Store a row as an entry: whether it answers at once, for whom, and with which vector."""
+    model = embedder()
+    vector = _vector(row, model)
     if vector is None:
-        vector = shelf.model.embed_one(row.question, purpose=Purpose.QUERY)
+        vector = model.embed_one(row.question, purpose=Purpose.QUERY)
         report.embedded += 1
-    sources, origins = _sources(row)
+    found = row.ours.get("sources")
+    sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    # None where the passages are not here as they were.
+    origins = origins_of(sources)
     # What a file has learned does not stand over what staff validated here.
-    answer = standing_answer(shelf.deployment, row.question)
-    status, reason = _standing(row, waits=shelf.to_review or origins is None, answer=answer)
-    scope, is_scoped = _scope(row, shelf.deployment)
-    return Draft(
-        deployment_id=shelf.deployment.pk,
-        audience=shelf.audience,
+    answer = standing_answer(deployment, row.question)
+    status, reason = _status(row, waits=to_review or origins is None, answer=answer)
+    scope, is_scoped = _scope(row, deployment)
+    entry = new_entry(
+        deployment_id=deployment.pk,
+        audience=audience,
         question=row.question,
         answer=row.answer,
         vector=vector,
-        recipe=shelf.model.recipe,
+        recipe=model.recipe,
         phase=scope.phase,
         project=scope.project,
         status=status,
@@ -259,30 +232,32 @@ def _draft(shelf: _Shelf, row: _Row, report: ImportReport) -> Draft:
         tags=_texts(row.metadata.get("tags")),
         extra={key: value for key, value in row.metadata.items() if key not in _KNOWN},
         sources=sources if origins is not None else [],
-        origins=origins or [],
         created_at=row.created_at,
         usage_count=row.usage_count,
         is_scoped=is_scoped,
         superseded_by=answer,
     )
+    existing = find_entry(entry)
+    if existing is not None:
+        if (existing.metadata.get("phase"), existing.metadata.get("project")) != (scope.phase, scope.project):
+            raise ValueError(_("une autre phase ou un autre projet a la même clé"))
+        if existing.created_at >= entry.created_at:
+            report.unchanged += 1
+            return
+    write_entry(entry, origins or [])
+    report.imported += 1
+    report.answered += answer is not None
+    report.to_review += status == EntryStatus.TO_REVIEW
 
 
-def _sources(row: _Row) -> tuple[list[dict[str, Any]], list[Origin] | None]:
-    """What a row says it was made from, and the passages here that this is; `None` where they are not here as they
-    were.
-    """
-    found = row.ours.get("sources")
-    sources = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    return sources, origins_of(sources)
-
-
-def _standing(row: _Row, *, waits: bool, answer: LearnedResponse | None) -> tuple[EntryStatus, StatusReason | str]:
+def _status(row: _Row, *, waits: bool, answer: LearnedResponse | None) -> tuple[EntryStatus, StatusReason | str]:
     """Whether a row answers, and why not."""
     if answer is not None:
         return EntryStatus.OBSOLETE, StatusReason.SUPERSEDED
     if waits:
         return EntryStatus.TO_REVIEW, StatusReason.IMPORTED
-    status = _status(row)
+    found = row.ours.get("status", EntryStatus.VALID.value)
+    status = EntryStatus(found) if found in EntryStatus.values else EntryStatus.TO_REVIEW
     return status, "" if status == EntryStatus.VALID else StatusReason.CHUNK_CHANGED
 
 
@@ -310,11 +285,6 @@ def _vector(row: _Row, model: Embedder) -> Vector | None:
     # Ours have unit length and come back bit by bit; another program's may not.
     unit: Vector = vector if abs(norm - 1) < _UNIT_SLACK else (vector / norm).astype(np.float32)
     return unit
-
-
-def _status(row: _Row) -> EntryStatus:
-    found = row.ours.get("status", EntryStatus.VALID.value)
-    return EntryStatus(found) if found in EntryStatus.values else EntryStatus.TO_REVIEW
 
 
 def _texts(value: Any) -> list[str]:

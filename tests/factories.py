@@ -23,7 +23,7 @@ from chat.turn.values import Answer, TurnResult
 from faqs.answer_points import sync_learned
 from faqs.answers import save_learned
 from faqs.learning import Lesson
-from faqs.memory import PHASE, Draft, write_entry
+from faqs.memory import PHASE, new_entry, write_entry
 from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.origins import origins_of
@@ -198,9 +198,9 @@ def make_entry(
         "project": deployment.slug,
         "status": EntryStatus.VALID,
         "sources": sources,
-        "origins": origins_of(sources) or [],
     }
-    return write_entry(Draft(**{**defaults, **overrides}))
+    origins = overrides.pop("origins", None) or origins_of(sources) or []
+    return write_entry(new_entry(**{**defaults, **overrides}), origins)
 
 
 def recall(deployment: Deployment, question: str, **overrides: Any) -> Recall:
