@@ -4,7 +4,9 @@ Only names that have stayed since 0.1.0 are used here. Of what ends by itself wi
 questions without an answer) nothing may: the kept site is asked years later.
 """
 
+import uuid
 from pathlib import Path
+from typing import Any
 
 SECRET_KEY = "of-the-kept-releases"
 AGENT = "mairie"
@@ -59,6 +61,7 @@ def fill(folder: Path) -> None:
     _conversations()
     _memory()
     call_command("index_tools", verbosity=0)
+    _one_row_in_every_table()
 
 
 def _people() -> None:
@@ -107,3 +110,51 @@ def _memory() -> None:
     make_entry(deployment, *REMEMBERED)
     chunk = Chunk.objects.get(content__contains="caution")
     make_entry(deployment, *FROM_PASSAGE, sources=[source_of(chunk)])
+
+
+def _one_row_in_every_table() -> None:
+    """Add a row to each table of ours that has none, so that an upgrade meets data in every table that it drops."""
+    from django.apps import apps
+    from django.db import DatabaseError, transaction
+
+    names = ("agents", "knowledge", "faqs", "tools_registry", "chat")
+    models = [model for name in names for model in apps.get_app_config(name).get_models()]
+    for _round in range(3):  # a row may need one of another table first
+        for model in models:
+            if not model._default_manager.exists():
+                try:
+                    with transaction.atomic():
+                        model._default_manager.create(**_values(model))
+                except DatabaseError:
+                    continue
+
+
+def _values(model: Any) -> dict[str, Any]:
+    """Return a value for each field of a model that needs one."""
+    from django.db import models
+    from django.utils import timezone
+
+    samples = {
+        models.BooleanField: True,
+        models.IntegerField: 1,
+        models.FloatField: 0.5,
+        models.DateTimeField: timezone.now(),
+        models.DateField: timezone.localdate(),
+        models.BinaryField: b"\0" * 16,
+        models.UUIDField: uuid.uuid4(),
+        models.JSONField: {},
+        models.CharField: "gardé",
+        models.TextField: "gardé",
+    }
+    values = {}
+    for field in model._meta.concrete_fields:
+        if field.primary_key or field.has_default() or field.null:
+            continue
+        if field.is_relation:
+            values[field.name] = field.related_model._default_manager.order_by("pk").first()
+        elif field.choices:
+            values[field.name] = field.choices[0][0]
+        else:
+            kind = next(kind for kind in type(field).__mro__ if kind in samples)
+            values[field.name] = samples[kind]
+    return values
