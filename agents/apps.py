@@ -13,7 +13,7 @@ class AgentsConfig(AppConfig):
         from agents import checks  # noqa: F401
         from agents.staff.audit import log_everything
         from agents.staff.roles import install_roles
-        from agents.words import count_in_french
+        from agents.texts import count_in_french
 
         log_everything()
 

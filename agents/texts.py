@@ -1,12 +1,17 @@
-"""Texts of others as they can be stored and sent: whole characters, and no NUL, which PostgreSQL refuses.
+"""Texts of others as they can be stored and sent (whole characters, and no NUL, which PostgreSQL refuses), and the
+plural of the project's own, which are French: « 0 question », « 1 question », « 2 questions ».
 
-JSON may say half a character (`"\\ud800"`), and so may the name of a file. What a person sends to a door is refused for
-it instead (`chat.texts`).
+JSON may say half a character (`"\\ud800"`), and so may the name of a file. What a person sends is refused for it
+instead (`chat.texts`).
 """
 
 import json
 from collections.abc import Mapping
+from gettext import NullTranslations
 from typing import Any
+from weakref import WeakSet
+
+from django.utils.translation.trans_real import translation
 
 
 def storable(text: str) -> str:
@@ -30,3 +35,22 @@ def storable_value(value: Any) -> Any:
 def read_json(said: str | bytes) -> Any:
     """The storable value of a JSON text. Raises `ValueError`, or `RecursionError` where it is nested too deeply."""
     return storable_value(json.loads(said))
+
+
+class FrenchPlurals(NullTranslations):
+    """What a text without a catalogue's entry is in French; gettext's own rule, the English one, says « 0 questions »."""
+
+    def ngettext(self, singular: str, plural: str, count: int) -> str:
+        return singular if abs(count) < 2 else plural
+
+
+_taught: WeakSet[NullTranslations] = WeakSet()
+
+
+def count_in_french(**_kwargs: object) -> None:
+    """When all apps are loaded: the texts of the code are French and stand in no catalogue. Said again, it adds
+    nothing.
+    """
+    if (french := translation("fr")) not in _taught:
+        french.add_fallback(FrenchPlurals())
+        _taught.add(french)

@@ -130,7 +130,7 @@ def die_with_the_server(**_kwargs: Any) -> None:
 
 @before_task_publish.connect
 def name_the_request(headers: dict[str, Any], **_kwargs: Any) -> None:
-    from agents.processes.requests import current_request
+    from agents.logs import current_request
 
     if request_id := current_request():
         headers["request_id"] = request_id
@@ -139,7 +139,7 @@ def name_the_request(headers: dict[str, Any], **_kwargs: Any) -> None:
 @task_prerun.connect
 def work_for_the_request(task_id: str, task: Any, **_kwargs: Any) -> None:
     """That of whoever asked for the task; a task that nobody asked for is its own."""
-    from agents.processes.requests import accepted_id, work_for
+    from agents.logs import accepted_id, work_for
 
     if not task.request.is_eager:
         work_for(accepted_id(getattr(task.request, "request_id", None) or task_id))
@@ -147,7 +147,7 @@ def work_for_the_request(task_id: str, task: Any, **_kwargs: Any) -> None:
 
 @task_postrun.connect
 def work_for_nobody(task: Any, **_kwargs: Any) -> None:
-    from agents.processes.requests import work_for
+    from agents.logs import work_for
 
     if not task.request.is_eager:
         work_for("")

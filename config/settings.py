@@ -509,7 +509,7 @@ SPECTACULAR_SETTINGS = {
 # --- Logging ---------------------------------------------------------------------------------------------------------
 
 LOG_FORMAT = env.str("LOG_FORMAT", default="text")
-_formatters = {"text": "agents.processes.logs.TextFormatter", "json": "agents.processes.logs.JsonFormatter"}
+_formatters = {"text": "agents.logs.TextFormatter", "json": "agents.logs.JsonFormatter"}
 if LOG_FORMAT not in _formatters:
     raise ImproperlyConfigured(f"LOG_FORMAT={LOG_FORMAT!r} is unknown; choose text or json.")
 
@@ -517,7 +517,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": _formatters[LOG_FORMAT]}},
-    "filters": {"refusals": {"()": "agents.processes.logs.RefusalsInOneLine"}},
+    "filters": {"refusals": {"()": "agents.logs.RefusalsInOneLine"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["refusals"]}},
     "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
     "loggers": {

@@ -21,10 +21,9 @@ from django.db import models
 from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
-from agents.database import short_write
+from agents.database import PreparedObject, PreparedUpdate, parameter, short_write
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Audience, Deployment
-from agents.processes.statements import PreparedObject, PreparedUpdate, parameter
 from faqs.models import (
     AnswerDoubt,
     CachedResponse,

@@ -16,8 +16,8 @@ import numpy as np
 from django.db.models import Q, QuerySet
 from django.db.models.functions import MD5
 
+from agents.database import PreparedSelect, parameter
 from agents.models import Audience, Deployment
-from agents.processes.statements import PreparedSelect, parameter
 from faqs.memory import audience_key, recipe_key
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
 from knowledge.embeddings.base import Recipe

@@ -14,7 +14,7 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
-from agents.processes.statements import PreparedSelectIn, parameter
+from agents.database import PreparedSelectIn, parameter
 from faqs.models import AnswerChunk, CachedResponse, LearnedResponse, LearnedStatus, ResponseAnswer, ResponseChunk
 from knowledge.models import Chunk
 

@@ -20,10 +20,9 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.database import short_write
+from agents.database import PreparedSelect, parameter, short_write
 from agents.effective import effective_config
 from agents.models import Agent, Deployment
-from agents.processes.statements import PreparedSelect, parameter
 from faqs.memory import memory_threshold, recipe_key, set_status, validate_entries
 from faqs.memory_matrix import nearest_entries, stored_mark
 from faqs.models import (

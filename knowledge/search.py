@@ -21,10 +21,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from agents.cache import TtlCache
+from agents.database import PreparedSelectIn, parameter
 from agents.effective import EffectiveConfig, agent_setting
 from agents.hooks import Hooks
 from agents.models import Agent
-from agents.processes.statements import PreparedSelectIn, parameter
 from agents.settings import CategoryUse
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import CollectionMissingError

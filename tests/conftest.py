@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from kombu.transport.memory import Channel as MemoryBroker
 
 from agents.cache import TtlCache
-from agents.words import count_in_french
+from agents.texts import count_in_french
 from tests.constants import Assigned
 from tests.servers import of_the_run
 

@@ -40,7 +40,7 @@ from agents.llm.base import (
     Usage,
     seen_text,
 )
-from agents.processes.requests import outgoing_headers
+from agents.logs import outgoing_headers
 from agents.texts import storable
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from agents.database import single_write
+from agents.database import PreparedObject, parameter, single_write
 from agents.models import Agent, Audience, Deployment
-from agents.processes.statements import PreparedObject, parameter
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
 from chat.exceptions import ConversationNotFoundError, DeploymentNotFoundError, MessageNotFoundError, TurnNotFoundError
 from chat.models import Conversation, Message, Role, Turn

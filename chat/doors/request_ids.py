@@ -1,4 +1,4 @@
-"""Every request and socket gets an id (`agents.processes.requests`): a proxy's where its shape is safe, else a new one.
+"""Every request and socket gets an id (`agents.logs`): a proxy's where its shape is safe, else a new one.
 
 It is sent back in `X-Request-ID`, stands in each line of the log, and goes along to workers and model servers.
 """
@@ -7,7 +7,7 @@ from typing import Any
 
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
-from agents.processes.requests import HEADER, accepted_id, working_for
+from agents.logs import HEADER, accepted_id, working_for
 
 _NAME = HEADER.lower().encode()
 

@@ -15,9 +15,8 @@ from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.database import in_database, short_write
+from agents.database import PreparedSelect, PreparedUpdate, in_database, parameter, short_write
 from agents.errors import ApplicationError
-from agents.processes.statements import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again

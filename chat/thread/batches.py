@@ -12,8 +12,7 @@ from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.database import short_write
-from agents.processes.statements import PreparedSelect, parameter
+from agents.database import PreparedSelect, parameter, short_write
 from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.logs import log_batch
 from chat.models import OPEN_STATUSES, AppliedOperation, Conversation, ExecutionState, Message, Role, ToolRound

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from django.db.models import F
 
+from agents.database import PreparedSelect, parameter
 from agents.llm.base import PromptMessage
-from agents.processes.statements import PreparedSelect, parameter
 from chat.exceptions import IsolationError
 from chat.logs import log_isolation
 from chat.models import Message, Role, TurnStatus

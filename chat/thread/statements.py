@@ -1,4 +1,4 @@
-"""The statements that every turn runs, written by the ORM once (`agents.processes.statements`); `chat.thread.turns`
+"""The statements that every turn runs, written by the ORM once (`agents.database`); `chat.thread.turns`
 alone runs them.
 """
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from agents.processes.statements import PreparedSelect, PreparedUpdate, parameter
+from agents.database import PreparedSelect, PreparedUpdate, parameter
 from chat.models import Conversation, Turn, TurnStatus
 
 #: What the end of a turn says about it.

@@ -14,10 +14,9 @@ import uuid
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
-from agents.database import short_write
+from agents.database import PreparedSelect, parameter, short_write
 from agents.effective import effective_config
 from agents.errors import ApplicationError
-from agents.processes.statements import PreparedSelect, parameter
 from chat.models import AnswerSource, DailyCount, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
 from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts

@@ -13,7 +13,7 @@ from django.core import checks
 
 from agents.errors import LLMError
 from agents.llm.openai import Clients, ServerOptions, translated_errors
-from agents.processes.requests import outgoing_headers
+from agents.logs import outgoing_headers
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.exceptions import EmbeddingUnavailableError
 

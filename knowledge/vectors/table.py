@@ -19,7 +19,7 @@ from django.db import InterfaceError, OperationalError, connection, models, tran
 from django.db.models import Count, Max, Q
 from django.utils.translation import gettext as _
 
-from agents.processes.statements import PreparedSelect, PreparedSelectIn, parameter
+from agents.database import PreparedSelect, PreparedSelectIn, parameter
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.models import VectorAlias, VectorCollection, VectorPoint

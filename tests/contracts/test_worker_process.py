@@ -90,7 +90,7 @@ def test_a_task_is_logged_under_the_request_that_asked_for_it(worker: WorkerProc
         "-v",
         "0",
         "-c",
-        "from celery import current_app; from agents.processes.requests import working_for\n"
+        "from celery import current_app; from agents.logs import working_for\n"
         "with working_for('from-the-web'): current_app.send_task('knowledge.tasks.reconcile_indexes')",
     )
     said = "reconcile_indexes"

@@ -5,8 +5,8 @@ import uuid
 from django.db.models import F
 from django.test import TestCase
 
+from agents.database import PreparedObject, PreparedSelect, PreparedSelectIn, PreparedUpdate, parameter
 from agents.models import Deployment
-from agents.processes.statements import PreparedObject, PreparedSelect, PreparedSelectIn, PreparedUpdate, parameter
 from chat.models import Conversation
 from tests.factories import make_conversation
 

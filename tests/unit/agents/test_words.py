@@ -6,7 +6,7 @@ import pytest
 from django.utils import translation
 from django.utils.translation import ngettext
 
-from agents.words import count_in_french
+from agents.texts import count_in_french
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "gant"), (1, "gant"), (2, "gants"), (-1, "gant")])

@@ -17,8 +17,7 @@ from django.test import TestCase
 from agents.database import in_database
 from agents.llm.base import GenerationOptions, PromptMessage
 from agents.llm.openai import OpenAILanguageModel
-from agents.processes.logs import JsonFormatter, TextFormatter
-from agents.processes.requests import accepted_id, current_request, working_for
+from agents.logs import JsonFormatter, TextFormatter, accepted_id, current_request, working_for
 from chat.doors.request_ids import with_request_id
 from tests.factories import make_library, make_user
 from tests.integration.chat.turn.test_path import KNOWN, ask

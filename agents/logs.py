@@ -1,0 +1,90 @@
+"""Lines of the log, as text or as one JSON object each (`LOG_FORMAT=json`), and the id of the request they name.
+
+The id goes from the web server through a worker's task to the call of a model. It is a context variable: tasks of the
+event loop and steps in threads keep it by themselves, a pool of threads does not (`contextvars.copy_context`). A
+caller's `extra={"facts": {…}}` are keys of the JSON object; in a line of text they stand in its message already.
+"""
+
+import json
+import logging
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+#: How the id travels: from a proxy, to the client, to a model server.
+HEADER = "X-Request-ID"
+#: Of what a proxy sends, only what can stand in a log line and in a header as it is.
+_SAFE = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+_current: ContextVar[str] = ContextVar("request_id", default="")
+
+
+def current_request() -> str:
+    """Empty outside of requests and tasks."""
+    return _current.get()
+
+
+def accepted_id(given: str) -> str:
+    """The id that was given where its shape is safe, else a new one."""
+    return given if _SAFE.fullmatch(given) else uuid.uuid4().hex
+
+
+@contextmanager
+def working_for(request_id: str) -> Iterator[None]:
+    token = _current.set(request_id)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def work_for(request_id: str) -> None:
+    """For a worker's process, which does one task after the other; empty at the end of each."""
+    _current.set(request_id)
+
+
+def outgoing_headers() -> dict[str, str]:
+    """What a call to a model server says of the request that it is made for."""
+    found = _current.get()
+    return {HEADER: found} if found else {}
+
+
+class RefusalsInOneLine(logging.Filter):
+    """A request that was refused (4xx) is no fault of ours: Django would print where, and what was asked over many
+    lines.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if 400 <= getattr(record, "status_code", 0) < 500:
+            record.exc_info = record.exc_text = None
+            record.msg, record.args = " ".join(record.getMessage().split()), ()
+        return True
+
+
+class TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # logging's name
+        line = super().formatMessage(record)
+        request_id = current_request()
+        return f"{line} request_id={request_id}" if request_id else line
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        row: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request_id := current_request():
+            row["request_id"] = request_id
+        row |= getattr(record, "facts", {})
+        if record.exc_info:
+            row["exception"] = self.formatException(record.exc_info)
+        return json.dumps(row, ensure_ascii=False, default=str)
