@@ -10,7 +10,7 @@ class AgentsConfig(AppConfig):
     verbose_name = _("Agents")
 
     def ready(self) -> None:
-        from agents import checks  # noqa: F401
+        from agents.llm import base  # noqa: F401
         from agents.staff.audit import log_everything
         from agents.staff.roles import install_roles
         from agents.texts import count_in_french

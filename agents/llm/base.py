@@ -14,7 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from django.core import checks
 from django.core.checks import CheckMessage
+from django.core.exceptions import ImproperlyConfigured
 
 from agents.backends import BackendHandler
 from agents.errors import LLMError
@@ -166,3 +168,15 @@ _models: BackendHandler[LanguageModel] = BackendHandler("LLMS", LanguageModel)
 def language_model() -> LanguageModel | None:
     """The configured language model, or `None` when there is none: answers are then extractive."""
     return _models["default"] if "default" in _models else None
+
+
+@checks.register()
+def check_language_model(**_kwargs: Any) -> list[CheckMessage]:
+    """Load the configured language model and ask it for its own messages; no connection is opened."""
+    try:
+        model = language_model()
+    except (ImproperlyConfigured, ImportError, KeyError, TypeError, ValueError) as error:
+        # A wrong option is a `TypeError` of the backend's constructor: its text names the option, not its value.
+        hint = "An alias has a BACKEND (dotted path) and OPTIONS that it accepts."
+        return [checks.Error(f"The setting LLMS is wrong: {error}", hint=hint, id="agents.E001")]
+    return [] if model is None else model.check()

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from agents.errors import (
     LLMCutError,
@@ -21,7 +22,7 @@ from agents.errors import (
     LLMToolsRefusedError,
     LLMUnavailableError,
 )
-from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk
+from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk, check_language_model
 from agents.llm.openai import OpenAILanguageModel
 from tests.servers.model_server import ModelReply, ModelServer
 
@@ -448,3 +449,24 @@ def test_neither_prompt_nor_key_reaches_logs_or_tracebacks(
 )
 def test_check_names_what_is_wrong(options: dict[str, Any], found: list[str]) -> None:
     assert [message.id for message in OpenAILanguageModel(**options).check()] == found
+
+
+OPENAI = "agents.llm.openai.OpenAILanguageModel"
+
+
+@pytest.mark.parametrize(
+    ("llms", "found"),
+    [
+        ({}, []),
+        ({"default": {"BACKEND": "tests.scripted.ScriptedLLM"}}, []),
+        ({"default": {"BACKEND": OPENAI, "OPTIONS": {"api_key": "k", "model": "m"}}}, []),
+        ({"default": {"BACKEND": OPENAI}}, ["agents.E002", "agents.E003"]),
+        ({"default": {"BACKEND": "nowhere.Model"}}, ["agents.E001"]),
+        ({"default": {}}, ["agents.E001"]),
+        ({"default": {"BACKEND": OPENAI, "OPTIONS": {"colour": "red"}}}, ["agents.E001"]),
+        ({"default": {"BACKEND": "agents.cache.TtlCache"}}, ["agents.E001"]),
+    ],
+)
+def test_a_wrong_setting_is_one_clear_message(llms: dict[str, Any], found: list[str]) -> None:
+    with override_settings(LLMS=llms):
+        assert [message.id for message in check_language_model()] == found
