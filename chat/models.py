@@ -30,6 +30,9 @@ from django.utils.translation import gettext_lazy as _
 from agents.database import short_write
 from agents.models import Deployment
 
+#: The longest comment beside a verdict on an answer.
+FEEDBACK_MAX_CHARACTERS = 1_000
+
 #: The longest name of a phase or of a project.
 SCOPE_CHARACTERS = 80
 

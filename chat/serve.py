@@ -39,6 +39,9 @@ from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import embedder
 from knowledge.language import spelling
 
+#: Threads of a web process for steps that wait: one to eight were measured, with the same throughput.
+WEB_THREADS = 4
+
 logger = logging.getLogger(__name__)
 
 #: How long a thread may keep the interpreter from the others (`benchmarks/streaming`).
@@ -108,7 +111,7 @@ def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True)
 async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     """The ASGI lifespan of a web process: loads what the first question needs; at the end lets answers finish."""
     await receive()
-    threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="step")
+    threads = ThreadPoolExecutor(WEB_THREADS, thread_name_prefix="step")
     asyncio.get_running_loop().set_default_executor(threads)
     end_with_the_parent(2 * settings.TURN_DRAIN_SECONDS + STOP_MARGIN_SECONDS)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)

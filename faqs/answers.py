@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import F
@@ -25,6 +24,9 @@ from faqs.memory import normalised_question
 from faqs.models import AnswerVersion, GroupStatus, LearnedResponse, LearnedStatus, Phrasing, QuestionGroup, WrittenHow
 from faqs.origins import Origin, accept_passages, keep_passages, origins_of, stale_answers
 from faqs.versions import VERSIONED, begin_history, record_versions
+from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
+
+FAQ_MAX_PHRASINGS = 30
 
 DEFAULT_CATEGORY = "FAQ"
 _CITED = re.compile(r"\[(\d{1,3})\]")
@@ -70,17 +72,15 @@ def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
 
 def check_texts(question: str, answer: str, phrasings: Sequence[str] = (), *, needs_answer: bool = True) -> None:
     """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
-    longest, most = settings.QA_MAX_QUESTION_CHARACTERS, settings.FAQ_MAX_PHRASINGS
+    longest, most = QA_MAX_QUESTION_CHARACTERS, FAQ_MAX_PHRASINGS
     if not any(c.isalnum() for c in question):
         raise AnswerRejectedError(_("La question est vide."))
     if needs_answer and not answer:
         raise AnswerRejectedError(_("La réponse est vide."))
     if any(len(text) > longest for text in (question, *phrasings)):
         raise AnswerRejectedError(_("Une question dépasse %(limit)d caractères.") % {"limit": longest})
-    if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
-        raise AnswerRejectedError(
-            _("La réponse dépasse %(limit)d caractères.") % {"limit": settings.QA_MAX_ANSWER_CHARACTERS}
-        )
+    if len(answer) > QA_MAX_ANSWER_CHARACTERS:
+        raise AnswerRejectedError(_("La réponse dépasse %(limit)d caractères.") % {"limit": QA_MAX_ANSWER_CHARACTERS})
     if len(phrasings) > most:
         raise AnswerRejectedError(_("Il y a plus de %(limit)d formulations.") % {"limit": most})
     if any(not any(c.isalnum() for c in text) for text in phrasings):

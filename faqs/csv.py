@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import models, transaction
 from django.utils.translation import gettext as _
@@ -33,6 +32,10 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.question_tables import csv_dialect, csv_rows
 from knowledge.vectors.base import batches
+
+#: One CSV file, read and checked within the request.
+FAQ_MAX_IMPORT_BYTES = 5 * 1024 * 1024
+FAQ_MAX_IMPORT_ROWS = 10_000
 
 COLUMNS = ("question", "answer", "category")
 #: What a spreadsheet may take for a formula, behind any number of apostrophes; full-width signs included.
@@ -169,8 +172,8 @@ def guarded(cell: str) -> str:
 
 def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
     """Return the rows of a file and what was refused; raise `AnswerRejectedError` where nothing can be read."""
-    if len(data) > settings.FAQ_MAX_IMPORT_BYTES:
-        raise AnswerRejectedError(_("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES})
+    if len(data) > FAQ_MAX_IMPORT_BYTES:
+        raise AnswerRejectedError(_("Le fichier dépasse %(limit)d octets.") % {"limit": FAQ_MAX_IMPORT_BYTES})
     text = _decoded(data)
     if (found := csv_dialect(text)) is None:
         raise AnswerRejectedError(
@@ -186,9 +189,9 @@ def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
         lines = csv_rows(text, delimiter)
         width = len(next(lines)[1])
         for line, cells in lines:
-            if len(rows) >= settings.FAQ_MAX_IMPORT_ROWS:
+            if len(rows) >= FAQ_MAX_IMPORT_ROWS:
                 reason = _("La limite de %(limit)d lignes est atteinte ; la suite est ignorée.")
-                failed.append(Failure(line, "", reason % {"limit": settings.FAQ_MAX_IMPORT_ROWS}))
+                failed.append(Failure(line, "", reason % {"limit": FAQ_MAX_IMPORT_ROWS}))
                 break
             if any(cell.strip() for cell in cells[width:]):
                 reason = _(

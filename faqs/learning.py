@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -41,6 +40,10 @@ from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector
+
+#: A longer question or answer is not kept in memory: nobody asks it twice.
+MEMORY_MAX_QUESTION_CHARACTERS = 500
+MEMORY_MAX_ANSWER_CHARACTERS = 20_000
 
 _SPACE = r"[ \u00a0\u202f.\-]?"
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -203,8 +206,8 @@ def reason_not_to_learn(lesson: Lesson, mode: str) -> str:
         ("off", mode not in (MemoryLearning.REVIEW, MemoryLearning.VALID)),
         ("follow_up", lesson.is_follow_up),
         ("tool", lesson.used_tools),
-        ("question_too_long", len(lesson.question) > settings.MEMORY_MAX_QUESTION_CHARACTERS),
-        ("answer_too_long", len(lesson.answer) > settings.MEMORY_MAX_ANSWER_CHARACTERS),
+        ("question_too_long", len(lesson.question) > MEMORY_MAX_QUESTION_CHARACTERS),
+        ("answer_too_long", len(lesson.answer) > MEMORY_MAX_ANSWER_CHARACTERS),
         ("incomplete_question", len(_WORD.findall(lesson.question)) < 2),
         ("no_source", not lesson.sources or not lesson.answer.strip()),
     )

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from django.conf import settings
 from django.db.models import QuerySet
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
@@ -25,7 +24,7 @@ from django.utils.translation import gettext as _
 from agents.models import Deployment
 from agents.texts import read_json, storable
 from faqs.errors import MemoryFileError
-from faqs.learning import NOT_VALID, personal_data
+from faqs.learning import MEMORY_MAX_ANSWER_CHARACTERS, MEMORY_MAX_QUESTION_CHARACTERS, NOT_VALID, personal_data
 from faqs.memory import PHASE, Scope, find_entry, new_entry, project_of, recipe_key, write_entry
 from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
@@ -159,9 +158,9 @@ def _checked(raw: tuple[Any, ...]) -> _Row:
         raise ValueError(_("la question est vide"))
     if not isinstance(answer, str) or not answer.strip():
         raise ValueError(_("la réponse est vide"))
-    if len(question) > settings.MEMORY_MAX_QUESTION_CHARACTERS:
+    if len(question) > MEMORY_MAX_QUESTION_CHARACTERS:
         raise ValueError(_("la question est trop longue"))
-    if len(answer) > settings.MEMORY_MAX_ANSWER_CHARACTERS:
+    if len(answer) > MEMORY_MAX_ANSWER_CHARACTERS:
         raise ValueError(_("la réponse est trop longue"))
     if NOT_VALID in answer.casefold():
         raise ValueError(_("la réponse est marquée <non valide>"))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
@@ -45,6 +44,16 @@ from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import same_writing
 from knowledge.synonyms import forms_of, read_forms
 from knowledge.vectors.base import Vector, batches
+
+#: Validated answers that have not taken effect everywhere yet: up to so many are compared with what would be given.
+UNSETTLED_ANSWERS_COMPARED = 200
+#: Entries of the memory that are compared with one way to ask a new validated answer, the nearest first.
+SUPERSEDED_CANDIDATES = 1_000
+#: The similarity that stands for the threshold of a memory that is off: it may be switched on later.
+SUPERSEDED_SIMILARITY = 0.8
+#: How far below the threshold of the memory an entry may be and still be compared: its question is another than the one
+#: asked.
+SUPERSEDED_SLACK = 0.1
 
 #: Entries that wait for staff are read so many at a time.
 _BATCH = 1_000
@@ -94,7 +103,7 @@ def is_answered_since(
     if than is not None:
         rows = rows.filter(validated_at__gt=than)
     texts = _texts(rows)
-    if len(texts) > settings.UNSETTLED_ANSWERS_COMPARED:
+    if len(texts) > UNSETTLED_ANSWERS_COMPARED:
         return True
     forms = forms_of(list(agent_ids))
     return any(ask_the_same(text, question, forms) for text in texts for question in questions)
@@ -105,12 +114,12 @@ def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
     if not _UNSETTLED.rows(agent=agent_id):
         return []
     rows = LearnedResponse.objects.standing().unsettled().filter(agent=agent_id)
-    newest = rows.order_by("-validated_at")[: settings.UNSETTLED_ANSWERS_COMPARED]
+    newest = rows.order_by("-validated_at")[:UNSETTLED_ANSWERS_COMPARED]
     return list(newest.prefetch_related("phrasings"))
 
 
 def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
-    most = settings.UNSETTLED_ANSWERS_COMPARED + 1
+    most = UNSETTLED_ANSWERS_COMPARED + 1
     texts = list(rows.order_by("-validated_at").values_list("question", flat=True)[:most])
     if texts:
         others = Phrasing.objects.filter(response__in=rows.order_by())
@@ -148,7 +157,7 @@ def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Ite
     mark = stored_mark(deployment.pk)
     if mark is None:
         return
-    least, limit = _least_similarity(deployment, recipe), settings.SUPERSEDED_CANDIDATES
+    least, limit = _least_similarity(deployment, recipe), SUPERSEDED_CANDIDATES
     nearest = nearest_entries(mark, vector, recipe=recipe, limit=limit, least=least)
     yield from ((held.pk, held.question) for held, _score in nearest.found)
 
@@ -158,7 +167,7 @@ def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
     each = effective_config(deployment).of_each_agent
     found = [memory_threshold(config, model=recipe.model) for config in each]
     known = [threshold for threshold in found if threshold is not None]
-    return min(known, default=settings.SUPERSEDED_SIMILARITY) - settings.SUPERSEDED_SLACK
+    return min(known, default=SUPERSEDED_SIMILARITY) - SUPERSEDED_SLACK
 
 
 def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Recipe) -> Iterator[tuple[int, int, str]]:

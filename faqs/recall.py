@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 from django.utils.formats import number_format
@@ -46,6 +45,9 @@ from knowledge.embeddings.base import Recipe
 from knowledge.language.words import fold, words
 from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
+
+#: How many of the nearest entries the second key looks at for one question.
+MEMORY_MAX_CANDIDATES = 20
 
 #: From this similarity on, a use of an answer in memory counts twice.
 MEMORY_STRONG_SIMILARITY = 0.95
@@ -201,7 +203,7 @@ def _terms(config: EffectiveConfig, model: str) -> Terms:
 
 def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
     """Return the best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
-    nearest = nearest_entries(mark, vector, recipe=recipe, limit=settings.MEMORY_MAX_CANDIDATES, least=lookup.threshold)
+    nearest = nearest_entries(mark, vector, recipe=recipe, limit=MEMORY_MAX_CANDIDATES, least=lookup.threshold)
     if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days):
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
     if not nearest.found:

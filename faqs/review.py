@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
@@ -40,6 +39,9 @@ from faqs.neighbours import SimilarAnswer, find_similar
 from faqs.origins import entry_passages, is_stale_answer, stale_entries
 from faqs.precedence import vouch_for_entries
 from faqs.recall import REFUSALS
+
+#: Answers to be read again that one page lists; what lies beyond so many pages comes nearer as they are decided on.
+REVIEW_PAGE_ANSWERS = 25
 
 #: What any database takes for a key.
 _DATABASE_KEY = re.compile(r"[0-9]{1,18}")
@@ -110,7 +112,7 @@ def page_to_review(
 
     `among` leaves of the rows of either table those that the reader works on.
     """
-    size = settings.REVIEW_PAGE_ANSWERS
+    size = REVIEW_PAGE_ANSWERS
     end = page * size
     found: list[ToReview] = []
     if "memory" in tables:

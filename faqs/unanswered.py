@@ -25,15 +25,19 @@ from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
 from faqs.answer_points import sync_learned
-from faqs.answers import draft_faq, one_line, other_phrasings, set_status
+from faqs.answers import FAQ_MAX_PHRASINGS, draft_faq, one_line, other_phrasings, set_status
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.origins import Origin, keep_passages, origins_of
 from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import Recipe, Vectors, embedder
+from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, batches, collection_alias
+
+#: An agent keeps the newest of its unanswered questions only.
+UNANSWERED_MAX_QUESTIONS = 5_000
 
 #: Questions this close mean the same, where the embedding model has no measured profile.
 UNANSWERED_GROUP_THRESHOLD = 0.75
@@ -124,7 +128,7 @@ def purge_unanswered() -> int:
     limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
     gone, _rows = UnansweredQuestion.objects.filter(asked_at__lt=limit).delete()
     rows = UnansweredQuestion.objects.order_by("-asked_at", "-pk")
-    gone += delete_beyond(rows, of_each="agent", most=settings.UNANSWERED_MAX_QUESTIONS)
+    gone += delete_beyond(rows, of_each="agent", most=UNANSWERED_MAX_QUESTIONS)
     if gone:
         _drop_empty_groups()
     return gone
@@ -241,7 +245,7 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
         return group.response
     # The search waits for the embedder and the store: before the transaction, which holds the group's row.
     nearest = _nearest_passage(group)
-    longest = settings.QA_MAX_QUESTION_CHARACTERS
+    longest = QA_MAX_QUESTION_CHARACTERS
     texts = [
         text
         for text in group_texts(group, GROUP_BATCH)[1:]
@@ -254,8 +258,8 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
         response = draft_faq(
             agent=group.agent,
             question=group.question[:longest],
-            phrasings=other_phrasings(group.question, texts)[: settings.FAQ_MAX_PHRASINGS],
-            answer=nearest.content[: settings.QA_MAX_ANSWER_CHARACTERS] if nearest else "",
+            phrasings=other_phrasings(group.question, texts)[:FAQ_MAX_PHRASINGS],
+            answer=nearest.content[:QA_MAX_ANSWER_CHARACTERS] if nearest else "",
             reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
             owner=owner,
         )

@@ -6,12 +6,14 @@ keeps its first version and the latest ones, `ANSWER_VERSIONS_KEPT` in all; a ve
 
 from collections.abc import Sequence
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Exists, OuterRef
 
 from faqs.models import AnswerVersion, LearnedResponse, WrittenHow
 from knowledge.vectors.base import batches
+
+#: Versions kept of a validated answer: the first and the latest ones. Each is as long as the answer.
+ANSWER_VERSIONS_KEPT = 50
 
 #: What a version says of its answer, beside the phrasings.
 VERSIONED = ("question", "answer", "category", "status", "status_reason", "review_date")
@@ -74,7 +76,7 @@ def _state(version: AnswerVersion) -> tuple[object, ...]:
 
 def _forget_older(version: AnswerVersion) -> None:
     """Between the first version and the latest ones there is a gap once a row has had many."""
-    oldest_kept = version.number - settings.ANSWER_VERSIONS_KEPT + 1
+    oldest_kept = version.number - ANSWER_VERSIONS_KEPT + 1
     if oldest_kept > 1:
         older = AnswerVersion.objects.filter(response=version.response_id, number__gt=1)
         older.filter(number__lte=oldest_kept).delete()

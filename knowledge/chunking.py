@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 
-from django.conf import settings
-
+from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.qa_extraction import extract_questions
 from knowledge.readers.base import Block, ParsedDocument
 
@@ -173,7 +172,7 @@ def _qa_chunks(block: Block) -> Iterator[ChunkDraft]:
     """One unit with the whole answer; an answer longer than a passage may be goes on in chunks without units."""
     path = PATH_SEPARATOR.join((*block.headings, block.question))
     unit = KnowledgeUnit(question=block.question, answer=block.text)
-    pieces = list(cut(block.text, settings.MAX_PASSAGE_CHARACTERS, settings.MAX_PASSAGE_CHARACTERS))
+    pieces = list(cut(block.text, MAX_PASSAGE_CHARACTERS, MAX_PASSAGE_CHARACTERS))
     for index, piece in enumerate(pieces):
         yield ChunkDraft(
             content=piece,

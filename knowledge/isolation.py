@@ -28,7 +28,7 @@ from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableD
 from knowledge.language.words import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.page_viewer import placed_chunks
-from knowledge.readers.base import ParsedDocument, unreadable
+from knowledge.readers.base import MAX_HEADING_CHARACTERS, ParsedDocument, unreadable
 from knowledge.readers.registry import parse_document
 from knowledge.troubles import machine_trouble
 
@@ -146,7 +146,7 @@ def read_here(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Rea
     drafts, is_whole = affordable_chunks(parsed)
     notices = parsed.notices if is_whole else (_cut_notice(len(drafts)), *parsed.notices)
     return ReadDocument(
-        parsed.title[: settings.MAX_HEADING_CHARACTERS],
+        parsed.title[:MAX_HEADING_CHARACTERS],
         parsed.source_type,
         notices,
         tuple(placed_chunks(drafts, parsed)),

@@ -19,6 +19,12 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.models import Agent, IndexingMethod
 
+#: A passage longer than this is cut in a prompt.
+MAX_PASSAGE_CHARACTERS = 6_000
+#: A longer question or answer is not taken for one, whether found in a document or written by the model.
+QA_MAX_ANSWER_CHARACTERS = 6_000
+QA_MAX_QUESTION_CHARACTERS = 300
+
 
 class Category(models.Model):
     name = models.CharField(_("nom"), max_length=200, unique=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from django.conf import settings
-
+from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 from knowledge.readers.base import Block, asks, bare_text
 
 _MARKED_QUESTION = re.compile(
@@ -67,7 +66,7 @@ def _asking_path(block: Block, *, above: int) -> tuple[str, ...]:
     """
     marked = block.headings[: len(block.headings) - block.inferred]
     for depth, heading in enumerate(marked, start=1):
-        if depth > above and asks(heading) and len(heading) <= settings.QA_MAX_QUESTION_CHARACTERS:
+        if depth > above and asks(heading) and len(heading) <= QA_MAX_QUESTION_CHARACTERS:
             return block.headings[:depth]
     return ()
 
@@ -77,7 +76,7 @@ def _answers_as_a_whole(path: tuple[str, ...], section: Sequence[Block]) -> bool
     size = sum(len(block.text) for block in section)
     inner = (heading for block in section for heading in block.headings[len(path) :])
     has_pairs = any(block.kind == "qa" for block in section)
-    return size <= settings.QA_MAX_ANSWER_CHARACTERS and not has_pairs and not any(map(asks, inner))
+    return size <= QA_MAX_ANSWER_CHARACTERS and not has_pairs and not any(map(asks, inner))
 
 
 def _answered_heading(path: tuple[str, ...], section: Sequence[Block], *, title: str) -> Iterator[Block]:
@@ -162,7 +161,7 @@ def _marked_question(pieces: Sequence[_Piece], index: int, question: str) -> tup
 
 def _bounded(question: str, at: int) -> tuple[str, int] | None:
     question = bare_text(question)
-    is_short = 0 < len(question) <= settings.QA_MAX_QUESTION_CHARACTERS
+    is_short = 0 < len(question) <= QA_MAX_QUESTION_CHARACTERS
     return (question, at) if is_short else None
 
 
@@ -191,7 +190,7 @@ def _pair(start: _Piece, question: str, _at: int, answer: Sequence[_Piece]) -> B
     text = first["text"] if first else answer[0].text
     for piece in answer[1:]:
         text += ("\n\n" if piece.starts else "\n") + piece.text
-    if not text.strip() or len(text) > settings.QA_MAX_ANSWER_CHARACTERS:
+    if not text.strip() or len(text) > QA_MAX_ANSWER_CHARACTERS:
         return None
     return replace(start.block, text=text.strip(), kind="qa", question=question)
 

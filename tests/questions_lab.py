@@ -67,7 +67,7 @@ def build() -> None:
 
 def write(fatal: int) -> None:
     settings.UNIT_GENERATION_PARALLEL = 1
-    settings.QUESTIONS_WRITE_PASSAGES = 2
+    questions.QUESTIONS_WRITE_PASSAGES = 2
     job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
     model = mock.patch.object(questions, "language_model", return_value=NotingModel())
     with model, boundaries(fatal):

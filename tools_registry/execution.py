@@ -43,6 +43,11 @@ from tools_registry.models import ToolUsage
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 
+#: Tools of one round that run at the same time.
+TOOL_PARALLEL_CALLS = 4
+#: A model that sees is shown so many images of a turn's results, the newest, and none that is larger.
+TOOL_MAX_IMAGES = 4
+
 #: Longer arguments are refused; a longer result is cut before the model sees it.
 TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
 TOOL_MAX_RESULT_CHARACTERS = 20_000
@@ -194,7 +199,7 @@ async def execute_calls(
     offered = {spec.name: spec for spec in tools}
     names = {call.name for call in calls if call.name in offered}
     permitted = await in_database(permitted_now, names, user_id=context.user_id, agent_id=context.agent_id)
-    limit = asyncio.Semaphore(settings.TOOL_PARALLEL_CALLS)
+    limit = asyncio.Semaphore(TOOL_PARALLEL_CALLS)
 
     async def run(call: ToolCall) -> ToolResult:
         async with limit:
@@ -313,7 +318,7 @@ def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
     limit = TOOL_MAX_RESULT_CHARACTERS
     if len(text) > limit:
         text = json.dumps({"truncated": True, "content": text[:limit]}, ensure_ascii=False)
-    return text, tuple(images[: settings.TOOL_MAX_IMAGES])
+    return text, tuple(images[:TOOL_MAX_IMAGES])
 
 
 async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> object:

@@ -35,7 +35,14 @@ from chat.metrics import REFUSED
 from chat.models import Conversation, Turn
 from chat.protocol import AskFrame, Event, Failure
 from chat.runs.afterwards import settle
-from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
+from chat.runs.event_log.base import (
+    TURN_LOG_RETENTION_SECONDS,
+    TURN_STOP_SECONDS,
+    EventLogs,
+    NumberedEvent,
+    TurnLog,
+    event_logs,
+)
 from chat.runs.following import Following
 from chat.runs.stale import settle_stale_turns
 from chat.runs.stored_events import internal_failure
@@ -45,6 +52,7 @@ from chat.thread.gone import still_there
 from chat.thread.reading import exchange_of
 from chat.thread.rounds import decide_call
 from chat.thread.turns import (
+    TURN_LEASE_SECONDS,
     ClaimedTurn,
     claim_turn,
     fell_with_the_storage,
@@ -56,6 +64,9 @@ from chat.thread.turns import (
 from chat.turn.context import load_context
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
+
+#: Questions wait so long for a place before they are told (503, `overloaded`).
+OVERLOAD_WAIT_SECONDS = 1.3
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +142,7 @@ class Runner:
         """A place for the preparation of a turn, which closing gives back: what comes before an answer's first text is
         work of this process, and what comes then is mostly waiting for a model."""
         try:
-            async with asyncio.timeout(settings.OVERLOAD_WAIT_SECONDS):
+            async with asyncio.timeout(OVERLOAD_WAIT_SECONDS):
                 await self._places.acquire()
         except TimeoutError:
             REFUSED.inc()
@@ -200,7 +211,7 @@ class Runner:
         task = asyncio.create_task(self._run(request, log, place), name=f"turn-{claimed.turn_id}")
         task.add_done_callback(lambda _task: place.close())
         # A model that rewrites the question, or embeds it, may take its time: nobody else is to wait for that.
-        asyncio.get_running_loop().call_later(settings.OVERLOAD_WAIT_SECONDS, place.close)
+        asyncio.get_running_loop().call_later(OVERLOAD_WAIT_SECONDS, place.close)
         self._tasks[claimed.turn_id] = task
         self._by_conversation[claimed.conversation_id] = claimed.turn_id
         if self._heartbeat is None or self._heartbeat.done():
@@ -266,15 +277,15 @@ class Runner:
             except DatabaseError as error:
                 said = "The turns of dead processes could not be looked for: %s"
                 logger.warning(said, first_line(error), exc_info=is_surprising(error))
-            await asyncio.sleep(settings.TURN_LEASE_SECONDS / 3)
+            await asyncio.sleep(TURN_LEASE_SECONDS / 3)
 
     async def _watch_own(self) -> None:
         """Renew the leases of running turns, and see which of them are to be stopped, until none is left."""
         loop = asyncio.get_running_loop()
-        lease = settings.TURN_LEASE_SECONDS / 3
+        lease = TURN_LEASE_SECONDS / 3
         renewal = loop.time() + lease
         while self._tasks:
-            await self._logs.rung(min(lease, settings.TURN_STOP_SECONDS))
+            await self._logs.rung(min(lease, TURN_STOP_SECONDS))
             turn_ids = list(self._tasks)
             if not turn_ids:
                 continue
@@ -352,7 +363,7 @@ class Runner:
         if self._by_conversation.get(conversation_id) == turn_id:
             del self._by_conversation[conversation_id]
         loop = asyncio.get_running_loop()
-        loop.call_later(settings.TURN_LOG_RETENTION_SECONDS, self._logs.drop, turn_id, log)
+        loop.call_later(TURN_LOG_RETENTION_SECONDS, self._logs.drop, turn_id, log)
 
 
 def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, TurnRequest | None]:

@@ -15,7 +15,7 @@ from chat.runs.afterwards import settle
 from chat.runs.stale import interrupt_stale_turns
 from chat.runs.summaries import write_summary
 from chat.runs.titles import write_title
-from chat.thread.turns import claim_turn
+from chat.thread.turns import TURN_LEASE_SECONDS, claim_turn
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 
@@ -78,7 +78,7 @@ def _request(deployment: Deployment, question: str, conversation_id: uuid.UUID |
         conversation_id=conversation.pk,
         client_message_id=str(uuid.uuid4()),
         question=question,
-        lease_seconds=settings.TURN_TIMEOUT_SECONDS + settings.TURN_LEASE_SECONDS,
+        lease_seconds=settings.TURN_TIMEOUT_SECONDS + TURN_LEASE_SECONDS,
     )
     return TurnRequest.of(conversation, question, language, claimed)
 

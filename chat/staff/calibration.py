@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from agents.errors import ApplicationError
@@ -23,6 +22,10 @@ from knowledge.language.typed import read_typed
 from knowledge.models import PairVerdict
 from knowledge.thresholds import Calibrated, Rate
 from knowledge.vectors.base import batches
+
+#: Fewer labelled pairs than this are measured, but thresholds drawn from them are not stored.
+CALIBRATION_MIN_SAME = 20
+CALIBRATION_MIN_DIFFERENT = 50
 
 #: Pairs of one file of `check_pairs` or `calibrate_thresholds`.
 MAX_PAIRS = 100_000
@@ -273,7 +276,7 @@ def propose_thresholds(pairs: Sequence[Pair], *, embedder: Embedder, budget: flo
     chosen = max(
         (row for row in allowed if row.hit.hits >= _KEPT_HITS * most), key=lambda row: row.threshold, default=None
     )
-    enough = len(same) >= settings.CALIBRATION_MIN_SAME and len(different) >= settings.CALIBRATION_MIN_DIFFERENT
+    enough = len(same) >= CALIBRATION_MIN_SAME and len(different) >= CALIBRATION_MIN_DIFFERENT
     return Proposal(rows, chosen, budget, enough)
 
 

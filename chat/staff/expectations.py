@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -24,6 +23,9 @@ from agents.texts import storable_value
 from chat.exceptions import UnreadableTextError
 from chat.models import AnswerSource
 from chat.texts import read_json
+
+#: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
+GOLDEN_MAX_QUESTIONS = 500
 
 Row = dict[str, Any]
 
@@ -151,7 +153,7 @@ class ReadFile:
 
     def take(self, line: int, row: object, fault: str = "") -> None:
         fault = fault or fault_of(row)
-        if not fault and len(self.rows) >= settings.GOLDEN_MAX_QUESTIONS:
+        if not fault and len(self.rows) >= GOLDEN_MAX_QUESTIONS:
             fault = _("au-delà du nombre de questions d’un jeu")
         if fault or not isinstance(row, dict):
             self.faults.append((line, fault))

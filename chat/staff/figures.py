@@ -14,7 +14,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from django.conf import settings
 from django.db.models import Case, Count, F, Model, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
 from django.utils import formats, timezone
@@ -30,6 +29,9 @@ from agents.models import Agent, Deployment, RuntimeSettings
 from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Message, Role, Turn, TurnStatus
 from faqs.models import LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
 from knowledge.models import Chunk
+
+#: The last answers whose sources say which passages people ask for.
+QUESTIONS_USAGE_MESSAGES = 2_000
 
 #: What tells the rows of a day apart, and what is added up in each.
 KEYS = ("deployment_id", "ending", "language")
@@ -307,7 +309,7 @@ class Totals:
 def last_used(name: str, **of: Any) -> Counter[int]:
     """How many of the last answers show each passage (`chunk_id`) or validated answer (`learned_id`) as a source."""
     answers = Message.objects.filter(role=Role.ASSISTANT, conversation__is_temporary=False, **of).exclude(sources=[])
-    shown = answers.order_by("-pk").values_list("sources", flat=True)[: settings.QUESTIONS_USAGE_MESSAGES]
+    shown = answers.order_by("-pk").values_list("sources", flat=True)[:QUESTIONS_USAGE_MESSAGES]
     return Counter(key for sources in shown for key in {source.get(name) for source in sources} if key)
 
 
@@ -564,7 +566,7 @@ def _most_used(period: Period, deployment: Deployment | None, viewer: Viewer) ->
             links = [admin_url(type(row), "change", row.pk) for row, _times in named]
             columns: list[tuple[str, Kind]] = [(title, "text"), (_("Réponses"), "count")]
             note = _("Des %(count)s dernières réponses de la période.") % {
-                "count": shown(settings.QUESTIONS_USAGE_MESSAGES, "count")
+                "count": shown(QUESTIONS_USAGE_MESSAGES, "count")
             }
             found = [(text(row), times) for row, times in named]
             tables.append(Table(f"used-{name.removesuffix('_id')}", title, columns, found, note, links))

@@ -44,12 +44,15 @@ from chat.models import (
     Verdict,
 )
 from chat.runs.terminal import ask
-from chat.staff.expectations import EXPECTATIONS, Row, expected_of, question_key, read_file, unmet
+from chat.staff.expectations import EXPECTATIONS, GOLDEN_MAX_QUESTIONS, Row, expected_of, question_key, read_file, unmet
 from chat.staff.simulator import simulate
 from chat.thread.reading import exchange_of
 from chat.turn.values import TurnRequest
 from faqs.answers import without_citations
 from faqs.models import LearnedResponse
+
+#: A worker asks for so many seconds at a time, then takes its turn again after other tasks.
+GOLDEN_TURN_SECONDS = 300.0
 
 #: So much of a stored answer is expected word for word, and so much of an answer is kept.
 _EXPECTED_CHARACTERS, _KEPT_CHARACTERS = 200, 4_000
@@ -68,7 +71,7 @@ def add_questions(golden_set: GoldenSet, rows: Iterable[Row], origin: QuestionOr
     with transaction.atomic():
         # The set's row is the lock of its bound.
         locked = GoldenSet.objects.select_for_update().get(pk=golden_set.pk)
-        room = settings.GOLDEN_MAX_QUESTIONS - locked.questions.count()
+        room = GOLDEN_MAX_QUESTIONS - locked.questions.count()
         known = set(locked.questions.values_list("key", flat=True))
         added: dict[str, GoldenQuestion] = {}
         for row in rows:
@@ -125,13 +128,13 @@ def rows_of_useful_answers(deployment: Deployment) -> list[Row]:
     useful = Feedback.objects.filter(
         verdict=Verdict.UP, withdrawn_at=None, turn__conversation__deployment=deployment
     ).select_related("turn__conversation")
-    found = (row_of_turn(each.turn) for each in useful.order_by("-pk")[: settings.GOLDEN_MAX_QUESTIONS])
+    found = (row_of_turn(each.turn) for each in useful.order_by("-pk")[:GOLDEN_MAX_QUESTIONS])
     return [row for row in found if row is not None]
 
 
 def rows_of_validated_answers(deployment: Deployment) -> list[Row]:
     standing = LearnedResponse.objects.standing().filter(agent=deployment.agent)
-    pairs = standing.order_by("-pk").values_list("question", "answer")[: settings.GOLDEN_MAX_QUESTIONS]
+    pairs = standing.order_by("-pk").values_list("question", "answer")[:GOLDEN_MAX_QUESTIONS]
     return [row_of_answer(question, answer) for question, answer in pairs]
 
 
@@ -164,7 +167,7 @@ def enqueue_run(
     golden_set: GoldenSet, changes: Mapping[str, Any] | None = None, *, by: AbstractBaseUser | None = None
 ) -> GoldenRun:
     """Have a worker ask a set, also with other settings; the same run that waits or runs already is that run."""
-    questions = list(golden_set.questions.order_by("pk")[: settings.GOLDEN_MAX_QUESTIONS])
+    questions = list(golden_set.questions.order_by("pk")[:GOLDEN_MAX_QUESTIONS])
     going = golden_set.runs.filter(status__in=_OPEN, changes=dict(changes or {})).first()
     if going is not None and [each.question for each in going.results.all()] == [each.question for each in questions]:
         return going
@@ -177,7 +180,7 @@ def enqueue_what_if(
     deployment: Deployment, changes: Mapping[str, Any], *, count: int, by: AbstractBaseUser | None = None
 ) -> GoldenRun:
     """Have a worker ask the last real questions of a deployment as things are and with other settings."""
-    asked = last_questions(min(count, settings.GOLDEN_MAX_QUESTIONS), conversation__deployment=deployment)
+    asked = last_questions(min(count, GOLDEN_MAX_QUESTIONS), conversation__deployment=deployment)
     rows = [GoldenResult(question=text, source_turn=turn) for text, turn in asked.items()]
     return _queue(GoldenRun(deployment=deployment, language=settings.LANGUAGE_CODE[:2]), rows, changes, by)
 
@@ -217,7 +220,7 @@ def ask_golden_questions(run_id: int) -> None:
     try:
         with named_trouble():
             for result in run.results.filter(after__isnull=True).iterator(chunk_size=50):
-                if time.monotonic() - began > settings.GOLDEN_TURN_SECONDS:
+                if time.monotonic() - began > GOLDEN_TURN_SECONDS:
                     if mine.update(status=RunStatus.QUEUED, lease_owner="", attempts=0):
                         nudge(run_id)
                     return

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.conf import settings
 from django.db.models import QuerySet
 
 from chat.models import Message, Role, Turn
 from chat.staff.explanation import refusal_lines
+
+#: Of the latest turns, how many the page of refused answers reads.
+REFUSALS_MAX_TURNS = 1_000
 
 #: Steps of a turn at which a stored answer may be refused, with the outcome that says so.
 STEPS = {"memory_guard": "refused", "direct_answer": "second_key_refused"}
@@ -54,8 +56,8 @@ def _latest(turns: QuerySet[Turn]) -> Iterator[tuple[Turn, str]]:
         .select_related("conversation__deployment")
         .only("trace", "started_at", "conversation__deployment__name")
     )
-    for start in range(0, settings.REFUSALS_MAX_TURNS, _BATCH):
-        batch = list(latest[start : min(start + _BATCH, settings.REFUSALS_MAX_TURNS)])
+    for start in range(0, REFUSALS_MAX_TURNS, _BATCH):
+        batch = list(latest[start : min(start + _BATCH, REFUSALS_MAX_TURNS)])
         refused = [turn for turn in batch if any(_is_refusal(line) for line in turn.trace)]
         asked = dict(
             Message.objects.filter(turn__in=refused, role=Role.USER).order_by("-pk").values_list("turn_id", "content")

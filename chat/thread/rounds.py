@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
-from django.conf import settings
 from django.db import IntegrityError
 from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
@@ -34,6 +33,7 @@ from chat.thread.batches import BatchResult, Thread, append_batch, has_rounds, l
 from chat.thread.blocks import ThreadMessage, calls_from_json, failure_content
 from chat.thread.branches import branch_turns
 from chat.thread.gone import hold_conversation
+from chat.thread.turns import TURN_LEASE_SECONDS
 from tools_registry.execution import ToolResult
 
 #: The namespace of derived operation ids; never to be changed.
@@ -290,5 +290,5 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
         if waiting.exists():
             return False
         paused = Turn.objects.filter(pk=turn_id, status=TurnStatus.AWAITING_APPROVAL)
-        lease = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
+        lease = timezone.now() + timedelta(seconds=TURN_LEASE_SECONDS)
         return bool(paused.update(status=TurnStatus.RUNNING, run=F("run") + 1, lease_expires_at=lease))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError
 from django.db.models import F
 from django.utils import timezone
@@ -26,6 +25,9 @@ from chat.thread import statements
 from chat.thread.batches import apply_abandoned_rounds
 from chat.thread.branches import parent_beside
 from chat.thread.gone import hold_conversation
+
+#: How long after its process died a turn still counts as running; renewed three times in that time.
+TURN_LEASE_SECONDS = 30.0
 
 #: A title is the first characters of the first question (seed 004, section 5).
 TITLE_CHARACTERS = 50
@@ -113,7 +115,7 @@ def claim_turn(
     same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is
     `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
     """
-    lease = timedelta(seconds=lease_seconds or settings.TURN_LEASE_SECONDS)
+    lease = timedelta(seconds=lease_seconds or TURN_LEASE_SECONDS)
     for _try in range(2):
         try:
             with short_write():
@@ -193,7 +195,7 @@ def rename_conversation(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, title
 
 def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
     """Extend the leases of the turns that this process runs."""
-    expires = timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS)
+    expires = timezone.now() + timedelta(seconds=TURN_LEASE_SECONDS)
     running = Turn.objects.filter(pk__in=turn_ids, status=TurnStatus.RUNNING)
     running.update(lease_expires_at=expires)
 
@@ -286,7 +288,7 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
             reopened = ended.update(
                 status=TurnStatus.RUNNING,
                 run=F("run") + 1,
-                lease_expires_at=timezone.now() + timedelta(seconds=settings.TURN_LEASE_SECONDS),
+                lease_expires_at=timezone.now() + timedelta(seconds=TURN_LEASE_SECONDS),
                 stop_requested_at=None,
                 finished_at=None,
                 error_code="",

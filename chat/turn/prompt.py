@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from agents.effective import EffectiveConfig
@@ -16,6 +15,7 @@ from agents.llm.base import PromptMessage
 from chat.citations import escape_citations
 from chat.protocol import Source
 from chat.turn.values import Exchange
+from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.search import Passage
 
 RULES = """\
@@ -78,7 +78,7 @@ def format_passage(passage: Passage, number: int) -> str:
     if passage.category:
         header += f" [{passage.category}]"
     header += f" - {passage.place(untitled='Document')}"
-    content = passage.content[: settings.MAX_PASSAGE_CHARACTERS]
+    content = passage.content[:MAX_PASSAGE_CHARACTERS]
     if passage.question:
         return f"{header}\nQuestion: {passage.question}\nRéponse: {content}"
     return f"{header}\n{content}"

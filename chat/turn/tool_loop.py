@@ -17,7 +17,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
@@ -47,7 +46,14 @@ from chat.thread.rounds import (
 )
 from chat.turn.toolbox import Toolbox
 from chat.turn.values import TurnInProgress
-from tools_registry.execution import ToolCall, ToolResult, execute_calls, record_refused
+from tools_registry.execution import (
+    TOOL_MAX_IMAGES,
+    TOOL_PARALLEL_CALLS,
+    ToolCall,
+    ToolResult,
+    execute_calls,
+    record_refused,
+)
 from tools_registry.tool import ToolContext, ToolImage, ToolSpec
 
 #: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
@@ -271,7 +277,7 @@ class ToolLoop:
 
     async def _run_calls(self, planned: PlannedRound) -> None:
         """Run what is due, in parallel; a failure of one's bookkeeping is raised once all have come to their end."""
-        limit = asyncio.Semaphore(settings.TOOL_PARALLEL_CALLS)
+        limit = asyncio.Semaphore(TOOL_PARALLEL_CALLS)
 
         async def run(call: PlannedCall) -> None:
             async with limit:
@@ -296,7 +302,7 @@ class ToolLoop:
         await in_database(finish_call, planned.pk, result)
         if self.sees_images:
             self.images += [(call.name, image) for image in result.images]
-            del self.images[: -settings.TOOL_MAX_IMAGES]
+            del self.images[:-TOOL_MAX_IMAGES]
         status: ToolStatus = "done" if result.success else "failed"
         await self._tell(planned, call, status, duration_ms=result.duration_ms)
 

@@ -11,7 +11,6 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.files.uploadedfile import UploadedFile
@@ -28,7 +27,18 @@ from agents.admin_base import admin_page, admin_url, progress_bar, require
 from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.staff.scope import agents_for
-from faqs.csv import ASKED, Failure, FaqRow, ImportPlan, PlannedRow, RowKind, StoredAnswer, plan_import
+from faqs.csv import (
+    ASKED,
+    FAQ_MAX_IMPORT_BYTES,
+    FAQ_MAX_IMPORT_ROWS,
+    Failure,
+    FaqRow,
+    ImportPlan,
+    PlannedRow,
+    RowKind,
+    StoredAnswer,
+    plan_import,
+)
 from faqs.models import ImportPreview, ImportState, LearnedResponse, LearnedStatus
 from faqs.previews import choose, continue_import, find_preview, keep_preview, leave_preview, plan_of, start_import
 
@@ -114,13 +124,13 @@ class ImportFaqsForm(forms.Form):
             "Colonnes « question », « answer » (ou « réponse ») et « category » (ou « catégorie ») ; "
             "%(size)s et %(rows)d lignes au plus. Plusieurs formulations : une par ligne dans la cellule de la "
             "question. Rien n’est écrit avant l’aperçu, où vous choisissez ce que le fichier remplace."
-        ) % {"size": filesizeformat(settings.FAQ_MAX_IMPORT_BYTES), "rows": settings.FAQ_MAX_IMPORT_ROWS}
+        ) % {"size": filesizeformat(FAQ_MAX_IMPORT_BYTES), "rows": FAQ_MAX_IMPORT_ROWS}
 
     def clean_file(self) -> "UploadedFile[bytes]":
         file: UploadedFile[bytes] = self.cleaned_data["file"]
-        if (file.size or 0) > settings.FAQ_MAX_IMPORT_BYTES:
+        if (file.size or 0) > FAQ_MAX_IMPORT_BYTES:
             raise forms.ValidationError(
-                gettext("Le fichier dépasse %(limit)d octets.") % {"limit": settings.FAQ_MAX_IMPORT_BYTES}
+                gettext("Le fichier dépasse %(limit)d octets.") % {"limit": FAQ_MAX_IMPORT_BYTES}
             )
         return file
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
@@ -47,6 +46,9 @@ from faqs.precedence import Older, find_older, supersede_with_entry, vouch_for_e
 from faqs.review import promote_entry
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
+
+#: Entries of the memory that one action makes validated answers of; each is compared and indexed within the request.
+FAQ_MAX_PROMOTED = 100
 
 _TONES: dict[str, Tone] = {EntryStatus.VALID: "good", EntryStatus.TO_REVIEW: "warning", EntryStatus.OBSOLETE: "neutral"}
 
@@ -180,10 +182,10 @@ class CachedResponseAdmin(StaffAdmin):
     def promote(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> HttpResponse | None:
         """Show what would become a FAQ; once confirmed, do it and say what became of each entry."""
         chosen = queryset.select_related("deployment__agent").order_by("pk")
-        entries = list(chosen[: settings.FAQ_MAX_PROMOTED + 1])
-        if len(entries) > settings.FAQ_MAX_PROMOTED:
+        entries = list(chosen[: FAQ_MAX_PROMOTED + 1])
+        if len(entries) > FAQ_MAX_PROMOTED:
             text = _("Choisissez %(limit)d réponses au plus à la fois.")
-            self.message_user(request, text % {"limit": settings.FAQ_MAX_PROMOTED}, messages.ERROR)
+            self.message_user(request, text % {"limit": FAQ_MAX_PROMOTED}, messages.ERROR)
             return None
         if "confirmed" in request.POST:
             self._promote(request, entries)

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -21,7 +20,7 @@ from agents.admin_base import ReadOnlyAdmin, Tone, admin_page, admin_url, badge,
 from agents.errors import ApplicationError
 from agents.staff.scope import visible
 from faqs.models import CachedResponse, GroupStatus, LearnedResponse, QuestionGroup
-from faqs.review import ToReview, decide, page_to_review
+from faqs.review import REVIEW_PAGE_ANSWERS, ToReview, decide, page_to_review
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
 
 _GROUP_TONES: dict[str, Tone] = {
@@ -217,7 +216,7 @@ def _row(waiting: ToReview, changeable: list[str]) -> dict[str, Any]:
 
 def _decide(request: HttpRequest) -> None:
     changeable = _tables(request, "change")
-    chosen = request.POST.getlist("answer")[: settings.REVIEW_PAGE_ANSWERS]
+    chosen = request.POST.getlist("answer")[:REVIEW_PAGE_ANSWERS]
     keys = {key for key in chosen if key.partition("-")[0] in changeable}
     if not keys:
         messages.warning(request, _("Cochez d’abord les réponses à valider ou à retirer."))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
@@ -30,7 +29,13 @@ from knowledge.chunking import KnowledgeUnit
 from knowledge.indexing.chunks import document_text, edit_chunk, resolve_conflict
 from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync
 from knowledge.indexing.questions import questions_model
-from knowledge.models import Chunk, UnitsOrigin
+from knowledge.models import (
+    MAX_PASSAGE_CHARACTERS,
+    QA_MAX_ANSWER_CHARACTERS,
+    QA_MAX_QUESTION_CHARACTERS,
+    Chunk,
+    UnitsOrigin,
+)
 
 
 class UnitsWidget(forms.Widget):
@@ -56,7 +61,7 @@ class UnitsWidget(forms.Widget):
                         number,
                         " ".join(TEXTAREA_CLASSES),
                         gettext("Réponse"),
-                        settings.QA_MAX_QUESTION_CHARACTERS,
+                        QA_MAX_QUESTION_CHARACTERS,
                         row["answer"],
                     )
                     for number, row in enumerate(rows, start=1)
@@ -84,9 +89,9 @@ class UnitsField(forms.Field):
                 raise forms.ValidationError(
                     _("Chaque question a besoin d’une réponse, et chaque réponse d’une question.")
                 )
-            if len(question) > settings.QA_MAX_QUESTION_CHARACTERS:
+            if len(question) > QA_MAX_QUESTION_CHARACTERS:
                 raise forms.ValidationError(_("Une question est trop longue."))
-            if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
+            if len(answer) > QA_MAX_ANSWER_CHARACTERS:
                 raise forms.ValidationError(_("Une réponse est trop longue."))
             if question in units:
                 raise forms.ValidationError(_("Une question est là deux fois."))
@@ -126,9 +131,9 @@ class ChunkForm(forms.ModelForm[Chunk]):
 
     def clean_content(self) -> str:
         content: str = self.cleaned_data["content"]
-        if len(content) > settings.MAX_PASSAGE_CHARACTERS:
+        if len(content) > MAX_PASSAGE_CHARACTERS:
             raise forms.ValidationError(
-                _("Ce texte est trop long : %(limit)d caractères au plus.") % {"limit": settings.MAX_PASSAGE_CHARACTERS}
+                _("Ce texte est trop long : %(limit)d caractères au plus.") % {"limit": MAX_PASSAGE_CHARACTERS}
             )
         return content
 

@@ -31,8 +31,32 @@ from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.report import IndexReport, OnProgress
 from knowledge.indexing.sync import stale_documents, write_documents
 from knowledge.language.words import fold, words
-from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
+from knowledge.models import (
+    QA_MAX_ANSWER_CHARACTERS,
+    QA_MAX_QUESTION_CHARACTERS,
+    BuildPhase,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+    QuestionSpending,
+    UnitsOrigin,
+)
 from knowledge.vectors.payloads import full_path
+
+UNIT_GENERATION_TOKENS = 2_048
+#: After so many in a row the model is not asked any more: errors, passages whose replies had not the form asked for,
+#: and passages of whose units none could be kept, which happens to a small model now and then.
+QUESTIONS_FAILURES = 3
+QUESTIONS_UNREADABLE_PASSAGES = 5
+QUESTIONS_USELESS_PASSAGES = 20
+#: Passages chosen at once: what people asked for meanwhile goes first in the next choice.
+QUESTIONS_CHOICE = 64
+#: Written questions are found after so many passages, or so many seconds, whichever comes first.
+QUESTIONS_WRITE_PASSAGES = 32
+QUESTIONS_WRITE_SECONDS = 20.0
+#: How often a job that waits for the model looks at its row: it is stopped within this time and one call.
+QUESTIONS_LOOK_SECONDS = 2.0
 
 #: The share of the words of an answer written by the model that its chunk must hold.
 QA_MIN_GROUNDING = 0.6
@@ -118,7 +142,7 @@ class UnitsRequest:
 
     def __init__(self, *, title: str, parent_context: str, content: str, language: str = "") -> None:
         self.messages = _prompt(title=title, parent_context=parent_context, content=content, language=language)
-        self.options = GenerationOptions(temperature=0.0, max_tokens=settings.UNIT_GENERATION_TOKENS, json_object=True)
+        self.options = GenerationOptions(temperature=0.0, max_tokens=UNIT_GENERATION_TOKENS, json_object=True)
         self._source = f"{title}\n{parent_context}\n{content}"
         self._spent = GeneratedUnits()
 
@@ -196,9 +220,9 @@ def _objection(question: str, answer: str, known: frozenset[str]) -> str:
         return _("réponse vide")
     if not question.endswith("?") and not _INTERROGATIVE.match(question):
         return _("ce n’est pas une question")
-    if len(question) > settings.QA_MAX_QUESTION_CHARACTERS:
+    if len(question) > QA_MAX_QUESTION_CHARACTERS:
         return _("question trop longue")
-    if len(answer) > settings.QA_MAX_ANSWER_CHARACTERS:
+    if len(answer) > QA_MAX_ANSWER_CHARACTERS:
         return _("réponse trop longue")
     if _invented_numbers(answer, known):
         return _("la réponse donne un nombre que le passage ne contient pas")
@@ -354,7 +378,7 @@ class _Run:
                 self._fill()
                 if not self.running:
                     break
-                ended = wait(self.running, timeout=settings.QUESTIONS_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                ended = wait(self.running, timeout=QUESTIONS_LOOK_SECONDS, return_when=FIRST_COMPLETED)
                 for future in ended.done:
                     self._receive(future)
                 self.points.write_now_and_then()
@@ -412,7 +436,7 @@ class _Run:
         self.build.document_ids = row.values_list("document_ids", flat=True).first() or []
         found = waiting_passages(self.build.agent, self.model, self.build.document_ids)
         left = [key for key, _document in found if key not in self.tried]
-        self.queue = left[: settings.QUESTIONS_CHOICE]
+        self.queue = left[:QUESTIONS_CHOICE]
         self.total = self.done + len(self.running) + len(left)
 
     def _begin(self, chunk: Chunk, request: UnitsRequest) -> bool:
@@ -482,7 +506,7 @@ class _InARow:
     def after_a_failure(self) -> str:
         """Why the model is asked no more, or an empty string."""
         self.failures += 1
-        if self.failures < settings.QUESTIONS_FAILURES:
+        if self.failures < QUESTIONS_FAILURES:
             return ""
         return _("Le modèle ne répond plus : les passages suivants restent en attente.")
 
@@ -490,12 +514,12 @@ class _InARow:
         self.failures = 0
         self.unreadable = 0 if generated.is_readable else self.unreadable + 1
         self.useless = self.useless + 1 if generated.is_nonsense else 0
-        if self.unreadable >= settings.QUESTIONS_UNREADABLE_PASSAGES:
+        if self.unreadable >= QUESTIONS_UNREADABLE_PASSAGES:
             return _(
                 "Le modèle a répondu hors du format demandé pour %(count)d passages de suite : il n’est plus interrogé. "
                 "Dernière raison : %(reason)s"
             ) % {"count": self.unreadable, "reason": generated.rejected[0].reason}
-        if self.useless >= settings.QUESTIONS_USELESS_PASSAGES:
+        if self.useless >= QUESTIONS_USELESS_PASSAGES:
             return _(
                 "Rien de ce que le modèle a écrit pour %(count)d passages de suite n’a pu être gardé : il n’est plus interrogé. "
                 "Dernière raison : %(reason)s"
@@ -520,9 +544,7 @@ class _Points:
 
     def write_now_and_then(self) -> None:
         waited = time.monotonic() - self.written_at
-        if self.passages >= settings.QUESTIONS_WRITE_PASSAGES or (
-            self.passages and waited >= settings.QUESTIONS_WRITE_SECONDS
-        ):
+        if self.passages >= QUESTIONS_WRITE_PASSAGES or (self.passages and waited >= QUESTIONS_WRITE_SECONDS):
             self.write()
 
     def write(self) -> None:

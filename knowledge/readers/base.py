@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from knowledge.exceptions import UnreadableDocumentError
 from knowledge.language.words import bounded_marks
 from knowledge.models import SourceType
+
+#: Pages of a PDF, slides of a presentation.
+MAX_DOCUMENT_PAGES = 2_000
+MAX_DOCUMENT_CHARACTERS = 10_000_000
+#: A longer heading is a paragraph: it would be repeated above each passage of its section.
+MAX_HEADING_CHARACTERS = 500
+#: Cells up to which the short rows of a table are filled up to its widest.
+MAX_FILLED_CELLS = 200_000
 
 #: What the libraries that read files raise at a malformed one, beside their own errors.
 MALFORMED = (
@@ -114,7 +121,7 @@ class Outline:
     def heading(self, level: int, text: str, *, anchor: str = "") -> None:
         """Open a section under a plain text. The first heading of level 1 is the document's title."""
         text = one_line(text)
-        if len(text) > settings.MAX_HEADING_CHARACTERS:
+        if len(text) > MAX_HEADING_CHARACTERS:
             # It would stand above every passage of its section.
             self.add(text)
             return
@@ -298,7 +305,7 @@ def table_text(rows: list[list[str]]) -> str:
         return ""
     width = max(len(row) for row in rows)
     # One wide row among many short ones would be a table of nothing but empty cells.
-    fill = width if width * len(rows) <= settings.MAX_FILLED_CELLS else 0
+    fill = width if width * len(rows) <= MAX_FILLED_CELLS else 0
     lines = ["| " + " | ".join(row + [""] * (fill - len(row))) + " |" for row in rows]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
@@ -313,11 +320,10 @@ def fenced(code: str, language: str = "") -> str:
 
 def check_length(characters: int, *, filename: str) -> None:
     """Refuse a document while it is read, before more of it is held."""
-    if characters > settings.MAX_DOCUMENT_CHARACTERS:
+    if characters > MAX_DOCUMENT_CHARACTERS:
         raise unreadable(
-            f"{filename}: over {settings.MAX_DOCUMENT_CHARACTERS} characters",
-            _("Ce document est trop long : %(limit)d caractères au plus.")
-            % {"limit": settings.MAX_DOCUMENT_CHARACTERS},
+            f"{filename}: over {MAX_DOCUMENT_CHARACTERS} characters",
+            _("Ce document est trop long : %(limit)d caractères au plus.") % {"limit": MAX_DOCUMENT_CHARACTERS},
         )
 
 

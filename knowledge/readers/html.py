@@ -17,12 +17,19 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import NavigableString
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from agents.texts import read_json
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, bare_text, one_line, outline_text, page_name
+from knowledge.readers.base import (
+    MAX_HEADING_CHARACTERS,
+    Outline,
+    ParsedDocument,
+    bare_text,
+    one_line,
+    outline_text,
+    page_name,
+)
 from knowledge.readers.markup import BLOCKS, HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, tree_of
 from knowledge.readers.text import decode_text
 
@@ -388,7 +395,7 @@ def _bounded_trail(steps: Sequence[str], title: str) -> tuple[str, ...]:
     """The last few steps above the page's own."""
     own = title.casefold()
     kept = [step for step in steps if own not in step.casefold() and step.casefold() not in own]
-    return tuple(s for s in kept[-_MOST_STEPS:] if 0 < len(s) <= settings.MAX_HEADING_CHARACTERS)
+    return tuple(s for s in kept[-_MOST_STEPS:] if 0 < len(s) <= MAX_HEADING_CHARACTERS)
 
 
 def _home_titles(soup: BeautifulSoup, links: _Links) -> Iterator[str]:

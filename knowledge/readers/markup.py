@@ -11,9 +11,17 @@ from itertools import islice, takewhile
 
 from bs4 import BeautifulSoup, Tag
 from bs4.element import Comment, NavigableString, PageElement
-from django.conf import settings
 
-from knowledge.readers.base import Outline, clean_text, fenced, one_line, outline_text, seems_to_ask, table_text
+from knowledge.readers.base import (
+    MAX_FILLED_CELLS,
+    Outline,
+    clean_text,
+    fenced,
+    one_line,
+    outline_text,
+    seems_to_ask,
+    table_text,
+)
 
 BLOCKS = frozenset(
     "address article aside blockquote body center dd details dialog div dl dt fieldset figcaption "
@@ -294,7 +302,7 @@ def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> list[
     below it.
     """
     covered = sum(_span(c, "rowspan") * _span(c, "colspan") for row in rows for c in row)
-    spans = covered <= settings.MAX_FILLED_CELLS
+    spans = covered <= MAX_FILLED_CELLS
     filled: list[list[str]] = []
     held: dict[int, tuple[str, int]] = {}
     for row in rows:

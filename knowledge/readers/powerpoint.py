@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pptx
-from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from pptx.enum.shapes import PP_PLACEHOLDER
@@ -18,6 +17,7 @@ from pptx.exc import PythonPptxError
 
 from knowledge.models import SourceType
 from knowledge.readers.base import (
+    MAX_DOCUMENT_PAGES,
     Outline,
     ParsedDocument,
     check_length,
@@ -51,11 +51,11 @@ def parse_pptx(data: bytes, *, filename: str) -> ParsedDocument:
 
 def _read(presentation: Any, outline: Outline, *, filename: str) -> None:
     count = len(presentation.slides)
-    if count > settings.MAX_DOCUMENT_PAGES:
+    if count > MAX_DOCUMENT_PAGES:
         raise unreadable(
             f"{filename}: {count} slides",
             _("Ce diaporama a trop de diapositives : %(count)d, %(limit)d au plus.")
-            % {"count": count, "limit": settings.MAX_DOCUMENT_PAGES},
+            % {"count": count, "limit": MAX_DOCUMENT_PAGES},
         )
     hidden: list[int] = []
     read = 0

@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from knowledge.models import Document, SourceType
-from knowledge.readers.base import ParsedDocument, unreadable
+from knowledge.readers.base import MAX_DOCUMENT_CHARACTERS, ParsedDocument, unreadable
 from knowledge.readers.office import office_type
 
 _SUFFIXES = {
@@ -83,11 +83,11 @@ def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -
     of_site = {"pages": pages} if source_type is SourceType.HTML else {}
     parsed = parse(data, filename=filename, **of_site)
     characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
-    if characters > settings.MAX_DOCUMENT_CHARACTERS:
+    if characters > MAX_DOCUMENT_CHARACTERS:
         raise unreadable(
             f"{filename}: {characters} characters",
             _("Ce document est trop long : %(count)d caractères, %(limit)d au plus.")
-            % {"count": characters, "limit": settings.MAX_DOCUMENT_CHARACTERS},
+            % {"count": characters, "limit": MAX_DOCUMENT_CHARACTERS},
         )
     return parsed
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
-from django.conf import settings
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
@@ -24,6 +23,7 @@ from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG
 from tools_registry.errors import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
 from tools_registry.sources.base import header_problem
+from tools_registry.sources.openapi import TOOL_MAX_DOCUMENT_BYTES
 from tools_registry.tool import ToolSpec
 
 PARAMETER_PREFIX = "parameter_"
@@ -220,9 +220,9 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
 
 
 def _text_of(file: UploadedFile) -> str:  # type: ignore[type-arg]
-    if (file.size or 0) > settings.TOOL_MAX_DOCUMENT_BYTES:
+    if (file.size or 0) > TOOL_MAX_DOCUMENT_BYTES:
         raise ValidationError(
-            gettext("Le document dépasse %(limit)d Mo.") % {"limit": settings.TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
+            gettext("Le document dépasse %(limit)d Mo.") % {"limit": TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
         )
     try:
         content: bytes = file.read()

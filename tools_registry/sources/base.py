@@ -18,6 +18,9 @@ from agents.texts import storable
 from tools_registry.errors import ToolError, ToolSourceError
 from tools_registry.models import ToolSource
 
+#: The longest answer of a remote tool, and the longest document of tools, that is read.
+TOOL_MAX_RESPONSE_BYTES = 2_000_000
+
 #: What is read, and of how many.
 OnProgress = Callable[[int, int], None]
 
@@ -150,7 +153,7 @@ def _without(value: object, pattern: re.Pattern[str]) -> object:
 def reach_of(allowed: Sequence[str], *, max_bytes: int | None = None) -> Reach:
     """What a source that may call these hosts can connect to."""
     return Reach(
-        max_bytes=max_bytes or settings.TOOL_MAX_RESPONSE_BYTES,
+        max_bytes=max_bytes or TOOL_MAX_RESPONSE_BYTES,
         hosts=allowed,
         internal=settings.TOOL_INTERNAL_HOSTS,
         error=ToolSourceError,

@@ -29,7 +29,14 @@ from tools_registry.errors import (
     ToolTimeoutError,
 )
 from tools_registry.models import SourceKind
-from tools_registry.sources.base import DeclaredTool, ReadTools, SourceAddress, reach_of, resolved_headers
+from tools_registry.sources.base import (
+    TOOL_MAX_RESPONSE_BYTES,
+    DeclaredTool,
+    ReadTools,
+    SourceAddress,
+    reach_of,
+    resolved_headers,
+)
 from tools_registry.tool import Arguments, ToolImage
 
 if TYPE_CHECKING:
@@ -432,7 +439,7 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
                 )
             )
             transport = streamable_http_client(
-                address.url, http_client=http, max_sse_event_size=settings.TOOL_MAX_RESPONSE_BYTES
+                address.url, http_client=http, max_sse_event_size=TOOL_MAX_RESPONSE_BYTES
             )
         client = Client(transport, read_timeout_seconds=address.timeout_seconds, cache=None)
         yield await stack.enter_async_context(client)

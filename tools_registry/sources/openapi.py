@@ -21,7 +21,6 @@ from urllib.parse import quote, urljoin
 
 import httpx2
 import yaml
-from django.conf import settings
 
 from agents.network import check_url, guarded_client, host_of
 from agents.texts import read_json, storable_value
@@ -36,6 +35,8 @@ from tools_registry.errors import (
 from tools_registry.sources.base import DeclaredTool, OnProgress, ReadTools, SourceAddress, reach_of, resolved_headers
 from tools_registry.sources.fitting import fitted, target_of
 from tools_registry.tool import Arguments, ToolImage
+
+TOOL_MAX_DOCUMENT_BYTES = 30_000_000
 
 #: Nodes of a YAML document with its aliases written out: some 5 MB of text.
 MOST_NODES = 200_000
@@ -289,7 +290,7 @@ def _ways(operations: "list[_Operation]") -> str:
 def _fetch(address: SourceAddress) -> str:
     allowed = [*address.allowed_hosts, host_of(address.url, ToolSourceError)]
     try:
-        with client_of(address, allowed, max_bytes=settings.TOOL_MAX_DOCUMENT_BYTES) as client:
+        with client_of(address, allowed, max_bytes=TOOL_MAX_DOCUMENT_BYTES) as client:
             response = client.get(address.url)
     except httpx2.HTTPError as error:
         raise ToolSourceError(f"The document cannot be fetched: {type(error).__name__}.") from error

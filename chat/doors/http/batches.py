@@ -3,7 +3,6 @@
 import uuid
 from typing import Any, cast
 
-from django.conf import settings
 from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -29,6 +28,8 @@ from chat.logs import log_batch
 from chat.models import Message, ServiceToken
 from chat.thread.batches import Batch, append_batch
 from chat.thread.branches import branch_turns, in_turn_order
+
+MAX_BATCH_BYTES = 1024 * 1024
 
 #: The headers of the seed; what the body says too must be the same.
 _BATCH_HEADERS = [
@@ -89,8 +90,8 @@ class BatchView(SessionView):
     )
     def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """Append one round of tools, whole or not at all; the same operation again changes nothing."""
-        if int(request.META.get("CONTENT_LENGTH") or 0) > settings.MAX_BATCH_BYTES:
-            raise BatchTooLargeError.beyond(settings.MAX_BATCH_BYTES)
+        if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BATCH_BYTES:
+            raise BatchTooLargeError.beyond(MAX_BATCH_BYTES)
         conversation = served_conversation(_token(request), conversation_id)
         body = BatchSerializer(data=_agreeing(request))
         body.is_valid(raise_exception=True)

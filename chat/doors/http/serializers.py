@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from chat.models import (
+    FEEDBACK_MAX_CHARACTERS,
     SCOPE_CHARACTERS,
     Conversation,
     Feedback,
@@ -149,7 +149,7 @@ class VerdictSerializer(serializers.Serializer[Any]):
     comment = serializers.CharField(allow_blank=True, default="")
 
     def validate_comment(self, comment: str) -> str:
-        limit = settings.FEEDBACK_MAX_CHARACTERS
+        limit = FEEDBACK_MAX_CHARACTERS
         if len(comment) > limit:
             message = _("Au plus %(limit)d caractères.") % {"limit": limit}
             raise serializers.ValidationError(message)

@@ -33,6 +33,9 @@ from chat.models import ApiKey
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
 from chat.runs.runner import runner
 
+#: What `/v1` and the batch endpoint read of a request.
+API_MAX_BODY_BYTES = 1024 * 1024
+
 Citing = Callable[[str, Sequence[Any]], list[dict[str, Any]]]
 
 _answering_errors = answering_errors(present=lambda error: WireError.of(error).response())
@@ -116,7 +119,7 @@ async def responses(request: HttpRequest) -> HttpResponseBase:
 
 
 def _body(request: HttpRequest) -> bytes:
-    limit = settings.API_MAX_BODY_BYTES
+    limit = API_MAX_BODY_BYTES
     return bounded_body(request, limit, MessageTooLargeError.beyond(limit))
 
 

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from django.conf import settings
-
 from agents.models import Deployment
-from chat.models import FeedbackReason
+from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason
 from chat.rendering import tied
 from faqs.validity import starter_questions
 
@@ -27,7 +25,7 @@ def content_policy(**directives: str) -> str:
 def feedback_config() -> dict[str, Any]:
     """What the script of an answer's thumbs is told."""
     return {
-        "maxComment": settings.FEEDBACK_MAX_CHARACTERS,
+        "maxComment": FEEDBACK_MAX_CHARACTERS,
         "feedbackReasons": [[reason.value, str(reason.label)] for reason in FeedbackReason],
     }
 

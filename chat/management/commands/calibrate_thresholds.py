@@ -4,10 +4,17 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from chat.staff.calibration import Proposal, propose_thresholds, rate_json, read_pairs, verdict_pairs
+from chat.staff.calibration import (
+    CALIBRATION_MIN_DIFFERENT,
+    CALIBRATION_MIN_SAME,
+    Proposal,
+    propose_thresholds,
+    rate_json,
+    read_pairs,
+    verdict_pairs,
+)
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
 from knowledge.thresholds import store_calibration
@@ -66,8 +73,8 @@ class Command(BaseCommand):
                 )
         if not stored and not dry_run:
             self.stderr.write(
-                f"Not kept: at least {settings.CALIBRATION_MIN_SAME} pairs with the same answer and "
-                f"{settings.CALIBRATION_MIN_DIFFERENT} with different ones are needed."
+                f"Not kept: at least {CALIBRATION_MIN_SAME} pairs with the same answer and "
+                f"{CALIBRATION_MIN_DIFFERENT} with different ones are needed."
             )
 
 

@@ -18,6 +18,11 @@ from typing import Any
 from agents.backends import BackendHandler
 from chat.protocol import FINAL_EVENTS, Delta, Event, Sources
 
+#: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
+TURN_STOP_SECONDS = 1.0
+#: How long a finished turn's event log stays in memory for a late re-attach.
+TURN_LOG_RETENTION_SECONDS = 60.0
+
 NumberedEvent = tuple[int, Event]
 
 #: No run comes near it: a turn is bounded in time and in tokens. A reader of an earlier run is below, and is told all.

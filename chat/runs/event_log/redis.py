@@ -19,13 +19,19 @@ from weakref import WeakValueDictionary
 
 import redis
 import redis.asyncio
-from django.conf import settings
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
-from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, PartialAnswer, TurnLog
+from chat.runs.event_log.base import (
+    EVENTS_PER_RUN,
+    TURN_LOG_RETENTION_SECONDS,
+    TURN_STOP_SECONDS,
+    EventLogs,
+    PartialAnswer,
+    TurnLog,
+)
 
 #: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
 EVENT_LOG_FLUSH_SECONDS = 0.05
@@ -180,7 +186,7 @@ class RedisEventLogs(EventLogs):
             logger.warning(
                 "Redis does not pass on that an answer is to be stopped (%s): it is seen in the database within %g s.",
                 error,
-                settings.TURN_STOP_SECONDS,
+                TURN_STOP_SECONDS,
             )
 
     async def aclose(self) -> None:
@@ -223,7 +229,7 @@ class _Copy:
         )
         # A log without an end is what is left of an answer whose process died.
         is_complete = self.log.is_complete
-        seconds = settings.TURN_LOG_RETENTION_SECONDS if is_complete else EVENT_LOG_TTL_SECONDS
+        seconds = TURN_LOG_RETENTION_SECONDS if is_complete else EVENT_LOG_TTL_SECONDS
         pipeline.pexpire(self.key, max(1, int(1000 * seconds)))
 
 

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -33,6 +32,7 @@ from faqs.answers import one_line
 from faqs.models import CachedResponse, LearnedResponse
 from faqs.neighbours import find_answers, find_similar, similar_text
 from faqs.precedence import Withdrawn, foresee
+from knowledge.models import QA_MAX_QUESTION_CHARACTERS
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
 #: Validated answers shown at once, near the question or found by a search.
@@ -218,7 +218,7 @@ class _Page:
 
 def _as_question(typed: Any) -> str:
     """What was typed as it may be looked up: on one line, without characters that no database takes, and not endless."""
-    return one_line(str(typed or ""))[: settings.QA_MAX_QUESTION_CHARACTERS]
+    return one_line(str(typed or ""))[:QA_MAX_QUESTION_CHARACTERS]
 
 
 def _advice(row: LearnedResponse) -> list[SafeString]:

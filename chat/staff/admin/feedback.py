@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +17,7 @@ from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, QuestionO
 from chat.staff.admin.correcting import is_correctable, may_correct
 from chat.staff.admin.golden import tell_added
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
+from chat.staff.expectations import GOLDEN_MAX_QUESTIONS
 from chat.staff.golden import add_questions, row_of_turn, set_for
 from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts, take_verdicts
 
@@ -151,7 +151,7 @@ class FeedbackAdmin(PrivateAdmin):
         """Of useful answers only: what was wrong is corrected first."""
         useful = verdicts.filter(verdict=Verdict.UP, withdrawn_at=None)
         count = 0
-        for given in useful.select_related("turn__conversation__deployment")[: settings.GOLDEN_MAX_QUESTIONS]:
+        for given in useful.select_related("turn__conversation__deployment")[:GOLDEN_MAX_QUESTIONS]:
             if (row := row_of_turn(given.turn)) is not None:
                 golden_set = set_for(given.turn.conversation.deployment)
                 count += add_questions(golden_set, [row], QuestionOrigin.VERDICT)

@@ -9,7 +9,6 @@ import uuid
 from typing import Any, ClassVar, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -58,6 +57,7 @@ from chat.models import (
 from chat.staff.admin.trying import NOT_ON_THE_PATH, PREFIX, SettingsOnPaper
 from chat.staff.expectations import (
     EXPECTATIONS,
+    GOLDEN_MAX_QUESTIONS,
     LISTS,
     expected_in_words,
     expected_of,
@@ -78,6 +78,8 @@ from chat.staff.golden import (
     set_for,
 )
 from faqs.answers import without_citations
+
+GOLDEN_USUAL_QUESTIONS = 50
 
 #: A file of questions, in bytes.
 GOLDEN_MAX_FILE_BYTES = 1_000_000
@@ -161,7 +163,7 @@ class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
         if others.exists():
             raise forms.ValidationError(gettext("Cette question est déjà dans ce jeu."))
         count = GoldenQuestion.objects.filter(golden_set=data["golden_set"]).count()
-        if self.instance._state.adding and count >= settings.GOLDEN_MAX_QUESTIONS:
+        if self.instance._state.adding and count >= GOLDEN_MAX_QUESTIONS:
             raise forms.ValidationError(gettext("Ce jeu est plein."))
         return data
 
@@ -354,11 +356,11 @@ class WhatIfForm(SettingsOnPaper):
         for name in ("deployment", "golden_set"):
             field = cast("forms.ModelChoiceField[Any]", self.fields[name])
             field.queryset = visible(request, cast("QuerySet[Any]", field.queryset))
-        self.fields["count"].initial = settings.GOLDEN_USUAL_QUESTIONS
+        self.fields["count"].initial = GOLDEN_USUAL_QUESTIONS
         self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
 
     def clean_count(self) -> int:
-        most: int = settings.GOLDEN_MAX_QUESTIONS
+        most: int = GOLDEN_MAX_QUESTIONS
         if (count := int(self.cleaned_data["count"])) > most:
             raise forms.ValidationError(gettext("Au plus %(most)d questions.") % {"most": most})
         return count

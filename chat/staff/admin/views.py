@@ -1,6 +1,5 @@
 """Pages of the admin around conversations: refused answers, and questions asked again."""
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
@@ -11,7 +10,7 @@ from agents.staff.scope import visible
 from chat.models import Turn
 from chat.staff.admin.forms import RefusalsForm, ReplayForm
 from chat.staff.quality.replay import replay
-from chat.staff.refusals import recent_refusals
+from chat.staff.refusals import REFUSALS_MAX_TURNS, recent_refusals
 from faqs.models import QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
 
@@ -34,7 +33,7 @@ def refusals(request: HttpRequest) -> HttpResponse:
         model=Turn,
         title=_("Réponses refusées"),
         form=form,
-        limit=settings.REFUSALS_MAX_TURNS,
+        limit=REFUSALS_MAX_TURNS,
         refusals=[(each, admin_url(Turn, "change", each.turn_id)) for each in found],
     )
 

@@ -9,12 +9,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.models import Agent
 from faqs.answer_points import SyncReport, sync_learned
-from faqs.csv import ASKED, ImportPlan, ImportReport, PlannedRow, RowKind, apply_import, plan_import
+from faqs.csv import (
+    ASKED,
+    FAQ_MAX_IMPORT_BYTES,
+    ImportPlan,
+    ImportReport,
+    PlannedRow,
+    RowKind,
+    apply_import,
+    plan_import,
+)
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 
 
@@ -68,7 +76,7 @@ class Command(BaseCommand):
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(settings.FAQ_MAX_IMPORT_BYTES + 1)
+            return file.read(FAQ_MAX_IMPORT_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or error}") from error
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pypdfium2
-from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from knowledge.models import SourceType
 from knowledge.readers.base import (
     MALFORMED,
+    MAX_DOCUMENT_PAGES,
     Outline,
     ParsedDocument,
     check_length,
@@ -133,12 +133,11 @@ def _open(data: bytes, *, filename: str) -> Any:
         raise _corrupt(filename, error) from error
     except MALFORMED as error:
         raise _corrupt(filename, error) from error
-    if count > settings.MAX_DOCUMENT_PAGES:
+    if count > MAX_DOCUMENT_PAGES:
         document.close()
         raise unreadable(
             f"{filename}: {count} pages",
-            _("Ce PDF a trop de pages : %(count)d, %(limit)d au plus.")
-            % {"count": count, "limit": settings.MAX_DOCUMENT_PAGES},
+            _("Ce PDF a trop de pages : %(count)d, %(limit)d au plus.") % {"count": count, "limit": MAX_DOCUMENT_PAGES},
         )
     if document.get_formtype() == pypdfium2.raw.FORMTYPE_XFA_FULL:
         document.close()

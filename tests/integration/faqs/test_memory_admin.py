@@ -24,6 +24,7 @@ from knowledge.exceptions import VectorStoreUnavailableError
 from knowledge.models import Chunk
 from knowledge.vectors.base import vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
+from tests.constants import override
 from tests.factories import make_agent, make_deployment, make_entry, make_learned, make_library, recall, source_of
 from tests.failing_store import failing_store
 
@@ -198,7 +199,7 @@ class PromotionTests(TestCase):
         unread = make_entry(
             self.deployment, "Qui garde les clés ?", status=EntryStatus.TO_REVIEW, status_reason=StatusReason.LEARNED
         )
-        with self.settings(QA_MAX_ANSWER_CHARACTERS=29):
+        with override(QA_MAX_ANSWER_CHARACTERS=29):
             shown = self.promote_now(long, obsolete, reported, unread)
         assert f"« {QUESTION} » : La réponse dépasse 29 caractères" in shown
         assert "« Où est la gare ? » : elle n’est plus donnée (Obsolète)" in shown
@@ -246,7 +247,7 @@ class PromotionTests(TestCase):
 
     def test_too_many_at_once_are_refused(self) -> None:
         entries = [make_entry(self.deployment, f"Question numéro {n} ?") for n in range(3)]
-        with self.settings(FAQ_MAX_PROMOTED=2):
+        with override(FAQ_MAX_PROMOTED=2):
             assert "2 réponses au plus" in self.promote_now(*entries)
         assert not LearnedResponse.objects.exists()
 

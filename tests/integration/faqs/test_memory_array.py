@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from django.db import connection, transaction
-from django.test import TestCase, TransactionTestCase, override_settings
+from django.test import TestCase, TransactionTestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import Phase
@@ -146,7 +146,7 @@ class BoundsTests(TestCase):
         assert len(captured) < 15
         assert DeletedResponse.objects.values("version").distinct().count() == 1
 
-    @override_settings(MEMORY_MAX_CANDIDATES=2)
+    @override(MEMORY_MAX_CANDIDATES=2)
     def test_candidates_are_bounded(self) -> None:
         deployment = make_deployment()
         for year in range(2018, 2024):

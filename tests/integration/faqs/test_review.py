@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from django.test import TestCase, override_settings
+from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -20,6 +20,7 @@ from faqs.models import (
 )
 from faqs.review import answers_to_review, decide, entries_to_review, page_to_review
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
+from tests.constants import override
 from tests.factories import make_deployment, make_entry, make_learned
 
 
@@ -100,7 +101,7 @@ class ReviewTest(TestCase):
         assert client_of(make_staff("agents.view_agent")).get(self.address).status_code == 403
         assert entry.status == EntryStatus.TO_REVIEW
 
-    @override_settings(REVIEW_PAGE_ANSWERS=2)
+    @override(REVIEW_PAGE_ANSWERS=2)
     def test_pages_follow_one_another_without_a_row_twice(self) -> None:
         for number in range(5):
             self.entry(f"Apprise {number} ?")

@@ -27,6 +27,7 @@ from faqs.unanswered import (
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.vectors.base import vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
+from tests.constants import override
 from tests.factories import add_document, make_agent
 
 LIST = admin_url(QuestionGroup, "changelist")
@@ -117,7 +118,7 @@ class PrivacyTests(TestCase):
         assert purge_unanswered() == 1
         assert [group.question for group in QuestionGroup.objects.all()] == ["récente demande ?"]
 
-    @override_settings(UNANSWERED_MAX_QUESTIONS=2)
+    @override(UNANSWERED_MAX_QUESTIONS=2)
     def test_an_agent_keeps_the_newest_questions_only(self) -> None:
         agent = make_agent()
         for number in range(4):

@@ -9,7 +9,7 @@ from unittest import mock
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group, User
-from django.test import TestCase, override_settings
+from django.test import TestCase
 
 from tests.constants import override
 from tests.factories import declared_tools, make_tool, make_user
@@ -216,7 +216,7 @@ class ParallelTests(ExecutionCase):
 
         assert [result.content for result in results] == ["60", "1", "30"]
 
-    @override_settings(TOOL_PARALLEL_CALLS=2)
+    @override(TOOL_PARALLEL_CALLS=2)
     async def test_calls_run_in_parallel_up_to_the_limit(self) -> None:
         running, most, lock, two = 0, 0, threading.Lock(), threading.Barrier(2)
 

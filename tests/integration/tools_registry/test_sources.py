@@ -18,6 +18,7 @@ from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
 from agents.network import guarded_client
+from tests.constants import override
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
@@ -399,7 +400,7 @@ class OpenApiTests(SourceCase):
         assert result.error == "tool_reported_error"
         assert "no such order" in result.content
 
-    @override_settings(TOOL_MAX_RESPONSE_BYTES=1_000)
+    @override(TOOL_MAX_RESPONSE_BYTES=1_000)
     async def test_long_answer_is_refused(self) -> None:
         assert (await self.call(self.tools, "shop_long")).error == "tool_source"
 

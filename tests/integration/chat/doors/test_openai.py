@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.http import StreamingHttpResponse
-from django.test import AsyncClient, TestCase, override_settings
+from django.test import AsyncClient, TestCase
 from django.urls import resolve
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
@@ -19,6 +19,7 @@ from agents.models import Audience, Deployment
 from chat.doors.openai.requests import parse_request
 from chat.doors.openai.turns import IdempotencyConflictError, open_request
 from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
+from tests.constants import override
 from tests.factories import make_api_key, make_deployment, make_library
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
 from tests.scripted import ScriptedReply
@@ -517,7 +518,7 @@ class RefusalTests(V1Tests):
         assert response.status_code == 200
 
     async def test_body_that_is_too_large_is_413(self) -> None:
-        with override_settings(API_MAX_BODY_BYTES=200):
+        with override(API_MAX_BODY_BYTES=200):
             status, _error = await self.refused(user="x" * 300)
         assert status == 413
 

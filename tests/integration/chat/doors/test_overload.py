@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
-from django.test import AsyncClient, TestCase, override_settings
+from django.test import AsyncClient, TestCase
 
 from agents.models import Deployment
 from chat.models import Turn
 from chat.runs.runner import runner
+from tests.constants import override
 from tests.factories import make_api_key, make_library
 from tests.sockets import Socket
 
@@ -19,7 +20,7 @@ QUESTION = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 @pytest.fixture
 def _overload() -> Iterator[None]:
     """No place is free, nor will be soon."""
-    with mock.patch.object(runner, "_places", asyncio.Semaphore(0)), override_settings(OVERLOAD_WAIT_SECONDS=0.01):
+    with mock.patch.object(runner, "_places", asyncio.Semaphore(0)), override(OVERLOAD_WAIT_SECONDS=0.01):
         yield
 
 

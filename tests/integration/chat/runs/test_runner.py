@@ -100,7 +100,7 @@ class RunnerTests(TestCase):
         rest = threading.Event()
         with (
             scripted(ScriptedReply(pieces=["Un", " deux", " trois"], rest=rest)),
-            override_settings(TURN_LEASE_SECONDS=0.15),
+            override(TURN_LEASE_SECONDS=0.15),
             mock.patch.object(runner_module, "renew_turns", renewed),
         ):
             turn_id = await start(runner, conversation, NEAR)

@@ -29,6 +29,7 @@ from chat.models import (
 from chat.staff.expectations import read_file, unmet
 from chat.staff.golden import add_questions, ask_golden_questions, enqueue_run, enqueue_what_if, row_of_turn
 from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.constants import override
 from tests.doors.admin import in_role
 from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange, make_learned
 
@@ -250,7 +251,7 @@ class FillingTests(GoldenCase):
             assert client.post(address, {"rows": data.decode()}).status_code == 302
         assert self.set.questions.count() == 2
 
-    @override_settings(GOLDEN_MAX_QUESTIONS=3)
+    @override(GOLDEN_MAX_QUESTIONS=3)
     def test_a_set_is_bounded(self) -> None:
         rows = [{"question": f"Question {number}"} for number in range(5)]
         assert add_questions(self.set, rows, QuestionOrigin.FILE) == 1

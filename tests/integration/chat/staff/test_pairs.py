@@ -12,6 +12,7 @@ from django.test import TestCase, override_settings
 from knowledge.models import PairVerdict, ThresholdCalibration
 from knowledge.search import serving_threshold, thresholds_for
 from knowledge.thresholds import forget_calibrations, load_calibrations, threshold_profile
+from tests.constants import override
 from tests.factories import make_agent, make_config, make_deployment
 
 SAME: dict[str, Any] = {
@@ -125,7 +126,7 @@ class CheckTests(PairFileTests):
             call_command("check_pairs", str(self.file.parent / "absent.jsonl"))
 
 
-@override_settings(CALIBRATION_MIN_SAME=1, CALIBRATION_MIN_DIFFERENT=1)
+@override(CALIBRATION_MIN_SAME=1, CALIBRATION_MIN_DIFFERENT=1)
 class CalibrationTests(PairFileTests):
     def calibrate(self, *words: str) -> Any:
         with self.captureOnCommitCallbacks(execute=True):
@@ -179,7 +180,7 @@ class CalibrationTests(PairFileTests):
         assert self.calibrate("--pairs", str(self.file), "--dry-run")["stored"] is False
         assert not ThresholdCalibration.objects.exists()
 
-    @override_settings(CALIBRATION_MIN_DIFFERENT=2)
+    @override(CALIBRATION_MIN_DIFFERENT=2)
     def test_too_few_pairs_are_measured_and_not_believed(self) -> None:
         self.write(SAME, TRAP)
         report = self.calibrate("--pairs", str(self.file))

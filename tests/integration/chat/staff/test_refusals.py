@@ -3,15 +3,16 @@
 from typing import Any
 
 from django.core.cache import cache
-from django.test import TestCase, override_settings
+from django.test import TestCase
 from django.urls import reverse
-from django.utils.translation import override
+from django.utils import translation
 
 from chat.models import Turn
 from chat.staff.refusals import recent_refusals
 from faqs.recall import stored_refusal
 from faqs.second_key.agreement import compare_questions
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
+from tests.constants import override
 from tests.factories import make_conversation, make_exchange
 
 PAGE = "admin:chat_turn_refusals"
@@ -52,7 +53,7 @@ class RefusalsTests(TestCase):
             "Peut-on payer par carte ? (0,970) : Les deux questions diffèrent "
             "(type de question : oui ou non ≠ comment)."
         )
-        with override("en"):
+        with translation.override("en"):
             [english] = recent_refusals(Turn.objects.all())[0].reasons
         assert "The two questions differ" in english
         assert "(0.970)" in english
@@ -75,7 +76,7 @@ class RefusalsTests(TestCase):
         assert "ne pas payer" in page
         assert ASKED not in page
 
-    @override_settings(REFUSALS_MAX_TURNS=3)
+    @override(REFUSALS_MAX_TURNS=3)
     def test_only_the_latest_turns_are_read(self) -> None:
         for number in range(5):
             make_exchange(self.conversation, f"Numéro {number} ?", "…", trace=[refused()])

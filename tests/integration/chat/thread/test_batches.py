@@ -17,6 +17,7 @@ from chat.exceptions import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
 from chat.thread.batches import Batch, BatchResult, append_batch, load_thread
 from chat.thread.blocks import ThreadMessage
+from tests.constants import override
 from tests.factories import make_batch, make_conversation, make_deployment, make_exchange, make_service_token, make_user
 
 
@@ -312,7 +313,7 @@ class EndpointTests(TestCase):
         assert self.post(wire("a")).status_code == 404
 
     def test_a_body_beyond_the_limit_is_413(self) -> None:
-        with self.settings(MAX_BATCH_BYTES=100):
+        with override(MAX_BATCH_BYTES=100):
             assert self.post(wire("a")).status_code == 413
 
     def test_a_server_reads_the_session_with_its_etag(self) -> None:

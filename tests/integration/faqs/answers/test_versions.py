@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import TestCase, override_settings
+from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
@@ -13,6 +13,7 @@ from faqs.errors import AnswerRejectedError
 from faqs.models import AnswerVersion, IndexState, LearnedResponse, LearnedStatus, WrittenHow
 from faqs.versions import begin_history, record_versions
 from tests.admin_pages import client_of, make_staff, queries_of, shown_messages, superuser_client
+from tests.constants import override
 from tests.factories import make_agent, make_learned, make_user
 
 QUESTION = "Combien coûte la carte de lecteur ?"
@@ -70,7 +71,7 @@ class RecordingTest(TestCase):
             write(row, "")
         assert answers(row) == []
 
-    @override_settings(ANSWER_VERSIONS_KEPT=4)
+    @override(ANSWER_VERSIONS_KEPT=4)
     def test_first_and_latest_versions_are_kept(self) -> None:
         row, other = make_answer("0"), make_answer("autre")
         write(other, "autre réponse")
@@ -141,7 +142,7 @@ class RestoringTest(TestCase):
         self.first.refresh_from_db()
         assert restore_version(self.first, by=None).is_standing
 
-    @override_settings(QA_MAX_ANSWER_CHARACTERS=5)
+    @override(QA_MAX_ANSWER_CHARACTERS=5)
     def test_text_that_is_no_longer_allowed_is_refused(self) -> None:
         with pytest.raises(AnswerRejectedError):
             restore_version(self.first, by=None)

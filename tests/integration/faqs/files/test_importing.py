@@ -216,9 +216,9 @@ class ApplyingTest(TestCase):
             report = apply_import(plan, chosen={2, 4})
         assert (report.created, report.failed) == (2, [])
 
-    @override_settings(QA_MAX_ANSWER_CHARACTERS=3)
+    @override(QA_MAX_ANSWER_CHARACTERS=3)
     def test_text_that_is_no_longer_allowed_is_reported(self) -> None:
-        with override_settings(QA_MAX_ANSWER_CHARACTERS=100):
+        with override(QA_MAX_ANSWER_CHARACTERS=100):
             plan = planned(self.agent, FaqRow("Où ?", "Là-bas."))
         assert len(apply_import(plan).failed) == 1
 

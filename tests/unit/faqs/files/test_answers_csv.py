@@ -4,13 +4,13 @@ import csv
 import io
 
 import pytest
-from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
 from faqs.answers import clean_answer, one_line
 from faqs.csv import FaqRow, csv_lines, parse_csv
 from faqs.errors import AnswerRejectedError
+from tests.constants import override
 
 QUESTIONS = st.text(min_size=1, max_size=60).map(one_line).filter(bool)
 ANSWERS = st.text(min_size=1, max_size=200).map(clean_answer).filter(bool)
@@ -78,13 +78,13 @@ def test_file_that_is_no_list_of_answers_is_refused(data: bytes) -> None:
         parse_csv(data)
 
 
-@override_settings(FAQ_MAX_IMPORT_BYTES=40)
+@override(FAQ_MAX_IMPORT_BYTES=40)
 def test_file_above_the_limit_is_refused() -> None:
     with pytest.raises(AnswerRejectedError, match="40"):
         parse_csv(b"question,answer\n" + b"x" * 40)
 
 
-@override_settings(FAQ_MAX_IMPORT_ROWS=2)
+@override(FAQ_MAX_IMPORT_ROWS=2)
 def test_rows_above_the_limit_are_said_to_be_left_out() -> None:
     rows, failed = parse_csv(b"question,answer\na,1\nb,2\nc,3\nd,4\n")
     assert [row.question for row in rows] == ["a", "b"]
