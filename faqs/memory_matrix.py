@@ -221,13 +221,13 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
 
     def nearest(self, vector: Vector, *, limit: int, least: float | None) -> Nearest:
         snapshot = self.matrix.snapshot()
-        found = snapshot.top(vector, limit=limit, min_score=least)
+        found = snapshot.top(vector, limit=limit)
         return Nearest(
             found=[
                 (held, score)
-                for key, score in found
+                for key, score, _overlap in found
                 # Another thread may have followed a later version meanwhile.
-                if (held := self.held.get(-key[1])) is not None
+                if (least is None or score >= least) and (held := self.held.get(-key[1])) is not None
             ],
             oldest=self.oldest,
         )

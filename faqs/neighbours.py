@@ -20,10 +20,9 @@ from faqs.memory import normalised_question
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.second_key.agreement import ask_the_same
 from knowledge.embeddings.base import Purpose, Vectors, embedder
-from knowledge.indexing.points import agent_points
 from knowledge.language.words import same_writing
 from knowledge.synonyms import read_forms
-from knowledge.vectors.base import Query, Vector, Wanted, vector_store
+from knowledge.vectors.base import Condition, PayloadFilter, Query, Vector, Wanted, vector_store
 
 #: The collection that all agents share (seed 001). An alias: behind it stands one collection for each recipe.
 LEARNED_COLLECTION = "learned_responses"
@@ -136,7 +135,7 @@ def near_phrasings(
     store, model = vector_store(), embedder()
     if not questions or store.resolve_alias(LEARNED_COLLECTION) is None:
         return []
-    wanted = Wanted(limit=NEIGHBOURS, payload_filter=agent_points(agent.pk))
+    wanted = Wanted(limit=NEIGHBOURS, payload_filter=PayloadFilter(all_of=(Condition("agent_id", agent.pk),)))
     if vectors is None:
         vectors = list(model.embed(list(questions), purpose=Purpose.QUERY))
     hits = [

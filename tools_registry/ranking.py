@@ -8,7 +8,7 @@ measured on public data (`benchmarks/tools/README.md`); none of them is staff's 
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from knowledge.embeddings.base import Vectors
 from knowledge.language.words import fold, meanings_of, word_class, words
+from knowledge.vectors.bm25 import Postings, Terms, rarity, term_id
 from tools_registry.tool import ToolSpec
 
 Scores = npt.NDArray[np.float32]
@@ -43,8 +44,6 @@ LEXICAL_WEIGHT = 0.4
 _QUESTION_WEIGHT = 5.0
 _SATURATION, _LENGTH = 1.2, 0.75
 _STEM = 5
-#: Up to so many cells (16 MB), words by tools stand in a matrix: a row is added in a third of the time of a list.
-_DENSE_CELLS = 4_000_000
 #: Up to so many best scores are found one after the other, which is faster than a partition.
 _FEW = 16
 #: Before the name of a meaning, which no word begins with.
@@ -96,30 +95,20 @@ def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
 
 
 class WordIndex:
-    """BM25 over the tools' words. A small one is a matrix of words by tools, a large one posting lists."""
+    """BM25 over the tools' words."""
 
     def __init__(self, specs: Sequence[ToolSpec]) -> None:
         documents = [_counted(_tool_text(spec)) for spec in specs]
         self.size = len(documents)
         lengths = [sum(document.values()) for document in documents]
         mean = (sum(lengths) / self.size if self.size else 0.0) or 1.0
-        postings: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for position, document in enumerate(documents):
-            damping = _SATURATION * (1 - _LENGTH + _LENGTH * lengths[position] / mean)
-            for word, count in (document + _meant(document)).items():
-                saturated = count * (_SATURATION + 1) / (count + damping)
-                postings[word].append((position, saturated))
-        self._unknown = self._idf(0)
-        #: Of each word: its number, and what it weighs.
-        self._words = {word: (number, self._idf(len(found))) for number, (word, found) in enumerate(postings.items())}
-        self._postings: list[tuple[Positions, Weights]] = [
-            (
-                np.array([position for position, _value in found], dtype=np.intp),
-                np.array([self._words[word][1] * value for _position, value in found]),
-            )
-            for word, found in postings.items()
-        ]
-        self._dense = self._as_matrix()
+        terms = []
+        for document, length in zip(documents, lengths, strict=True):
+            damping = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
+            counts = document + _meant(document)
+            weights = {word: count * (_SATURATION + 1) / (count + damping) for word, count in counts.items()}
+            terms.append(Terms.of({term_id(word): weight for word, weight in weights.items()}))
+        self._postings = Postings().extended(0, terms)
 
     def scores(self, question: str) -> Scores:
         """The lexical part alone."""
@@ -129,43 +118,21 @@ class WordIndex:
 
     def add_to(self, scores: Scores, question: str) -> None:
         """Add the lexical part of each tool's score, in place."""
-        numbers: list[int] = []
+        worths: dict[int, float] = {}
         weight = 0.0
         for word in set(words_of(question)):
-            entry = self._words.get(word)
             # A word that no tool has is looked up by what it means: "renomme" finds "rename".
-            meant = [] if entry is not None else self._meant(word)
-            numbers.extend(number for number, _weight in meant)
-            if entry is not None:
-                numbers.append(entry[0])
-                weight += entry[1]
-            else:
-                weight += max((each for _number, each in meant), default=self._unknown)
-        if not numbers:
-            return
-        factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
-        if self._dense is not None:
-            scores += np.full(len(numbers), factor, np.float32) @ self._dense.take(numbers, 0)
-        else:
-            found = [self._postings[number] for number in numbers]
-            positions, values = zip(*found, strict=True)
-            counted = np.bincount(np.concatenate(positions), np.concatenate(values), minlength=self.size)
-            scores += counted * factor
+            found = self._worths([word]) or self._worths([_MEANING + meaning for meaning in meanings_of(word)])
+            worths |= found
+            weight += max(found.values(), default=rarity(self.size, 0))
+        if worths:
+            factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
+            self._postings.add_to(scores, {term: factor * worth for term, worth in worths.items()})
 
-    def _meant(self, word: str) -> list[tuple[int, float]]:
-        found = (self._words.get(_MEANING + meaning) for meaning in meanings_of(word))
-        return [entry for entry in found if entry is not None]
-
-    def _as_matrix(self) -> Scores | None:
-        if len(self._words) * self.size > _DENSE_CELLS:
-            return None
-        matrix: Scores = np.zeros((len(self._words), self.size), dtype=np.float32)
-        for row, (positions, values) in zip(matrix, self._postings, strict=True):
-            row[positions] = values
-        return matrix
-
-    def _idf(self, documents: int) -> float:
-        return math.log(1 + (self.size - documents + 0.5) / (documents + 0.5))
+    def _worths(self, words_: Sequence[str]) -> dict[int, float]:
+        """How much each of the words tells that some tool has."""
+        counts = {term: self._postings.having(term) for term in map(term_id, words_)}
+        return {term: rarity(self.size, count) for term, count in counts.items() if count}
 
 
 class Ranking:

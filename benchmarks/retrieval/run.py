@@ -134,7 +134,6 @@ class Report:
     rankings: list[Ranking]
     load_seconds: float
     memory_added_mb: float
-    words_mb: float
     vectors_mb: float
     question_p50_ms: float
     question_p95_ms: float
@@ -277,7 +276,7 @@ def all_ranks(snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: fl
         way: [] for way in ("vectors", "words", "rrf", "production", *(f"category: {u}" for u in uses))
     }
     for question, row, right in zip(corpus.questions, rows, corpus.answers, strict=True):
-        hits = snapshot.top_hybrid(row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads))
+        hits = snapshot.top(row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads))
         cosine: dict[int, float] = {}
         words: dict[int, float] = {}
         for key, score, overlap in hits:
@@ -312,7 +311,7 @@ def production_search(
     *categories: str,
 ) -> SearchResult:
     """As `search` asks the store for the longest list measured here."""
-    hits = snapshot.top_hybrid(
+    hits = snapshot.top(
         row,
         question_terms(question),
         lexical_weight=weight,
@@ -430,7 +429,6 @@ def measure(corpus_name: str, model: str, folder: Path, cache: Path | None) -> R
         rankings=rankings,
         load_seconds=loaded,
         memory_added_mb=(after - before) / 1e6,
-        words_mb=snapshot.words_bytes / 1e6,
         vectors_mb=snapshot.rows.nbytes / 1e6,
         question_p50_ms=statistics.median(alone),
         question_p95_ms=statistics.quantiles(alone, n=20)[-1],
@@ -452,7 +450,7 @@ def show(report: Report) -> None:
         f"\nModel: {report.load_seconds:.2f} s to load, +{report.memory_added_mb:.0f} MB; one question "
         f"{report.question_p50_ms:.1f} ms (p95 {report.question_p95_ms:.1f})\n"
         f"Search: {report.search_p50_ms:.2f} ms (p95 {report.search_p95_ms:.2f}); words "
-        f"{report.words_mb:.2f} MB beside {report.vectors_mb:.2f} MB of vectors; "
+        f"{report.vectors_mb:.2f} MB of vectors; "
         f"{report.terms_ms_per_point:.2f} ms for the words of a point"
     )
 

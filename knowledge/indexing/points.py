@@ -13,18 +13,17 @@ from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.models import Chunk, Document, DocumentStatus
-from knowledge.vectors.base import Json, PayloadFilter, Point, VectorStore, batches
+from knowledge.vectors.base import Json, Point, VectorStore, batches
 from knowledge.vectors.payloads import (
     ChunkFacts,
     PointType,
-    agent_filter,
     embedded_text,
     faq_payload,
     legacy_payload,
     point_id,
     qa_pair_payload,
-    same_payload,
     source_material_payload,
+    undated,
 )
 
 #: Points compared, embedded and written together: bounds memory, and what a crash can lose.
@@ -39,7 +38,7 @@ class PlannedPoint:
     def differs_from(self, others: "Mapping[str, Point | PlannedPoint]") -> bool:
         """Whether the point of this id among `others`, if there is one, says something else."""
         other = others.get(self.id)
-        return other is None or not same_payload(other.payload, self.payload)
+        return other is None or undated(other.payload) != undated(self.payload)
 
 
 PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
@@ -71,10 +70,6 @@ def plan_faq_point(*, agent_id: int, point_id: str, question: str, answer: str, 
     """One phrasing of a validated answer, the same in every collection that holds it (seed 001, section 5.4)."""
     payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at)
     return PlannedPoint(id=point_id, payload=payload)
-
-
-def agent_points(agent_id: int) -> PayloadFilter:
-    return agent_filter(agent_id)
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:

@@ -71,9 +71,9 @@ def content_words(text: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def word_terms(word: str) -> tuple[tuple[int, float], ...]:
     """The terms of a word of `content_words`, with what each counts."""
-    terms = [(_term_id(common_stem(word)), 1.0)]
+    terms = [(term_id(common_stem(word)), 1.0)]
     if not word.isdigit() and len(word) >= _ROOT_LETTERS:
-        terms.append((_term_id(f"{word[:_ROOT_LETTERS]}-"), _ROOT_WEIGHT))
+        terms.append((term_id(f"{word[:_ROOT_LETTERS]}-"), _ROOT_WEIGHT))
     return tuple(terms)
 
 
@@ -172,26 +172,31 @@ class Postings:
         standing = rows >= 0
         return Postings((_Segment.of(whole.all_ids[standing], rows[standing], whole.weights[standing]),))
 
+    def having(self, term: int, alive: npt.NDArray[np.bool_] | None = None) -> int:
+        """How many rows have a term; dead rows do not count."""
+        found = [segment.rows[segment.find(term)] for segment in self.segments]
+        return sum(len(rows) if alive is None else int(np.count_nonzero(alive[rows])) for rows in found)
+
+    def add_to(self, scores: Weights, worths: Mapping[int, float]) -> None:
+        """Add to the score of each row, in place, what the terms are worth there."""
+        for term, worth in worths.items():
+            for segment in self.segments:
+                at = segment.find(term)
+                scores[segment.rows[at]] += np.float32(worth) * segment.weights[at]
+
     def overlaps(self, question: Terms, *, size: int, live: int, alive: npt.NDArray[np.bool_] | None) -> Weights:
         """The overlap of each of `size` rows with the question; dead rows count for nothing."""
-        scores = np.zeros(size, dtype=np.float32)
-        best = 0.0
-        for term, weight in zip(question.ids.tolist(), question.weights.tolist(), strict=True):
-            found = [(segment, segment.find(term)) for segment in self.segments]
-            having = sum(_count(segment.rows[at], alive) for segment, at in found)
-            worth = weight * rarity(live, having)
-            best += worth
-            for segment, at in found:
-                scores[segment.rows[at]] += np.float32(worth) * segment.weights[at]
-        if best > 0:
+        scores: Weights = np.zeros(size, dtype=np.float32)
+        worths = {
+            term: weight * rarity(live, self.having(term, alive))
+            for term, weight in zip(question.ids.tolist(), question.weights.tolist(), strict=True)
+        }
+        self.add_to(scores, worths)
+        if (best := sum(worths.values())) > 0:
             scores /= np.float32(best)
         if alive is not None:
             scores[~alive] = 0.0
         return scores
-
-
-def _count(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_] | None) -> int:
-    return len(rows) if alive is None else int(np.count_nonzero(alive[rows]))
 
 
 def _merged(segments: Sequence[_Segment]) -> _Segment:
@@ -202,5 +207,6 @@ def _merged(segments: Sequence[_Segment]) -> _Segment:
     )
 
 
-def _term_id(text: str) -> int:
+def term_id(text: str) -> int:
+    """The number that a term is known by."""
     return zlib.crc32(text.encode())

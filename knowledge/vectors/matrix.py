@@ -15,7 +15,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -98,13 +98,6 @@ class Snapshot(Generic[K]):
     _columns: Mapping[str, tuple[_Column, Codes]] = field(default_factory=dict)
     _postings: Postings = field(default_factory=Postings)
 
-    @property
-    def words_bytes(self) -> int:
-        return self._postings.nbytes
-
-    def has_columns(self, keys: Collection[str]) -> bool:
-        return all(key in self._columns for key in keys)
-
     def mask(self, payload_filter: PayloadFilter) -> Mask:
         """Which rows match; the columns of the filter's keys must be there."""
         kept = np.ones(len(self.rows), dtype=np.bool_)
@@ -120,62 +113,40 @@ class Snapshot(Generic[K]):
         return kept
 
     def top(
-        self, vector: Vector, *, limit: int, payload_filter: PayloadFilter | None = None, min_score: float | None = None
-    ) -> list[tuple[K, float]]:
-        """The `limit` best keys with their cosines to the unit `vector`, best first, ties by key."""
-        if limit <= 0 or not self.live:
-            return []
-        rows, scores = self._scores(vector, payload_filter)
-        near = _at_least_as_good(scores, limit, min_score)
-        if not len(near):
-            return []
-        found = near if rows is None else rows[near]
-        rounded = self._exact(found, vector)
-        floor = -2.0 if min_score is None else min_score
-        ranked = sorted(
-            (-score, self.keys[row])
-            for score, row in zip(rounded.tolist(), found.tolist(), strict=True)
-            if score >= floor
-        )
-        return [(key, -negated) for negated, key in ranked[:limit]]
-
-    def top_hybrid(
         self,
         vector: Vector,
-        question: Terms,
+        question: Terms | None = None,
         *,
-        lexical_weight: float,
         limit: int,
         payload_filter: PayloadFilter | None = None,
+        lexical_weight: float = 0.0,
         together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
-        """The `limit` best keys by cosine + `lexical_weight` x overlap, with both; see `Wanted`. The columns of
-        `together` must be there.
+        """The `limit` best keys with their cosine to the unit `vector` and their overlap with the question's words, best
+        first, ties by key; see `Wanted`. The columns of the filter and of `together` must be there.
         """
         if limit <= 0 or not self.live:
             return []
-        overlaps = self._postings.overlaps(question, size=len(self.rows), live=self.live, alive=self._alive)
         rows, scores = self._scores(vector, payload_filter)
-        counted = overlaps if rows is None else overlaps[rows]
-        near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit, None)
-        near = np.union1d(near, _at_least_as_good(scores, NEAREST_ALWAYS, None))
+        if question is None:
+            overlaps, always = np.zeros(len(self.rows), dtype=np.float32), 0
+            near = _at_least_as_good(scores, limit)
+        else:
+            overlaps = self._postings.overlaps(question, size=len(self.rows), live=self.live, alive=self._alive)
+            always = NEAREST_ALWAYS
+            counted = overlaps if rows is None else overlaps[rows]
+            near = _at_least_as_good(scores + np.float32(lexical_weight) * counted, limit)
+            near = np.union1d(near, _at_least_as_good(scores, always))
         found = near if rows is None else rows[near]
         row_of = {self.keys[row]: row for row in found.tolist()}
-        hits = rank_hybrid(
-            self._hybrid_hits(found, vector, overlaps),
-            lexical_weight=lexical_weight,
-            limit=limit,
-            always=NEAREST_ALWAYS,
-        )
+        hits = self._hits(found, vector, overlaps)
+        hits = rank_hybrid(hits, lexical_weight=lexical_weight, limit=limit, always=always)
         if together is not None:
-            chosen = [row_of[key] for key, _, _ in hits]
-            others = self._others(chosen, rows, together)
-            hits += _nearest_of_each(self._hybrid_hits(others, vector, overlaps), self._kinds(others, together))
+            others = self._others([row_of[key] for key, _, _ in hits], rows, together)
+            hits += _nearest_of_each(self._hits(others, vector, overlaps), self._kinds(others, together))
         return hits
 
-    def _hybrid_hits(
-        self, rows: npt.NDArray[np.intp], vector: Vector, overlaps: Vector
-    ) -> list[tuple[K, float, float]]:
+    def _hits(self, rows: npt.NDArray[np.intp], vector: Vector, overlaps: Vector) -> list[tuple[K, float, float]]:
         cosines = self._exact(rows, vector).tolist()
         shares = overlaps[rows].astype(np.float64).round(SCORE_DECIMALS).tolist()
         return [
@@ -361,15 +332,8 @@ def _nearest_of_each(hits: Sequence[tuple[K, float, float]], kinds: Sequence[Has
     return list(best.values())
 
 
-def _at_least_as_good(scores: Vector, limit: int, min_score: float | None) -> npt.NDArray[np.intp]:
-    """The positions of the `limit` highest scores at `min_score` or more, and of all that may tie with the last of
-    them.
-    """
-    if min_score is not None:
-        above = np.flatnonzero(scores >= np.float32(min_score) - _SLACK)
-        if len(above) <= limit:
-            return above
-        return above[_at_least_as_good(scores[above], limit, None)]
+def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
+    """The positions of the `limit` highest scores, and of all that may tie with the last of them."""
     if len(scores) <= limit:
         return np.arange(len(scores))
     last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
@@ -395,12 +359,11 @@ C = TypeVar("C")
 
 
 class Followed(ABC, Generic[M, K, C]):
-    """A collection's matrix and the version it has seen. One that begins `after` a version is never loaded whole."""
+    """A collection's matrix and the version it has seen."""
 
-    def __init__(self, dimensions: int, *, after: int | None = None) -> None:
+    def __init__(self, dimensions: int) -> None:
         self.lock = threading.Lock()
-        self.after = after
-        self.seen = NEVER if after is None else after
+        self.seen = NEVER
         self.matrix: Matrix[K] = Matrix(dimensions)
 
     def follow(self, mark: M) -> bool:
@@ -416,11 +379,11 @@ class Followed(ABC, Generic[M, K, C]):
         return True
 
     def _catch_up(self, mark: M) -> bool:
-        if self.after is None and (self.seen == NEVER or self.seen < mark.purged_version):
+        if self.seen == NEVER or self.seen < mark.purged_version:
             return False
         changed = self.changes(mark)
         # Asked after the rows were read: a purge in between may have taken deletions out of them.
-        if self.after is None and self.purged(mark) > self.seen:
+        if self.purged(mark) > self.seen:
             return False
         self.apply(changed)
         return True
@@ -455,16 +418,15 @@ class FollowedCollections(Generic[F]):
         self._budget = budget
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, F] = OrderedDict()
-        self._warned: set[Hashable] = set()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def get(self, place: Hashable, make: Callable[[], F], *, after: int | None = None) -> F:
-        """What follows `place`, made where there is none that begins there."""
+    def get(self, place: Hashable, make: Callable[[], F]) -> F:
+        """What follows `place`, made where there is none."""
         with self._lock:
             found = self._kept.get(place)
-            if found is None or found.after != after:
+            if found is None:
                 found = self._kept[place] = make()
             self._kept.move_to_end(place)
             return found
@@ -478,13 +440,6 @@ class FollowedCollections(Generic[F]):
             total = sum(each.matrix.nbytes for each in self._kept.values())
             while total > getattr(settings, self._budget) and len(self._kept) > 1:
                 total -= self._kept.popitem(last=False)[1].matrix.nbytes
-
-    def first_warning(self, place: Hashable) -> bool:
-        """Whether nobody was warned of it yet."""
-        with self._lock:
-            is_first = place not in self._warned
-            self._warned.add(place)
-            return is_first
 
 
 class Uncommitted:

@@ -189,24 +189,18 @@ def faq_payload(*, agent_id: int, question: str, answer: str, indexed_at: str) -
     }
 
 
-def is_faq_point(payload: Payload) -> bool:
-    return payload.get("is_faq") is True
-
-
 def validated_answers() -> PayloadFilter:
     return PayloadFilter(all_of=(Condition("is_faq", True),))
 
 
-def agent_filter(agent_id: int) -> PayloadFilter:
-    return PayloadFilter(all_of=(Condition("agent_id", agent_id),))
-
-
 def searched_filter(categories: list[str]) -> PayloadFilter | None:
-    """What a search in these categories may find: a validated answer stands beside every category."""
-    chosen = category_filter(categories)
-    if chosen is None:
+    """What a search in these categories may find, in both formats (seed 001, section 5.2); a validated answer stands
+    beside every category.
+    """
+    if not categories:
         return None
-    return PayloadFilter(any_of=(*chosen.any_of, Condition("is_faq", True)))
+    conditions = [Condition(key, name) for name in categories for key in ("category", "chunk_category")]
+    return PayloadFilter(any_of=(*conditions, Condition("is_faq", True)))
 
 
 def legacy_payload(facts: ChunkFacts) -> dict[str, Json]:
@@ -252,11 +246,6 @@ def full_path(title: str, path: str, *, between: str = " > ") -> str:
     return between.join(steps)
 
 
-def same_payload(stored: Payload, planned: Payload) -> bool:
-    """Whether two payloads say the same, but for when they were written."""
-    return undated(stored) == undated(planned)
-
-
 def undated(payload: Payload) -> dict[str, Json]:
     """What a payload says, but for when it was written."""
     return {**payload, "indexed_at": None}
@@ -287,16 +276,8 @@ def passage_from_hit(hit: Hit) -> Passage:
         chunk_id=_number(payload, "chunk_id"),
         chunk_index=_number(payload, "chunk_index"),
         overlap=hit.overlap,
-        is_faq=is_faq_point(payload),
+        is_faq=payload.get("is_faq") is True,
     )
-
-
-def category_filter(names: list[str]) -> PayloadFilter | None:
-    """Match `category` or `chunk_category`, so that both formats are found (seed 001, section 5.2)."""
-    if not names:
-        return None
-    keys = ("category", "chunk_category")
-    return PayloadFilter(any_of=tuple(Condition(key, name) for name in names for key in keys))
 
 
 def of_documents(document_ids: Sequence[int]) -> PayloadFilter:

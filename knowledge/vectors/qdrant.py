@@ -13,11 +13,14 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 from django.core.checks import CheckMessage, Error, Warning
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from knowledge.embeddings.base import Recipe
 from knowledge.exceptions import (
@@ -45,9 +48,6 @@ from knowledge.vectors.base import (
 from knowledge.vectors.bm25 import Terms, document_terms, question_terms, rarity
 from knowledge.vectors.matrix import rank_hybrid
 from knowledge.vectors.payloads import FILTERED_NUMBERS, FILTERED_TEXTS
-
-if TYPE_CHECKING:
-    from qdrant_client import QdrantClient, models
 
 IN_PROCESS = ":memory:"
 #: The metadata key under which a collection says that it is ours, and with which recipe.
@@ -88,8 +88,6 @@ class QdrantVectorStore(VectorStore):
         self._require_recipe(collection, stored, recipe)
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        from qdrant_client import models
-
         rows = self._unit_rows(collection, self._recipe(collection), [p.vector for p in points])
         structs = {
             (key := str(point_uuid(point.id))): models.PointStruct(
@@ -145,8 +143,6 @@ class QdrantVectorStore(VectorStore):
         return ([_point(record) for record in records] for records in pages if records)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
-        from qdrant_client import models
-
         for batch in self._wanted(collection, ids):
             selector = models.PointIdsList(points=list(batch))
             with self._asking() as client:
@@ -185,8 +181,6 @@ class QdrantVectorStore(VectorStore):
         return infos
 
     def point_alias(self, alias: str, collection: str) -> None:
-        from qdrant_client import models
-
         aliases = self._aliases()
         target = aliases.get(collection, collection)
         self._recipe(target)
@@ -202,8 +196,6 @@ class QdrantVectorStore(VectorStore):
         return self._aliases().get(alias)
 
     def remove_alias(self, alias: str) -> None:
-        from qdrant_client import models
-
         if alias in self._aliases():
             delete = models.DeleteAlias(alias_name=self._name(alias))
             with self._asking() as client:
@@ -264,8 +256,6 @@ class QdrantVectorStore(VectorStore):
         self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
     ) -> tuple[dict[str, tuple[Vector, dict[int, float], Payload]], list[float]]:
         """Points near the vector or with the terms (vector, terms, payload by id), and how rare each term is."""
-        from qdrant_client import models
-
         kept, depth = _filter(wanted.payload_filter), max(wanted.limit, _HYBRID_DEPTH)
         requests = [
             models.QueryRequest(query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True)
@@ -304,8 +294,6 @@ class QdrantVectorStore(VectorStore):
         self, collection: str, vector: Vector, worth: dict[int, float], hits: Sequence[Hit], wanted: Wanted
     ) -> list[Hit]:
         """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
-        from qdrant_client import models
-
         together = wanted.together
         if together is None:
             return []
@@ -346,7 +334,7 @@ class QdrantVectorStore(VectorStore):
             self._recipe(collection)
         return batches({str(point_uuid(point_id)) for point_id in ids}, _WRITE_BATCH)
 
-    def _pages(self, collection: str, size: int, **wanted: Any) -> "Iterator[list[models.Record]]":
+    def _pages(self, collection: str, size: int, **wanted: Any) -> Iterator[list[models.Record]]:
         """Every record, in batches of `size`; `wanted` says which, and what of them."""
         offset: Any = None
         while True:
@@ -357,8 +345,6 @@ class QdrantVectorStore(VectorStore):
                 return
 
     def _create(self, collection: str, recipe: Recipe) -> None:
-        from qdrant_client import models
-
         size, near = recipe.dimensions, models.Distance.COSINE
         terms = models.SparseVectorParams(modifier=models.Modifier.IDF)
         try:
@@ -412,23 +398,22 @@ class QdrantVectorStore(VectorStore):
         return self._prefix + name
 
     @contextmanager
-    def _asking(self) -> "Iterator[QdrantClient]":
+    def _asking(self) -> Iterator[QdrantClient]:
         """The client, for one call: its errors leave as ours."""
         with _translated(), self._turn:
             yield self._connected()
 
-    def _connected(self) -> "QdrantClient":
+    def _connected(self) -> QdrantClient:
         with self._connecting:
             if self._client is None:
-                from qdrant_client import QdrantClient
-
                 if self._url == IN_PROCESS:
                     self._client = QdrantClient(location=IN_PROCESS)
                 else:
+                    parts = urlsplit(self._url)
                     self._client = QdrantClient(
                         url=self._url,
-                        # The client would choose Qdrant's own port where the address names none.
-                        port=urlsplit(self._url).port or _default_port(self._url),
+                        # HTTPS means a proxy or a managed cluster in front; plain HTTP a Qdrant server itself.
+                        port=parts.port or (443 if parts.scheme == "https" else 6333),
                         api_key=self._api_key or None,
                         timeout=max(1, round(self._timeout)),
                         # It would ask the server, and warn on standard error, before the first call.
@@ -443,9 +428,6 @@ class _NameTakenError(KnowledgeError):
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    from qdrant_client.common.client_exceptions import QdrantException
-    from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
-
     try:
         yield
     except UnexpectedResponse as error:
@@ -472,14 +454,7 @@ def _from_response(status: int | None, text: str) -> KnowledgeError:
 def _from_message(text: str) -> KnowledgeError:
     if "not found" in text:
         return CollectionMissingError(text)
-    if "already exists" in text:
-        return _NameTakenError(text)
-    return KnowledgeError(text)
-
-
-def _default_port(url: str) -> int:
-    """HTTPS means a proxy or a managed cluster in front; plain HTTP a Qdrant server itself."""
-    return 443 if urlsplit(url).scheme == "https" else 6333
+    return _NameTakenError(text) if "already exists" in text else KnowledgeError(text)
 
 
 def _of(aliases: dict[str, str], name: str) -> tuple[str, ...]:
@@ -504,9 +479,7 @@ def _both_vectors(vector: Any) -> tuple[Vector, dict[int, float]]:
     return np.asarray(vector.get(_DENSE, ()), dtype=np.float32), held
 
 
-def _sparse(terms: Terms) -> "models.SparseVector":
-    from qdrant_client import models
-
+def _sparse(terms: Terms) -> models.SparseVector:
     return models.SparseVector(indices=terms.ids.tolist(), values=terms.weights.tolist())
 
 
@@ -518,9 +491,7 @@ def _overlap(held: dict[int, float], worth: dict[int, float]) -> float:
     return round(share / best, SCORE_DECIMALS)
 
 
-def _filter(payload_filter: PayloadFilter | None) -> "models.Filter | None":
-    from qdrant_client import models
-
+def _filter(payload_filter: PayloadFilter | None) -> models.Filter | None:
     if not payload_filter:
         return None
 

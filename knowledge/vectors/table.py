@@ -9,7 +9,7 @@ be used.
 import json
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +37,7 @@ from knowledge.vectors.base import (
     point_uuid,
 )
 from knowledge.vectors.bm25 import Terms, document_terms, question_terms
-from knowledge.vectors.matrix import NEVER, Followed, FollowedCollections, Matrix, Snapshot, Uncommitted
+from knowledge.vectors.matrix import NEVER, Followed, FollowedCollections, Snapshot, Uncommitted
 
 #: Above this many points in one collection the table store says that Qdrant is the store for growth.
 TABLE_STORE_COMFORTABLE_POINTS = 100_000
@@ -213,19 +213,18 @@ class TableVectorStore(VectorStore):
             self._require_recipe(collection, state.recipe, query.recipe)
             asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
             keys = wanted.payload_filter.keys if wanted.payload_filter else frozenset()
-            if wanted.lexical_weight is not None:
-                return _hybrid(state, asked, question_terms(query.text), keys, wanted)
-
-            def best(snapshot: Snapshot[uuid.UUID], count: int) -> list[tuple[uuid.UUID, float]]:
-                return snapshot.top(
-                    asked, limit=count, payload_filter=wanted.payload_filter, min_score=wanted.min_score
-                )
-
-            if Uncommitted.covers(state.uuid):
-                found = _top_with_own_writes(state, keys, best, wanted.limit)
-            else:
-                found = best(_committed(state, keys), wanted.limit)
-            return _hits(state, [(key, score, 0.0) for key, score in found])
+            if wanted.lexical_weight is not None and wanted.together is not None:
+                keys |= {wanted.together.group, wanted.together.kind}
+            found = _snapshot(state, keys).top(
+                asked,
+                limit=wanted.limit,
+                payload_filter=wanted.payload_filter,
+                question=None if wanted.lexical_weight is None else question_terms(query.text),
+                lexical_weight=wanted.lexical_weight or 0.0,
+                together=None if wanted.lexical_weight is None else wanted.together,
+            )
+            least = -2.0 if wanted.min_score is None else wanted.min_score
+            return _hits(state, [hit for hit in found if hit[1] >= least])
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         with _translated():
@@ -363,23 +362,6 @@ def _scrolled(state: _State, batch_size: int) -> Iterator[list[Point]]:
         page = rows.filter(point_id__gt=batch[-1].id)
 
 
-def _hybrid(state: _State, asked: Vector, terms: Terms, keys: frozenset[str], wanted: Wanted) -> list[Hit]:
-    if wanted.together is not None:
-        keys |= {wanted.together.group, wanted.together.kind}
-    own = Uncommitted.covers(state.uuid)
-    snapshot = _as_this_transaction_sees(state, keys) if own else _committed(state, keys)
-    found = snapshot.top_hybrid(
-        asked,
-        terms,
-        lexical_weight=wanted.lexical_weight or 0.0,
-        limit=wanted.limit,
-        payload_filter=wanted.payload_filter,
-        together=wanted.together,
-    )
-    least = -2.0 if wanted.min_score is None else wanted.min_score
-    return _hits(state, [hit for hit in found if hit[1] >= least])
-
-
 def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
     """The found points with their payloads; one that was deleted a moment ago is left out."""
     keys = [key for key, *_scores in found]
@@ -431,18 +413,18 @@ def _kept(state: _State) -> _Points:
     return _matrices.get(state.uuid, lambda: _Points(state.recipe.dimensions))
 
 
-def _committed(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The matrix at `state` or later, with the columns `keys`; only for a transaction that has not written to the
-    collection.
+def _snapshot(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
+    """The matrix at `state` or later, with the columns `keys`; a transaction that has written to the collection reads
+    all rows anew, since how rare a word is depends on every one of them.
     """
-    points = _kept(state)
+    own = Uncommitted.covers(state.uuid)
+    points = _Points(state.recipe.dimensions) if own else _kept(state)
     with points.lock:
         changed = points.follow(state)
         changed |= points.ensure_columns(state, keys)
         snapshot = points.matrix.snapshot()
-    if changed:
+    if changed and not own:
         _matrices.trim()
-        _warn_when_large(state, snapshot.live)
     return snapshot
 
 
@@ -459,55 +441,6 @@ def _as_terms(keys: Sequence[uuid.UUID], stored: Sequence[bytes | memoryview | N
 def _as_rows(vectors: Sequence[bytes | memoryview], state: _State) -> Vector:
     flat = np.frombuffer(b"".join(vectors), dtype=_FLOAT32)
     return flat.reshape(len(vectors), state.recipe.dimensions)
-
-
-def _warn_when_large(state: _State, points: int) -> None:
-    if points > TABLE_STORE_COMFORTABLE_POINTS and _matrices.first_warning(state.uuid):
-        logger.warning(
-            "Collection %s holds %d points, above TABLE_STORE_COMFORTABLE_POINTS=%d: set QDRANT_URL and run "
-            "migrate_vectors --from table --to qdrant.",
-            state.name,
-            points,
-            TABLE_STORE_COMFORTABLE_POINTS,
-        )
-
-
-# Reading one's own uncommitted writes.
-
-
-def _as_this_transaction_sees(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """All rows, read anew: how rare a word is depends on every one of them."""
-    own = _Points(state.recipe.dimensions)
-    own.follow(state)
-    own.ensure_columns(state, keys)
-    return own.matrix.snapshot()
-
-
-def _top_with_own_writes(
-    state: _State,
-    keys: Collection[str],
-    best: Callable[[Snapshot[uuid.UUID], int], list[tuple[uuid.UUID, float]]],
-    limit: int,
-) -> list[tuple[uuid.UUID, float]]:
-    """The best of the committed matrix without the rows changed since, and of those rows as they stand now.
-
-    This transaction holds the collection's lock, so every row above the matrix's version is committed before it or its
-    own. The matrix is left as it is: a rollback would give the same versions to other rows.
-    """
-    points = _kept(state)
-    with points.lock:
-        seen, snapshot = points.seen, points.matrix.snapshot()
-    if seen < state.purged_version or not snapshot.has_columns(keys):
-        seen, snapshot = NEVER, Matrix[uuid.UUID](state.recipe.dimensions).snapshot()
-    own = _Points(state.recipe.dimensions, after=seen)
-    for key in keys:
-        own.matrix.add_column(key, {})
-    rows = own.changes(state)
-    own.apply(rows)
-    changed = {*rows.removed, *rows.keys}
-    found = [hit for hit in best(snapshot, limit + len(changed)) if hit[0] not in changed]
-    merged = sorted([*found, *best(own.matrix.snapshot(), limit)], key=lambda hit: (-hit[1], hit[0]))
-    return merged[: max(limit, 0)]
 
 
 # Writing.

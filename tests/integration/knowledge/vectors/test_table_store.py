@@ -218,15 +218,8 @@ class CommittedTests(TransactionTestCase):
                 assert 1 in found(self.store, name=name)
             assert len(table._matrices) == 1
 
-    @override(TABLE_STORE_COMFORTABLE_POINTS=3)
-    def test_large_collection_is_warned_about_once_and_advised_on(self) -> None:
-        self.store.upsert("c", [point(5)])
-        with self.assertLogs("knowledge.vectors.table", "WARNING") as logged:
-            found(self.store)
-            self.store.upsert("c", [point(6)])
-            found(self.store)
-        assert len(logged.records) == 1
-        assert "migrate_vectors" in logged.output[0]
+    @override(TABLE_STORE_COMFORTABLE_POINTS=1)
+    def test_large_collection_is_advised_on(self) -> None:
         assert "migrate_vectors" in self.store.advice()[0]
 
     def test_what_points_say_is_read_once_for_each_version(self) -> None:

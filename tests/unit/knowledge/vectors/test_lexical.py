@@ -111,7 +111,7 @@ def test_overlap_is_bm25_whatever_the_order_of_writes(question: str, documents: 
         matrix.apply(keys=[key], rows=np.ones((1, 1), np.float32), terms=[terms_of(text)])
     matrix.apply(keys=[], rows=np.empty((0, 1), np.float32), removed=removed)
     standing = {key: text for key, text in enumerate(documents) if key not in removed}
-    found = matrix.snapshot().top_hybrid(
+    found = matrix.snapshot().top(
         np.ones(1, np.float32), question_terms(question), lexical_weight=1, limit=len(documents)
     )
     expected = {key: naive_overlap(question, text, list(standing.values())) for key, text in standing.items()}
@@ -131,8 +131,8 @@ def test_snapshot_keeps_its_words_when_the_matrix_changes() -> None:
     before = matrix.snapshot()
     matrix.apply(keys=[1, 2], rows=np.ones((2, 1), np.float32), terms=[terms_of("loup")] * 2)
     asked, row = question_terms("chat"), np.ones(1, np.float32)
-    assert before.top_hybrid(row, asked, lexical_weight=1, limit=5)[0][2] > 0
-    now = matrix.snapshot().top_hybrid(row, asked, lexical_weight=1, limit=5)
+    assert before.top(row, asked, lexical_weight=1, limit=5)[0][2] > 0
+    now = matrix.snapshot().top(row, asked, lexical_weight=1, limit=5)
     assert [overlap for _, _, overlap in now] == [0, 0]
 
 
@@ -142,7 +142,7 @@ def test_words_stay_right_when_dead_rows_are_dropped() -> None:
     rows = np.ones((len(keys), 1), np.float32)
     matrix.apply(keys=keys, rows=rows, terms=[terms_of(f"mot{key}") for key in keys])
     matrix.apply(keys=[], rows=rows[:0], removed=keys[:2_900])
-    found = matrix.snapshot().top_hybrid(rows[0], question_terms("mot2950"), lexical_weight=1, limit=1)
+    found = matrix.snapshot().top(rows[0], question_terms("mot2950"), lexical_weight=1, limit=1)
     assert found[0][0] == 2_950
     assert found[0][2] > 0
 
@@ -165,7 +165,7 @@ def test_filter_holds_for_words_as_for_vectors() -> None:
         columns={"kind": ["a", "b"]},
         terms=[terms_of("chat"), terms_of("loup")],
     )
-    found = matrix.snapshot().top_hybrid(
+    found = matrix.snapshot().top(
         np.ones(1, np.float32),
         question_terms("chat"),
         lexical_weight=1,
@@ -212,7 +212,7 @@ def test_stemming_is_right_from_many_threads() -> None:
 def test_scores_are_rounded_as_cosines_are() -> None:
     matrix: Matrix[int] = Matrix(1)
     matrix.apply(keys=[1], rows=np.ones((1, 1), np.float32), terms=[terms_of("chat loup patte")])
-    (_, _, overlap), *_ = matrix.snapshot().top_hybrid(
+    (_, _, overlap), *_ = matrix.snapshot().top(
         np.ones(1, np.float32), question_terms("chat"), lexical_weight=1, limit=1
     )
     assert overlap == round(overlap, SCORE_DECIMALS)

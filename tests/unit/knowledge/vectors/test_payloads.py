@@ -2,19 +2,19 @@
 
 from agents.models import IndexingMethod
 from knowledge.embeddings.base import Purpose
-from knowledge.vectors.base import Condition, Hit
+from knowledge.vectors.base import Hit, Json
 from knowledge.vectors.payloads import (
     ChunkFacts,
     PointType,
-    category_filter,
     embedded_text,
     legacy_payload,
     passage_from_hit,
     payload_mapping,
     point_id,
     qa_pair_payload,
-    same_payload,
+    searched_filter,
     source_material_payload,
+    undated,
 )
 
 FACTS = ChunkFacts(
@@ -60,11 +60,18 @@ def test_both_formats_become_the_same_passage() -> None:
     assert (atomic.chunk_id, legacy.chunk_id, legacy.chunk_index) == (3, None, 4)
 
 
-def test_category_filter_looks_into_both_fields() -> None:
-    filter_ = category_filter(["FAQ"])
-    assert filter_ is not None
-    assert filter_.any_of == (Condition("category", "FAQ"), Condition("chunk_category", "FAQ"))
-    assert category_filter([]) is None
+def test_category_filter_looks_into_both_fields_and_lets_validated_answers_in() -> None:
+    found = searched_filter(["FAQ"])
+    assert found is not None
+    payloads: list[dict[str, Json]] = [
+        {"category": "FAQ"},
+        {"chunk_category": "FAQ"},
+        {"category": "x", "is_faq": True},
+    ]
+    for payload in payloads:
+        assert found.matches(payload)
+    assert not found.matches({"category": "Autre"})
+    assert searched_filter([]) is None
 
 
 def test_vector_texts_follow_the_seed() -> None:
@@ -89,8 +96,8 @@ def test_point_ids_are_deterministic_and_distinct() -> None:
 
 def test_time_of_indexing_alone_is_no_difference() -> None:
     payload = legacy_payload(FACTS)
-    assert same_payload(payload, {**payload, "indexed_at": "later"})
-    assert not same_payload(payload, {**payload, "content": "13 euros"})
+    assert undated(payload) == undated({**payload, "indexed_at": "later"})
+    assert undated(payload) != undated({**payload, "content": "13 euros"})
 
 
 def test_payload_mapping_names_the_fields_of_each_method() -> None:

