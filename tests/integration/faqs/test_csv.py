@@ -7,18 +7,14 @@ from unittest import mock
 
 import pytest
 from django.test import TestCase, override_settings
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.django import TestCase as PropertyTestCase
 
 from agents.models import Agent
 from faqs.answer_points import sync_learned
-from faqs.answers import add_manual_faq, draft_faq, one_line, other_phrasings, save_learned, set_status
-from faqs.csv import ASKED, FaqRow, ImportPlan, RowKind, apply_import, csv_lines, parse_csv, plan_import
+from faqs.answers import add_manual_faq, draft_faq, save_learned, set_status
+from faqs.csv import FaqRow, ImportPlan, RowKind, apply_import, csv_lines, plan_import
 from faqs.errors import AnswerRejectedError
-from faqs.memory import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
-from faqs.previews import choose, find_preview, keep_preview, leave_preview, plan_of, purge_previews
+from faqs.previews import find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import VectorStoreUnavailableError
 from tests.constants import override
@@ -235,23 +231,6 @@ class PreviewTest(TestCase):
         assert found is not None
         assert plan_of(found) == self.plan
 
-    def test_only_its_uploader_finds_it(self) -> None:
-        assert find_preview(keep_preview(self.plan, by=self.user).pk, by=make_user()) is None
-
-    def test_it_is_claimed_once(self) -> None:
-        preview = keep_preview(self.plan, by=self.user)
-        assert leave_preview(preview)
-        assert not leave_preview(preview)
-        choose(preview, {2})
-        assert find_preview(preview.pk, by=self.user) is None
-
-    def test_next_upload_takes_its_place(self) -> None:
-        first = keep_preview(self.plan, by=self.user)
-        other = keep_preview(self.plan, by=make_user())
-        keep_preview(self.plan, by=self.user)
-        assert not leave_preview(first)
-        assert leave_preview(other)
-
     def test_it_is_forgotten_after_its_time(self) -> None:
         preview = keep_preview(self.plan, by=self.user)
         assert purge_previews() == 0
@@ -264,86 +243,3 @@ class PreviewTest(TestCase):
     def test_one_that_is_too_large_is_refused(self) -> None:
         with pytest.raises(AnswerRejectedError, match="100"):
             keep_preview(self.plan, by=self.user)
-
-
-QUESTIONS = st.sampled_from(["Un ?", "un", "Deux ?", "Trois  ?", "", "=4 ?"])
-TEXTS = st.sampled_from(["a", "b ", "", "=c"])
-ROWS = st.lists(
-    st.builds(
-        FaqRow,
-        question=QUESTIONS,
-        answer=TEXTS,
-        category=st.sampled_from(["FAQ", "X"]),
-        phrasings=st.lists(st.sampled_from(["Un ?", "Ph ?", "Pi ?"]), max_size=2).map(tuple),
-    ),
-    max_size=6,
-)
-State = dict[str, tuple[str, str, str, list[str], str]]
-
-
-def state_of(agent: Agent) -> State:
-    rows = LearnedResponse.objects.filter(agent=agent)
-    return {
-        row.question_key: (
-            *(row.question, row.answer, row.category),
-            sorted(phrasing.text for phrasing in row.phrasings.all()),
-            row.status,
-        )
-        for row in rows
-    }
-
-
-def imported(state: State, rows: list[FaqRow]) -> tuple[State, tuple[int, int, int, int]]:
-    """What an import without a plan made of a state, and its counts: the first row of each question wins."""
-    state, first = dict(state), dict[str, FaqRow]()
-    created = updated = unchanged = failed = 0
-    for number, row in enumerate(rows):
-        key, answer = normalised_question(row.question), row.answer.strip()
-        known = first.setdefault(key or str(number), row)
-        if known is not row:
-            unchanged, failed = (unchanged + 1, failed) if known.answer.strip() == answer else (unchanged, failed + 1)
-            continue
-        if not key or not answer:
-            failed += 1
-            continue
-        question = one_line(row.question)
-        wanted = (
-            *(question, answer, row.category),
-            sorted(other_phrasings(question, row.phrasings)),
-            str(LearnedStatus.VALID),
-        )
-        if state.get(key) == wanted:
-            unchanged += 1
-        elif key in state:
-            updated += 1
-        else:
-            created += 1
-        state[key] = wanted
-    return state, (created, updated, unchanged, failed)
-
-
-class PropertyTest(PropertyTestCase):
-    @settings(max_examples=40, deadline=None)
-    @given(stored=ROWS, obsolete=st.booleans(), rows=ROWS)
-    def test_all_chosen_is_the_import_of_before_and_none_chosen_changes_no_answer(
-        self, stored: list[FaqRow], obsolete: bool, rows: list[FaqRow]
-    ) -> None:
-        agent = make_agent()
-        apply_import(planned(agent, *stored), chosen=range(100))
-        sync_learned()
-        if obsolete:
-            set_status(LearnedResponse.objects.filter(agent=agent)[:1], LearnedStatus.OBSOLETE)
-            sync_learned()
-        before = state_of(agent)
-        cautious = apply_import(planned(agent, *rows))
-        after = state_of(agent)
-        assert {key: after[key] for key in before} == before
-        assert cautious.updated == 0
-        LearnedResponse.objects.filter(agent=agent).exclude(question_key__in=before).delete()
-        sync_learned()
-        plan = planned(agent, *rows)
-        asked = {each.row.line for each in plan.of_kind(*ASKED)}
-        report = apply_import(plan, chosen=asked)
-        counts = (report.created, report.updated, report.unchanged, len(report.failed))
-        assert (state_of(agent), counts) == imported(before, parse_csv(csv_of(*rows))[0])
-        assert report.left == []
