@@ -130,26 +130,20 @@ def page_to_review(
     return found[end - size : end], len(found) > end
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """How many answers a decision changed, and how many it left: gone, decided or replaced meanwhile, empty or overdue."""
+def decide(keys: Collection[str], *, is_valid: bool, by: AbstractBaseUser | None, among: Narrowing = _all) -> int:
+    """Validate the answers of these keys, or take them out of service; returns how many changed.
 
-    changed: int
-    left: int
-
-
-def decide(keys: Collection[str], *, is_valid: bool, by: AbstractBaseUser | None, among: Narrowing = _all) -> Decided:
-    """Validate the answers of these keys, or take them out of service. Raises the errors of the embedder and the store."""
+    Left are those deleted, decided or replaced meanwhile, empty or overdue. Raises the errors of the embedder and the
+    store.
+    """
     entry_ids, answer_ids = _ids(keys, "memory"), _ids(keys, "faq")
     entries = among(entries_to_review()).filter(pk__in=entry_ids)
     answers = list(among(answers_to_review()).filter(pk__in=answer_ids))
-    if is_valid:
-        changed = vouch_for_entries(entries) if entry_ids else 0
-        changed += set_answer_status(answers, LearnedStatus.VALID, by=by)
-    else:
+    if not is_valid:
         changed = set_entry_status(entries, EntryStatus.OBSOLETE, StatusReason.STAFF)
-        changed += set_answer_status(answers, LearnedStatus.OBSOLETE, by=by)
-    return Decided(changed, len(keys) - changed)
+        return changed + set_answer_status(answers, LearnedStatus.OBSOLETE, by=by)
+    changed = vouch_for_entries(entries) if entry_ids else 0
+    return changed + set_answer_status(answers, LearnedStatus.VALID, by=by)
 
 
 def _ids(keys: Collection[str], table: str) -> list[Any]:
@@ -162,16 +156,8 @@ def _ids(keys: Collection[str], table: str) -> list[Any]:
 _UNREAD = (StatusReason.LEARNED, StatusReason.UNSOURCED, StatusReason.IN_CONTEXT, StatusReason.IMPORTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
-    """The new validated answer, or the one that answers this question already."""
-
-    response: LearnedResponse | None = None
-    similar: SimilarAnswer | None = None
-
-
-def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> Promotion:
-    """Make a validated answer of an entry, unless its agent has one to this question.
+def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> SimilarAnswer | None:
+    """Make a validated answer of an entry, unless its agent has one to this question, which is returned.
 
     Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
     """
@@ -179,15 +165,14 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> P
     question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
     similar = find_similar(agent=agent, questions=[question], answer=answer)
     if similar:
-        return Promotion(similar=similar[0])
+        return similar[0]
     if reason := _why_not(entry):
         raise AnswerRejectedError(_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason})
     response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
-    passages = entry_passages(entry.pk)
-    save_learned(response, passages=passages, how=WrittenHow.PROMOTED, by=owner, in_worker=False)
+    save_learned(response, passages=entry_passages(entry.pk), how=WrittenHow.PROMOTED, by=owner, in_worker=False)
     # At once: the next entry may ask the same in other words, and is compared with what is indexed.
     sync_learned([response.pk])
-    return Promotion(response=response)
+    return None
 
 
 def _why_not(entry: CachedResponse) -> str:

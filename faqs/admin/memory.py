@@ -12,11 +12,11 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from unfold.contrib.filters.admin import RangeDateFilter, RangeNumericFilter
 
 from agents.admin_base import (
@@ -26,6 +26,7 @@ from agents.admin_base import (
     admin_page,
     admin_url,
     badge,
+    bullets,
     change_link,
     clipped,
     link,
@@ -88,18 +89,16 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
 
 
 class DoubtFilter(ConditionFilter):
-    title = gettext_lazy("doutes de visiteurs")
+    title = _("doutes de visiteurs")
     parameter_name = "doubts"
     conditions: ClassVar = {
-        "1": (gettext_lazy("Mise en doute"), lambda rows: rows.filter(pk__in=AnswerDoubt.objects.values("response")))
+        "1": (_("Mise en doute"), lambda rows: rows.filter(pk__in=AnswerDoubt.objects.values("response")))
     }
 
 
 @admin.register(CachedResponse)
 class CachedResponseAdmin(StaffAdmin):
-    purpose = gettext_lazy(
-        "Les réponses gardées des conversations, pour répondre de même à la même question, sans modèle."
-    )
+    purpose = _("Les réponses gardées des conversations, pour répondre de même à la même question, sans modèle.")
     form = CachedResponseForm
     change_list_template = "admin/faqs/cachedresponse/change_list.html"
     list_display = ("asked", "state", "usage_count", "deployment", "created_at")
@@ -135,13 +134,13 @@ class CachedResponseAdmin(StaffAdmin):
     fieldsets = (
         (None, {"fields": ("state", "question", "answer", "language", "review_on", "status_note")}),
         (
-            gettext_lazy("Portée et usage"),
+            _("Portée et usage"),
             {"fields": ("deployment", "audience", "embedding_model", "usage_count", "created_at", "confirmed_at")},
         ),
-        (gettext_lazy("Provenance"), {"fields": ("origin", "replaced", "passages", "details", "reports", "doubted")}),
+        (_("Provenance"), {"fields": ("origin", "replaced", "passages", "details", "reports", "doubted")}),
     )
 
-    replaced = linked("superseded_by", gettext_lazy("remplacée par"))
+    replaced = linked("superseded_by", _("remplacée par"))
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Entries are learned or imported; an answer written by hand is a FAQ."""
@@ -166,7 +165,7 @@ class CachedResponseAdmin(StaffAdmin):
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
         delete_entries(queryset)
 
-    @admin.action(description=gettext_lazy("Valider"), permissions=["change"])
+    @admin.action(description=_("Valider"), permissions=["change"])
     def validate_entries(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
         try:
             count = vouch_for_entries(CachedResponse.objects.filter(pk__in=_keys(queryset)))
@@ -178,7 +177,7 @@ class CachedResponseAdmin(StaffAdmin):
 
     has_promote_permission = open_to("faqs.add_learnedresponse")
 
-    @admin.action(description=gettext_lazy("Promouvoir en FAQ"), permissions=["promote"])
+    @admin.action(description=_("Promouvoir en FAQ"), permissions=["promote"])
     def promote(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> HttpResponse | None:
         """Show what would become a FAQ; once confirmed, do it and say what became of each entry."""
         chosen = queryset.select_related("deployment__agent").order_by("pk")
@@ -203,15 +202,15 @@ class CachedResponseAdmin(StaffAdmin):
         owner = signed_in(request)
         for entry in entries:
             try:
-                promoted = promote_entry(entry, owner=owner)
+                similar = promote_entry(entry, owner=owner)
             except ApplicationError as error:
                 refused = f"« {Truncator(entry.question).chars(140)} » : {error.public_message}"
                 self.message_user(request, refused, messages.WARNING)
                 continue
-            if promoted.similar is None:
+            if similar is None:
                 count += 1
                 continue
-            known = format_html("« {} » : {}", Truncator(entry.question).chars(140), similar_text(promoted.similar))
+            known = format_html("« {} » : {}", Truncator(entry.question).chars(140), similar_text(similar))
             self.message_user(request, known, messages.WARNING)
         if count:
             text = ngettext("%(count)d réponse promue en FAQ.", "%(count)d réponses promues en FAQ.", count)
@@ -220,14 +219,14 @@ class CachedResponseAdmin(StaffAdmin):
             text = ngettext("%(count)d réponse n’a pas été promue.", "%(count)d réponses n’ont pas été promues.", left)
             self.message_user(request, text % {"count": left}, messages.WARNING)
 
-    @admin.action(description=gettext_lazy("Marquer obsolètes"), permissions=["change"])
+    @admin.action(description=_("Marquer obsolètes"), permissions=["change"])
     def mark_obsolete(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
         chosen = CachedResponse.objects.filter(pk__in=_keys(queryset))
         count = set_status(chosen, EntryStatus.OBSOLETE, StatusReason.STAFF)
         text = ngettext("%(count)d réponse marquée obsolète.", "%(count)d réponses marquées obsolètes.", count)
         self.message_user(request, text % {"count": count})
 
-    @admin.action(description=gettext_lazy("Signaler comme fausses"), permissions=["change"])
+    @admin.action(description=_("Signaler comme fausses"), permissions=["change"])
     def report_wrong(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
         count = sum(report_wrong(entry_id=entry.pk, question=entry.question) for entry in queryset)
         text = ngettext(
@@ -237,55 +236,45 @@ class CachedResponseAdmin(StaffAdmin):
         )
         self.message_user(request, text % {"count": count}, messages.WARNING)
 
-    @admin.display(description=gettext_lazy("question et réponse"), ordering="question")
+    @admin.display(description=_("question et réponse"), ordering="question")
     def asked(self, entry: CachedResponse) -> SafeString:
         answer = Truncator(without_citations(entry.answer)).chars(140)
         return stacked(clipped(entry.question), answer)
 
-    @admin.display(description=gettext_lazy("état"), ordering="status")
+    @admin.display(description=_("état"), ordering="status")
     def state(self, entry: Any) -> SafeString:
-        tone = _TONES.get(entry.status, "neutral")
-        shown = badge(entry.get_status_display(), tone)
-        if entry.doubt_count:
-            doubted = ngettext(
-                "mise en doute par %(count)d visiteur", "mise en doute par %(count)d visiteurs", entry.doubt_count
-            ) % {"count": entry.doubt_count}
-            return stacked(shown, doubted)
-        if not entry.status_reason:
-            return shown
-        return stacked(shown, entry.get_status_reason_display())
+        shown = badge(entry.get_status_display(), _TONES.get(entry.status, "neutral"))
+        if count := entry.doubt_count:
+            doubted = ngettext("mise en doute par %(count)d visiteur", "mise en doute par %(count)d visiteurs", count)
+            return stacked(shown, doubted % {"count": count})
+        return stacked(shown, entry.get_status_reason_display()) if entry.status_reason else shown
 
-    @admin.display(description=gettext_lazy("apprise de"))
+    @admin.display(description=_("apprise de"))
     def origin(self, entry: CachedResponse) -> SafeString | str:
         if entry.source_turn is None:
             return "–"
         # The turn belongs to an app above: reached by its address.
         return link(admin_url("chat.turn", "change", entry.source_turn), _("la conversation"))
 
-    @admin.display(description=gettext_lazy("passages d’origine"))
+    @admin.display(description=_("passages d’origine"))
     def passages(self, entry: CachedResponse) -> SafeString | str:
         keys = list(entry.chunks.values_list("chunk_id", flat=True))
-        standing = Chunk.objects.select_related("document").in_bulk(keys)
-        rows = [(change_link(standing.get(key)) if key in standing else _("supprimé"),) for key in keys]
-        return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", rows)) if rows else "–"
+        found = Chunk.objects.select_related("document").in_bulk(keys)
+        return bullets("{}", [(change_link(found[key]) if key in found else _("supprimé"),) for key in keys])
 
-    @admin.display(description=gettext_lazy("métadonnées"))
+    @admin.display(description=_("métadonnées"))
     def details(self, entry: CachedResponse) -> SafeString | str:
-        rows = [(key, value) for key, value in entry.metadata.items() if value not in (None, "", [])]
-        if not rows:
-            return "–"
-        return format_html("<ul>{}</ul>", format_html_join("", "<li>{} : {}</li>", rows))
+        return bullets("{} : {}", [pair for pair in entry.metadata.items() if pair[1] not in (None, "", [])])
 
-    @admin.display(description=gettext_lazy("signalements"))
+    @admin.display(description=_("signalements"))
     def reports(self, entry: CachedResponse) -> SafeString | str:
-        pairs = entry.wrong_pairs.order_by("-reported_at")
-        gone = _("(conversation supprimée)")
-        return long_text("\n".join(f"{p.question or gone} {p.reason}".strip() for p in pairs))
+        pairs, deleted = entry.wrong_pairs.order_by("-reported_at"), _("(conversation supprimée)")
+        return long_text("\n".join(f"{pair.question or deleted} {pair.reason}".strip() for pair in pairs))
 
-    @admin.display(description=gettext_lazy("doutes de visiteurs"))
+    @admin.display(description=_("doutes de visiteurs"))
     def doubted(self, entry: CachedResponse) -> SafeString | str:
         doubts = entry.doubts.order_by("-said_at")
-        return long_text("\n".join(f"{d.question} {d.reason}".strip() for d in doubts))
+        return long_text("\n".join(f"{doubt.question} {doubt.reason}".strip() for doubt in doubts))
 
 
 def _keys(queryset: QuerySet[CachedResponse]) -> list[int]:

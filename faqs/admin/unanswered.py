@@ -223,19 +223,19 @@ def _decide(request: HttpRequest) -> None:
         return
     is_valid = request.POST.get("decision") != "withdraw"
     try:
-        decided = decide(keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request))
+        changed = decide(keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request))
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return
     if is_valid:
-        text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", decided.changed)
+        text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", changed)
     else:
-        text = ngettext("%(count)d réponse retirée.", "%(count)d réponses retirées.", decided.changed)
-    messages.success(request, text % {"count": decided.changed})
-    if decided.left:
+        text = ngettext("%(count)d réponse retirée.", "%(count)d réponses retirées.", changed)
+    messages.success(request, text % {"count": changed})
+    if left := len(keys) - changed:
         text = ngettext(
             "%(count)d réponse n’a pas changé : vide, de date de relecture passée, ou déjà décidée. Ouvrez-la.",
             "%(count)d réponses n’ont pas changé : vides, de date de relecture passée, ou déjà décidées. Ouvrez-les.",
-            decided.left,
+            left,
         )
-        messages.warning(request, text % {"count": decided.left})
+        messages.warning(request, text % {"count": left})
