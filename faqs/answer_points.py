@@ -31,7 +31,7 @@ from faqs.models import (
     LearnedStatus,
     Phrasing,
     WrittenHow,
-    standing_condition,
+    validity_condition,
 )
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
@@ -76,14 +76,13 @@ class SyncReport:
 
 
 def schedule_indexing(keys: Sequence[int]) -> None:
-    """The rows have changed: their points no longer count as written, and a worker is told after the commit."""
+    """Mark the points of changed rows as not written, and tell a worker after the commit."""
     mark_pending(keys)
     transaction.on_commit(lambda: nudge(list(keys)))
 
 
 def take_effect(keys: Sequence[int]) -> None:
-    """The same for a few rows that a person has just written: settled as soon as they are committed, by whoever wrote
-    them.
+    """Do the same for a few rows that a person has just written, which take effect as soon as they are committed.
 
     What cannot be done now is left to the worker, which looks for close questions in the documents in any case.
     """
@@ -101,7 +100,7 @@ def settle_now(keys: list[int]) -> None:
 
 def unsettle(rows: LearnedResponseQuerySet) -> None:
     """Rows that have not changed are to take effect in a place that was not there before; a worker sees to it."""
-    rows.standing().update(settled_revision=0, next_attempt_at=None)
+    rows.valid().update(settled_revision=0, next_attempt_at=None)
 
 
 def mark_pending(keys: Sequence[int]) -> None:
@@ -179,7 +178,7 @@ def compare_with_index(agents: Iterable[Agent]) -> None:
 
 def plan_learned(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     """The points that a rebuild of the agent's index takes along, whatever its method."""
-    rows = LearnedResponse.objects.standing().filter(agent=agent).order_by("pk")
+    rows = LearnedResponse.objects.valid().filter(agent=agent).order_by("pk")
     for row in rows.prefetch_related("phrasings").iterator(chunk_size=500):
         yield from plan_points(row)
 
@@ -209,7 +208,7 @@ def remove_learned_points(*, agent_slug: str, ids: Sequence[str]) -> None:
 
 
 def remove_stray_points() -> int:
-    """Delete the points of the shared collection that no standing row owns, there and in their agent's index.
+    """Delete the points of the shared collection that no valid row owns, there and in their agent's index.
 
     A cleanup that was lost with its broker leaves such points; nothing is ever served from them.
     """
@@ -233,9 +232,9 @@ def remove_stray_points() -> int:
 
 
 def _owned_among(ids: Sequence[str]) -> set[str]:
-    standing = LearnedResponse.objects.standing()
-    owned = standing.filter(point_id__in=ids).values_list("point_id", flat=True)
-    phrased = Phrasing.objects.filter(point_id__in=ids, response__in=standing.order_by().values("pk")).values_list(
+    valid = LearnedResponse.objects.valid()
+    owned = valid.filter(point_id__in=ids).values_list("point_id", flat=True)
+    phrased = Phrasing.objects.filter(point_id__in=ids, response__in=valid.order_by().values("pk")).values_list(
         "point_id", flat=True
     )
     return {str(point) for point in (*owned, *phrased)}
@@ -250,7 +249,7 @@ def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:
         rows = list(_among(keys).prefetch_related("phrasings"))
         try:
             _write(agent, rows)
-            supersede_older(agent, [row for row in rows if row.is_standing])
+            supersede_older(agent, [row for row in rows if row.is_valid])
             review_stale(learned_ids=keys)
         except ApplicationError as error:
             if len(rows) > 1 and not _heals(error):
@@ -271,10 +270,10 @@ def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
     The index of a method that came into use and was never built is left to its rebuild, which takes these points along.
     Where the agent has no other index, the rows wait for it.
     """
-    withdrawn = [point for row in rows if not row.is_standing for point in point_ids(row)]
+    withdrawn = [point for row in rows if not row.is_valid for point in point_ids(row)]
     if withdrawn:
         remove_learned_points(agent_slug=agent.slug, ids=withdrawn)
-    planned = [point for row in rows if row.is_standing for point in plan_points(row)]
+    planned = [point for row in rows if row.is_valid for point in plan_points(row)]
     if not planned:
         return
     store, model = vector_store(), embedder()
@@ -316,7 +315,7 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
         store.ensure(name, recipe)
         store.point_alias(LEARNED_COLLECTION, name)
         if before is not None:
-            LearnedResponse.objects.standing().update(index_state=IndexState.PENDING, next_attempt_at=None)
+            LearnedResponse.objects.valid().update(index_state=IndexState.PENDING, next_attempt_at=None)
             store.drop(before)
     return name
 
@@ -325,7 +324,7 @@ def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:
     """Mark rows as followed by their points; returns those that were edited meanwhile."""
     changed = []
     for row in rows:
-        state = IndexState.INDEXED if row.is_standing else IndexState.WITHDRAWN
+        state = IndexState.INDEXED if row.is_valid else IndexState.WITHDRAWN
         followed = LearnedResponse.objects.filter(pk=row.pk, revision=row.revision).update(
             index_state=state,
             index_error="",
@@ -374,7 +373,7 @@ _KEY_BATCH = 500
 
 
 class _Asked(NamedTuple):
-    """A way to ask a standing answer. `words`: folded, each form in one writing."""
+    """A way to ask a valid answer. `words`: folded, each form in one writing."""
 
     learned_id: int
     text: str
@@ -403,9 +402,9 @@ def settle_again(agent_id: int, forms: Forms) -> None:
 
 
 def _asked_in(forms: Forms, agent_id: int) -> Iterator[_Asked]:
-    """Ways to ask the agent's standing answers that hold one of the forms, the newest first."""
-    mains = LearnedResponse.objects.standing().filter(agent=agent_id)
-    others = Phrasing.objects.filter(standing_condition("response__"), response__agent=agent_id)
+    """Ways to ask the agent's valid answers that hold one of the forms, the newest first."""
+    mains = LearnedResponse.objects.valid().filter(agent=agent_id)
+    others = Phrasing.objects.filter(validity_condition("response__"), response__agent=agent_id)
     texts = ("response_id", "text", "response__answer")
     for rows in (mains.values_list("pk", "question", "answer"), others.values_list(*texts)):
         for learned_id, text, answer in rows.order_by("-pk").iterator():

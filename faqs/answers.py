@@ -284,8 +284,8 @@ def _is_overdue(row: LearnedResponse) -> bool:
 def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
     """A phrasing that stays keeps its row, and so its point and its vector."""
     stored = {phrasing.text: phrasing for phrasing in response.phrasings.all()}
-    gone = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
-    Phrasing.objects.filter(pk__in=gone).delete()
+    removed = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
+    Phrasing.objects.filter(pk__in=removed).delete()
     Phrasing.objects.bulk_create(Phrasing(response=response, text=text) for text in texts if text not in stored)
 
 

@@ -25,7 +25,7 @@ from faqs.memory import (
     Scope,
     doubt_entry,
     find_entry,
-    holding_shelf,
+    holding_memory,
     new_entry,
     project_of,
     put_entry,
@@ -264,8 +264,8 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         sources=[dict(source) for source in sources],
         source_turn=lesson.source_turn,
     )
-    # With the shelf held: a validated answer that is committed now withdraws this entry, or is seen here.
-    with holding_shelf(deployment.pk) as shelf:
+    # With the memory held: a validated answer that is committed now withdraws this entry, or is seen here.
+    with holding_memory(deployment.pk) as memory:
         existing = find_entry(entry)
         if existing is not None:
             if _is_set_aside(existing):
@@ -277,7 +277,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         since = (lesson.asked_at or timezone.now()) - _CLOCK_SLACK
         if is_answered_since(lesson.agent_ids, [lesson.question], since=since):
             return Learned("refused", "answered")
-        put_entry(entry, origins, existing, shelf)
+        put_entry(entry, origins, existing, memory)
     return Learned("to_review" if waiting else "stored", waiting, entry.pk)
 
 
@@ -324,8 +324,8 @@ def report_wrong(
 
 def withdraw_doubts(turn_id: uuid.UUID) -> bool:
     """The visitor takes a report back that has withdrawn nothing yet; `False` where there was none."""
-    gone, _rows = AnswerDoubt.objects.filter(source_turn=turn_id).delete()
-    return bool(gone)
+    deleted, _rows = AnswerDoubt.objects.filter(source_turn=turn_id).delete()
+    return bool(deleted)
 
 
 def entries_of_turn(turn_id: uuid.UUID) -> list[int]:

@@ -28,9 +28,9 @@ from faqs.models import (
     AnswerDoubt,
     CachedResponse,
     DeletedResponse,
+    DeploymentMemory,
     EntryStatus,
     LearnedResponse,
-    MemoryShelf,
     ResponseAnswer,
     ResponseChunk,
     StatusReason,
@@ -152,12 +152,12 @@ def new_entry(
     )
 
 
-def _shelf() -> "models.QuerySet[MemoryShelf]":
-    return MemoryShelf.objects.filter(pk=parameter(MemoryShelf, "deployment")).order_by()
+def _memory() -> "models.QuerySet[DeploymentMemory]":
+    return DeploymentMemory.objects.filter(pk=parameter(DeploymentMemory, "deployment")).order_by()
 
 
-_HELD = PreparedObject(lambda: _shelf().select_for_update())
-_NEXT = PreparedUpdate(_shelf, {name: parameter(MemoryShelf, name) for name in ("version", "purged_version")})
+_HELD = PreparedObject(lambda: _memory().select_for_update())
+_NEXT = PreparedUpdate(_memory, {name: parameter(DeploymentMemory, name) for name in ("version", "purged_version")})
 _ENTRY = PreparedObject(
     lambda: CachedResponse.objects.filter(
         **{name: parameter(CachedResponse, name) for name in ("deployment", "audience", "key_hash")}
@@ -166,31 +166,31 @@ _ENTRY = PreparedObject(
 
 
 @contextmanager
-def holding_shelf(deployment_id: int) -> Iterator[MemoryShelf]:
-    """A transaction in which nobody else writes to the shelf."""
+def holding_memory(deployment_id: int) -> Iterator[DeploymentMemory]:
+    """A transaction in which nobody else writes to the memory."""
     with short_write():
-        shelf = _HELD.get(deployment=deployment_id)
-        if shelf is None:
-            MemoryShelf.objects.get_or_create(pk=deployment_id)
-            shelf = _HELD.get(deployment=deployment_id)
-        yield shelf
+        memory = _HELD.get(deployment=deployment_id)
+        if memory is None:
+            DeploymentMemory.objects.get_or_create(pk=deployment_id)
+            memory = _HELD.get(deployment=deployment_id)
+        yield memory
 
 
 @contextmanager
-def writing(deployment_id: int) -> Iterator[MemoryShelf]:
-    """A transaction that holds the shelf's lock; the row it gives carries the version to write."""
-    with holding_shelf(deployment_id) as shelf, writing_to(shelf):
-        yield shelf
+def writing(deployment_id: int) -> Iterator[DeploymentMemory]:
+    """A transaction that holds the memory's lock; the row it gives carries the version to write."""
+    with holding_memory(deployment_id) as memory, writing_to(memory):
+        yield memory
 
 
 @contextmanager
-def writing_to(shelf: MemoryShelf) -> Iterator[None]:
-    """What is written to a shelf that is held: under its next version."""
-    shelf.version += 1
-    Uncommitted.mark(shelf.uuid)
+def writing_to(memory: DeploymentMemory) -> Iterator[None]:
+    """What is written to a memory that is held: under its next version."""
+    memory.version += 1
+    Uncommitted.mark(memory.uuid)
     yield
-    _forget_old_deletions(shelf)
-    _NEXT.run(deployment=shelf.pk, version=shelf.version, purged_version=shelf.purged_version)
+    _forget_old_deletions(memory)
+    _NEXT.run(deployment=memory.pk, version=memory.version, purged_version=memory.purged_version)
 
 
 def find_entry(entry: CachedResponse) -> CachedResponse | None:
@@ -202,16 +202,16 @@ def find_entry(entry: CachedResponse) -> CachedResponse | None:
 
 def write_entry(entry: CachedResponse, origins: Sequence[Origin] = ()) -> CachedResponse:
     """Store an entry; one with the same scope and key is replaced, and keeps its uses."""
-    with holding_shelf(entry.deployment_id) as shelf:
-        return put_entry(entry, origins, find_entry(entry), shelf)
+    with holding_memory(entry.deployment_id) as memory:
+        return put_entry(entry, origins, find_entry(entry), memory)
 
 
 def put_entry(
-    entry: CachedResponse, origins: Sequence[Origin], existing: CachedResponse | None, shelf: MemoryShelf
+    entry: CachedResponse, origins: Sequence[Origin], existing: CachedResponse | None, memory: DeploymentMemory
 ) -> CachedResponse:
-    """Store an entry, in the place of what `find_entry` finds while the shelf is held."""
-    with writing_to(shelf):
-        entry.confirmed_at, entry.version = entry.created_at, shelf.version
+    """Store an entry, in the place of what `find_entry` finds while the memory is held."""
+    with writing_to(memory):
+        entry.confirmed_at, entry.version = entry.created_at, memory.version
         if existing is not None:
             entry.pk, entry.usage_count = existing.pk, entry.usage_count or existing.usage_count
             AnswerDoubt.objects.filter(response=existing).delete()
@@ -239,8 +239,8 @@ def edit_entry(entry: CachedResponse) -> None:
     if is_corrected and entry.status == EntryStatus.VALID:
         # A person's word of now.
         entry.validated_at, entry.superseded_by = timezone.now(), None
-    with writing(entry.deployment_id) as shelf:
-        entry.version = shelf.version
+    with writing(entry.deployment_id) as memory:
+        entry.version = memory.version
         if is_corrected:
             AnswerDoubt.objects.filter(response=entry).delete()
         # The counter belongs to the lookups that go on meanwhile.
@@ -267,7 +267,7 @@ def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     today, now = timezone.localdate(), timezone.now()
     count = 0
     for deployment_id, keys in _by_deployment(entries):
-        with writing(deployment_id) as shelf:
+        with writing(deployment_id) as memory:
             accept_origins(keys)
             AnswerDoubt.objects.filter(response_id__in=keys).delete()
             for entry in foreign:
@@ -282,7 +282,7 @@ def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
                 confirmed_at=now,
                 validated_at=now,
                 superseded_by=None,
-                version=shelf.version,
+                version=memory.version,
             )
     return count
 
@@ -298,15 +298,15 @@ def set_status(
     """Take entries out of service; how many changed their status."""
     count = 0
     for deployment_id, keys in _by_deployment(entries.exclude(status=status)):
-        with writing(deployment_id) as shelf:
-            # With the shelf held, the condition is asked again: a person may have vouched for one meanwhile.
+        with writing(deployment_id) as memory:
+            # With the memory held, the condition is asked again: a person may have vouched for one meanwhile.
             still = entries.exclude(status=status).filter(pk__in=keys).values_list("pk", flat=True)
             count += CachedResponse.objects.filter(pk__in=list(still)).update(
                 status=status,
                 status_reason=reason,
                 status_note=note,
                 superseded_by=superseded_by,
-                version=shelf.version,
+                version=memory.version,
             )
     return count
 
@@ -338,8 +338,8 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     """Delete entries for good, in one write a deployment."""
     count = 0
     for deployment_id, keys in _by_deployment(entries):
-        with writing(deployment_id) as shelf:
-            record_deletions(shelf, keys)
+        with writing(deployment_id) as memory:
+            record_deletions(memory, keys)
             ResponseChunk.objects.filter(response_id__in=keys).delete()
             ResponseAnswer.objects.filter(response_id__in=keys).delete()
             LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(superseded_by_entry=None)
@@ -350,9 +350,9 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     return count
 
 
-def record_deletions(shelf: MemoryShelf, response_ids: Iterable[int]) -> None:
+def record_deletions(memory: DeploymentMemory, response_ids: Iterable[int]) -> None:
     DeletedResponse.objects.bulk_create(
-        [DeletedResponse(shelf=shelf, response_id=pk, version=shelf.version) for pk in response_ids],
+        [DeletedResponse(memory=memory, response_id=pk, version=memory.version) for pk in response_ids],
         batch_size=_ID_BATCH,
     )
 
@@ -369,7 +369,7 @@ def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
     return None if profile is None else profile.memory
 
 
-def kept_days(config: EffectiveConfig) -> int:
+def retention_days(config: EffectiveConfig) -> int:
     """How long a deployment keeps its answers: as long as the agent that keeps them longest."""
     return max(agent.memory_max_age_days for agent in config.of_each_agent)
 
@@ -391,11 +391,11 @@ def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[C
 
 def _expired_everywhere() -> "Iterator[models.QuerySet[CachedResponse]]":
     """By deployment, where staff have not switched the deletion off."""
-    with_memory = MemoryShelf.objects.values("deployment_id")
+    with_memory = DeploymentMemory.objects.values("deployment_id")
     for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
         config = effective_config(deployment)
         if prunes_itself(config):
-            yield expired_entries(deployment.pk, kept_days(config))
+            yield expired_entries(deployment.pk, retention_days(config))
 
 
 def count_expired() -> int:
@@ -425,7 +425,7 @@ def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: 
     if entry is None:
         return False
     same = question_hash(question) == question_hash(entry.question)
-    with writing(entry.deployment_id) as shelf:
+    with writing(entry.deployment_id) as memory:
         WrongPair.objects.get_or_create(
             response=entry,
             question_hash=question_hash(question),
@@ -434,7 +434,10 @@ def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: 
         )
         # An entry that staff have set aside stays so.
         CachedResponse.objects.filter(pk=entry_id, status=EntryStatus.VALID).update(
-            status=EntryStatus.TO_REVIEW, status_reason=StatusReason.REPORTED, status_note=reason, version=shelf.version
+            status=EntryStatus.TO_REVIEW,
+            status_reason=StatusReason.REPORTED,
+            status_note=reason,
+            version=memory.version,
         )
     return True
 
@@ -482,13 +485,13 @@ def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple
         start = end
 
 
-def _forget_old_deletions(shelf: MemoryShelf) -> None:
+def _forget_old_deletions(memory: DeploymentMemory) -> None:
     """Now and then, forget deletions so old that living arrays have seen them."""
     every = MEMORY_PURGE_VERSIONS
-    if shelf.version % every:
+    if memory.version % every:
         return
-    old = DeletedResponse.objects.filter(shelf=shelf, version__lte=shelf.version - every)
+    old = DeletedResponse.objects.filter(memory=memory, version__lte=memory.version - every)
     newest = old.aggregate(at=Max("version"))["at"]
     if newest is not None:
-        shelf.purged_version = newest
+        memory.purged_version = newest
         old.delete()

@@ -29,7 +29,7 @@ from faqs.memory import PHASE, Scope, find_entry, new_entry, project_of, recipe_
 from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
 from faqs.origins import origins_of
-from faqs.precedence import standing_answer
+from faqs.precedence import valid_answer
 from knowledge.embeddings.base import Embedder, Purpose, embedder
 from knowledge.vectors.base import Vector
 
@@ -211,7 +211,7 @@ def _import_row(row: _Row, deployment: Deployment, audience: str, report: Import
     # None where the passages are not here as they were.
     origins = origins_of(sources)
     # What a file has learned does not stand over what staff validated here.
-    answer = standing_answer(deployment, row.question)
+    answer = valid_answer(deployment, row.question)
     status, reason = _status(row, waits=to_review or origins is None, answer=answer)
     scope, is_scoped = _scope(row, deployment)
     entry = new_entry(

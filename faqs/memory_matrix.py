@@ -1,7 +1,7 @@
 """The entries that may answer, as one array a deployment in this process, which follows the database.
 
-A shelf's version is all that has to be read to know whether the array is up to date
-(`knowledge.vectors.matrix`). A transaction that has written to a shelf reads it whole and leaves no trace here.
+A memory's version is all that has to be read to know whether the array is up to date
+(`knowledge.vectors.matrix`). A transaction that has written to a memory reads it whole and leaves no trace here.
 
 An array says which entries are near. Whether one is served is decided again on its row (`faqs.recall`).
 """
@@ -19,7 +19,7 @@ from django.db.models.functions import MD5
 from agents.database import PreparedSelect, parameter
 from agents.models import Audience, Deployment
 from faqs.memory import audience_key, recipe_key
-from faqs.models import CachedResponse, DeletedResponse, EntryStatus, MemoryShelf, WrongPair
+from faqs.models import CachedResponse, DeletedResponse, DeploymentMemory, EntryStatus, WrongPair
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector, batches
 from knowledge.vectors.matrix import Followed, FollowedCollections, Uncommitted
@@ -44,9 +44,9 @@ _COLUMNS = (
 _EMBEDDING = _COLUMNS.index("embedding")
 
 _MARK = PreparedSelect(
-    lambda: MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"), version__gt=0).values_list(
-        "uuid", "version", "purged_version", "deployment__audience"
-    )
+    lambda: DeploymentMemory.objects.filter(
+        deployment=parameter(DeploymentMemory, "deployment"), version__gt=0
+    ).values_list("uuid", "version", "purged_version", "deployment__audience")
 )
 #: What changed since a version was seen; each turn that teaches has the next one ask.
 _WRITTEN = PreparedSelect(
@@ -62,7 +62,7 @@ _WRITTEN = PreparedSelect(
 _DELETED = PreparedSelect(
     lambda: (
         DeletedResponse.objects.filter(
-            shelf=parameter(DeletedResponse, "shelf"), version__gt=parameter(DeletedResponse, "version", name="seen")
+            memory=parameter(DeletedResponse, "memory"), version__gt=parameter(DeletedResponse, "version", name="seen")
         )
         .order_by()
         .values_list("response_id")
@@ -70,7 +70,7 @@ _DELETED = PreparedSelect(
 )
 _PURGED = PreparedSelect(
     lambda: (
-        MemoryShelf.objects.filter(deployment=parameter(MemoryShelf, "deployment"))
+        DeploymentMemory.objects.filter(deployment=parameter(DeploymentMemory, "deployment"))
         .order_by()
         .values_list("purged_version")
     )
@@ -113,14 +113,14 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
 
     `None`: nothing was ever learned here.
     """
-    shelf = getattr(deployment, "memory", None)
-    if shelf is None or not shelf.version:
+    memory = getattr(deployment, "memory", None)
+    if memory is None or not memory.version:
         return None
     return MemoryMark(
         deployment_id=deployment.pk,
-        uuid=shelf.uuid,
-        version=shelf.version,
-        purged_version=shelf.purged_version,
+        uuid=memory.uuid,
+        version=memory.version,
+        purged_version=memory.purged_version,
         audience=current_audience(deployment),
     )
 
@@ -159,15 +159,15 @@ class Nearest:
 
 
 class _Entries(NamedTuple):
-    """Entries of a shelf: the keys of those that are gone or changed, and those that may answer, as rows."""
+    """Entries of a memory: the keys of those that are deleted or changed, and those that may answer, as rows."""
 
-    gone: Iterable[int]
+    removed: Iterable[int]
     rows: Sequence[tuple[Any, ...]]
     wrong: Mapping[int, frozenset[str]]
 
 
 class _Array(Followed[MemoryMark, EntryKey, _Entries]):
-    """The entries of one shelf and one recipe."""
+    """The entries of one memory and one recipe."""
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe.dimensions)
@@ -195,11 +195,11 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
 
     def changes(self, mark: MemoryMark) -> _Entries:
         rows = _WRITTEN.rows(deployment=mark.deployment_id, seen=self.seen)
-        gone = [pk for (pk,) in _DELETED.rows(shelf=mark.deployment_id, seen=self.seen)]
+        removed = [pk for (pk,) in _DELETED.rows(memory=mark.deployment_id, seen=self.seen)]
         servable = [row for row in rows if _is_servable(row, self.recipe_key)]
         pks = [row[0] for row in servable]
         wrong = _wrong_questions(response_id__in=pks) if pks else {}
-        return _Entries([*gone, *(row[0] for row in rows)], servable, wrong)
+        return _Entries([*removed, *(row[0] for row in rows)], servable, wrong)
 
     def purged(self, mark: MemoryMark) -> int:
         found = _PURGED.rows(deployment=mark.deployment_id)
@@ -212,7 +212,7 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
         good = [row for row in rows.rows if len(row[_EMBEDDING]) == size]
         fresh = [_held(row, rows.wrong.get(row[0], _NONE_WRONG)) for row in good]
         vectors = np.frombuffer(b"".join(row[_EMBEDDING] for row in good), dtype=_FLOAT32)
-        before = [held.key for pk in rows.gone if (held := self.held.pop(pk, None)) is not None]
+        before = [held.key for pk in rows.removed if (held := self.held.pop(pk, None)) is not None]
         self.matrix.apply(
             keys=[held.key for held in fresh], rows=vectors.reshape(len(good), dimensions), removed=before
         )
@@ -266,7 +266,7 @@ _arrays: FollowedCollections[_Array] = FollowedCollections("MEMORY_CACHE_BYTES")
 
 
 def _array(mark: MemoryMark, recipe: Recipe) -> _Array:
-    """What this process keeps; for a transaction that has written to the shelf itself, an array of its own."""
+    """What this process keeps; for a transaction that has written to the memory itself, an array of its own."""
     if Uncommitted.covers(mark.uuid):
         return _Array(recipe)
     return _arrays.get((mark.uuid, recipe_key(recipe)), lambda: _Array(recipe))

@@ -2,7 +2,7 @@
 
 `CachedResponse` (the memory) keeps exactly the fields of seed 000, section 3, and what is needed to answer safely.
 Entries are written by the verbs of `faqs.memory` only: each write gives its rows the next version of their
-shelf, which the arrays in memory follow. A bare `update()` or `bulk_create()` would go unseen.
+memory, which the arrays of processes follow. A bare `update()` or `bulk_create()` would go unseen.
 
 A `LearnedResponse` row owns every point of its phrasings: one in the collection that all agents share and one in each
 index of its agent, under the same id. The row is the truth, and counts from its commit on; `index_state` says whether
@@ -46,7 +46,7 @@ class StatusReason(models.TextChoices):
     STAFF = "staff", _("décision de l’équipe")
 
 
-class MemoryShelf(models.Model):
+class DeploymentMemory(models.Model):
     """The memory of one deployment. Every write bumps `version`, which the arrays in memory follow.
 
     `uuid` identifies it to those arrays (a database may give a primary key twice, after a flush). Deletions up to
@@ -238,7 +238,7 @@ class AnswerDoubt(models.Model):
 class DeletedResponse(models.Model):
     """That an entry is gone, until every array in memory can have seen it."""
 
-    shelf = models.ForeignKey(MemoryShelf, on_delete=models.CASCADE, related_name="deleted")
+    memory = models.ForeignKey(DeploymentMemory, on_delete=models.CASCADE, related_name="deleted")
     response_id = models.BigIntegerField()
     version = models.PositiveBigIntegerField()
 
@@ -246,7 +246,7 @@ class DeletedResponse(models.Model):
         db_table = "responses_deleted"
         verbose_name = _("réponse supprimée")
         verbose_name_plural = _("réponses supprimées")
-        indexes: ClassVar = [models.Index(fields=["shelf", "version"])]
+        indexes: ClassVar = [models.Index(fields=["memory", "version"])]
 
     def __str__(self) -> str:
         return str(self.response_id)
@@ -273,7 +273,7 @@ class IndexState(models.TextChoices):
     WITHDRAWN = "withdrawn", _("Retirée de l’index")
 
 
-def standing_condition(prefix: str = "") -> Q:
+def validity_condition(prefix: str = "") -> Q:
     """Valid (or given while it is reviewed), and the review date not passed; `prefix` leads to the row from another
     model.
     """
@@ -285,9 +285,9 @@ def standing_condition(prefix: str = "") -> Q:
 
 
 class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
-    def standing(self) -> Self:
+    def valid(self) -> Self:
         """Rows that should have points: valid, and their review date not passed."""
-        return self.filter(standing_condition())
+        return self.filter(validity_condition())
 
     def unsettled(self) -> Self:
         """Rows whose last change has not taken effect everywhere yet: points written, older answers withdrawn."""
@@ -417,7 +417,7 @@ class LearnedResponse(models.Model):
         return [(str(self.point_id), self.question), *others]
 
     @property
-    def is_standing(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether this row should have points; the same rule as the queryset's."""
         overdue = self.review_date is not None and self.review_date < timezone.localdate()
         in_review = self.status == LearnedStatus.TO_REVIEW and self.is_given_in_review

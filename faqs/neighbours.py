@@ -109,11 +109,11 @@ def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse
 
     Raises the errors of the embedder and the vector store.
     """
-    standing = LearnedResponse.objects.standing().filter(agent=agent, kind=LearnedKind.FAQ)
+    valid = LearnedResponse.objects.valid().filter(agent=agent, kind=LearnedKind.FAQ)
     words = Q(question__icontains=text) | Q(answer__icontains=text)
-    by_words = list(standing.filter(words).order_by("-updated_at")[:limit])
+    by_words = list(valid.filter(words).order_by("-updated_at")[:limit])
     near = dict.fromkeys(each.learned_id for each in near_phrasings(agent, [text]))
-    by_key = standing.in_bulk(near)
+    by_key = valid.in_bulk(near)
     found = {row.pk: row for row in by_words}
     found |= {key: by_key[key] for key in near if key in by_key and key not in found}
     return list(found.values())[:limit]

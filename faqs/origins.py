@@ -163,12 +163,12 @@ def accept_origins(response_ids: Sequence[int]) -> None:
     _accept(ResponseChunk.objects.filter(response_id__in=response_ids))
     answers = list(ResponseAnswer.objects.filter(response_id__in=response_ids))
     now = _answers({answer.learned_id for answer in answers})
-    gone = [answer.pk for answer in answers if answer.learned_id not in now]
-    ResponseAnswer.objects.filter(pk__in=gone).delete()
-    standing = [answer for answer in answers if answer.learned_id in now]
-    for answer in standing:
+    missing = [answer.pk for answer in answers if answer.learned_id not in now]
+    ResponseAnswer.objects.filter(pk__in=missing).delete()
+    present = [answer for answer in answers if answer.learned_id in now]
+    for answer in present:
         answer.fingerprint = now[answer.learned_id][1]
-    ResponseAnswer.objects.bulk_update(standing, ["fingerprint"], batch_size=500)
+    ResponseAnswer.objects.bulk_update(present, ["fingerprint"], batch_size=500)
 
 
 def accept_passages(learned_ids: Sequence[int]) -> None:
@@ -179,13 +179,13 @@ def accept_passages(learned_ids: Sequence[int]) -> None:
 def _accept(stored: "models.QuerySet[Any]") -> None:
     origins = list(stored)
     chunks = _passages({o.chunk_id for o in origins})
-    gone = [origin.pk for origin in origins if origin.chunk_id not in chunks]
-    stored.model.objects.filter(pk__in=gone).delete()
-    standing = [origin for origin in origins if origin.chunk_id in chunks]
-    for origin in standing:
+    missing = [origin.pk for origin in origins if origin.chunk_id not in chunks]
+    stored.model.objects.filter(pk__in=missing).delete()
+    present = [origin for origin in origins if origin.chunk_id in chunks]
+    for origin in present:
         chunk = chunks[origin.chunk_id]
         origin.fingerprint = chunk.marks_units if origin.with_units else chunk.marks_text
-    stored.model.objects.bulk_update(standing, ["fingerprint"], batch_size=500)
+    stored.model.objects.bulk_update(present, ["fingerprint"], batch_size=500)
 
 
 def _ids(name: str, sources: Iterable[Mapping[str, Any]]) -> set[int]:

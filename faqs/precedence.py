@@ -26,11 +26,11 @@ from faqs.memory import memory_threshold, recipe_key, set_status, validate_entri
 from faqs.memory_matrix import nearest_entries, stored_mark
 from faqs.models import (
     CachedResponse,
+    DeploymentMemory,
     EntryStatus,
     LearnedKind,
     LearnedResponse,
     LearnedStatus,
-    MemoryShelf,
     Phrasing,
     ResponseAnswer,
     StatusReason,
@@ -99,7 +99,7 @@ def is_answered_since(
         if not any(_RECENT.rows(agent=agent_id, since=since) for agent_id in agent_ids):
             return False
         recent |= Q(validated_at__gte=since)
-    rows = LearnedResponse.objects.standing().filter(recent, agent__in=agent_ids)
+    rows = LearnedResponse.objects.valid().filter(recent, agent__in=agent_ids)
     if than is not None:
         rows = rows.filter(validated_at__gt=than)
     texts = _texts(rows)
@@ -110,10 +110,10 @@ def is_answered_since(
 
 
 def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
-    """The standing answers of an agent whose points may not say yet what their rows say, the newest first."""
+    """The valid answers of an agent whose points may not say yet what their rows say, the newest first."""
     if not _UNSETTLED.rows(agent=agent_id):
         return []
-    rows = LearnedResponse.objects.standing().unsettled().filter(agent=agent_id)
+    rows = LearnedResponse.objects.valid().unsettled().filter(agent=agent_id)
     newest = rows.order_by("-validated_at")[:UNSETTLED_ANSWERS_COMPARED]
     return list(newest.prefetch_related("phrasings"))
 
@@ -229,7 +229,7 @@ def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]
 
     The newest may be another than this row, which was settled late.
     """
-    others = LearnedResponse.objects.standing().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
+    others = LearnedResponse.objects.valid().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
     if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
         return
     texts, vectors = zip(*asked, strict=True)
@@ -264,9 +264,9 @@ def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
         return
     keys = [deployment.pk for deployment in deployments]
     for key in keys:
-        MemoryShelf.objects.get_or_create(pk=key)
+        DeploymentMemory.objects.get_or_create(pk=key)
     with transaction.atomic():
-        list(MemoryShelf.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+        list(DeploymentMemory.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
 
 
 # --- Before it is saved ----------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | Non
     # What staff vouched for in a phase or a project stays (`_withdraw`).
     entries = CachedResponse.objects.filter(pk__in=near).filter(Q(validated_at=None) | Q(is_scoped=False))
     same = {each.learned_id for each in near_answers(agent=agent, questions=[question], vectors=[vector])}
-    older = LearnedResponse.objects.standing().filter(pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ)
+    older = LearnedResponse.objects.valid().filter(pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ)
     return Withdrawn(
         list(entries.defer("embedding").select_related("deployment").order_by("pk")),
         [row for row in older if not (answer and same_writing(row.answer, answer))],
@@ -352,7 +352,7 @@ def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
     set_status(beside.filter(validated_at=None), EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, note=note)
     set_status(before, EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED, note=note)
     made_from = ResponseAnswer.objects.filter(response=entry).values("learned_id")
-    answers = LearnedResponse.objects.standing().filter(
+    answers = LearnedResponse.objects.valid().filter(
         pk__in=older.learned_ids, kind=LearnedKind.FAQ, validated_at__lt=entry.validated_at
     )
     _review_answers(
@@ -373,9 +373,9 @@ def _answers_asking(deployment: Deployment, question: str, vector: Vector | None
     }
 
 
-def standing_answer(deployment: Deployment, question: str) -> LearnedResponse | None:
+def valid_answer(deployment: Deployment, question: str) -> LearnedResponse | None:
     """The newest validated answer of the deployment's agents to what is asked. Waits for the vector store."""
-    valid = LearnedResponse.objects.standing().filter(pk__in=_answers_asking(deployment, question))
+    valid = LearnedResponse.objects.valid().filter(pk__in=_answers_asking(deployment, question))
     return valid.filter(kind=LearnedKind.FAQ).order_by("-validated_at").first()
 
 

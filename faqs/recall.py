@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from agents.database import single_write
 from agents.effective import EffectiveConfig
-from faqs.memory import PHASE, kept_days, may_answer, prune_expired, prunes_itself, question_hash, set_status
+from faqs.memory import PHASE, may_answer, prune_expired, prunes_itself, question_hash, retention_days, set_status
 from faqs.memory import Scope as Scope
 from faqs.memory import memory_threshold as memory_threshold
 from faqs.memory import normalised_question as normalised_question
@@ -187,7 +187,7 @@ def lookup_of(
     return Lookup(
         question=question,
         threshold=min(thresholds),
-        max_age_days=kept_days(config),
+        max_age_days=retention_days(config),
         auto_prune=prunes_itself(config),
         writes=writes and not all(one.is_shadow for one in terms.values()),
         scope=scope,

@@ -83,7 +83,7 @@ def answers_to_review(*, stale: bool | None = None) -> QuerySet[LearnedResponse]
 
 def _newer_answer() -> Exists:
     """That an answer in service took the place of the row."""
-    return Exists(LearnedResponse.objects.standing().filter(pk=OuterRef("superseded_by")))
+    return Exists(LearnedResponse.objects.valid().filter(pk=OuterRef("superseded_by")))
 
 
 @dataclass(frozen=True, slots=True)

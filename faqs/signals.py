@@ -97,8 +97,8 @@ def review_entries_of_another_agent(instance: Deployment, created: bool, **_kwar
 
 @receiver(post_delete, sender=CachedResponse)
 def record_deleted_entry(instance: CachedResponse, origin: Any, **_kwargs: Any) -> None:
-    """Deleted by itself, not with its deployment, whose shelf goes too."""
+    """Deleted by itself, not with its deployment, whose memory goes too."""
     asked_for = origin.model if isinstance(origin, QuerySet) else type(origin)
     if asked_for is CachedResponse and instance.pk is not None:
-        with writing(instance.deployment_id) as shelf:
-            record_deletions(shelf, [instance.pk])
+        with writing(instance.deployment_id) as memory:
+            record_deletions(memory, [instance.pk])

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 from django.conf import settings
@@ -124,25 +123,18 @@ def forget_turns(turn_ids: Iterable[uuid.UUID]) -> None:
 
 
 def purge_unanswered() -> int:
-    """Forget what is past the retention time, or beyond the number an agent keeps; returns how many."""
+    """Delete what is past the retention time, or beyond the number an agent keeps; returns how many."""
     limit = timezone.now() - timedelta(days=settings.UNANSWERED_RETENTION_DAYS)
-    gone, _rows = UnansweredQuestion.objects.filter(asked_at__lt=limit).delete()
-    rows = UnansweredQuestion.objects.order_by("-asked_at", "-pk")
-    gone += delete_beyond(rows, of_each="agent", most=UNANSWERED_MAX_QUESTIONS)
-    if gone:
+    deleted, _rows = UnansweredQuestion.objects.filter(asked_at__lt=limit).delete()
+    most = UNANSWERED_MAX_QUESTIONS
+    counted = UnansweredQuestion.objects.order_by().values("agent").annotate(count=Count("pk"))
+    for agent in list(counted.filter(count__gt=most).values_list("agent", flat=True)):
+        newest = UnansweredQuestion.objects.filter(agent=agent).order_by("-asked_at", "-pk")
+        for batch in batches(list(newest.values_list("pk", flat=True)[most:]), GROUP_BATCH):
+            deleted += UnansweredQuestion.objects.filter(pk__in=batch).delete()[0]
+    if deleted:
         _drop_empty_groups()
-    return gone
-
-
-def delete_beyond(rows: "QuerySet[Any]", *, of_each: str, most: int) -> int:
-    """Keep the first `most` rows of each value of a field, in their order; returns how many went."""
-    crowded = rows.order_by().values(of_each).annotate(kept=Count("pk")).filter(kept__gt=most)
-    gone = 0
-    for key in list(crowded.values_list(of_each, flat=True)):
-        extra = list(rows.filter(**{of_each: key}).values_list("pk", flat=True)[most:])
-        for batch in batches(extra, GROUP_BATCH):
-            gone += rows.filter(pk__in=batch).delete()[0]
-    return gone
+    return deleted
 
 
 def tidy_unanswered() -> None:

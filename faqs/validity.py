@@ -14,7 +14,7 @@ from django.utils.translation import get_language
 
 from agents.cache import TtlCache
 from agents.models import Deployment
-from faqs.models import IndexState, LearnedKind, LearnedResponse, Phrasing, standing_condition
+from faqs.models import IndexState, LearnedKind, LearnedResponse, Phrasing, validity_condition
 from faqs.precedence import unsettled_answers
 from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms import NO_FORMS, Forms
@@ -74,13 +74,13 @@ class _Row(NamedTuple):
 def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, _Row]:
     # Two plain queries rather than one union, which takes longer to compile than both.
     questions = (
-        LearnedResponse.objects.standing()
+        LearnedResponse.objects.valid()
         .filter(agent_id=agent_id, point_id__in=point_ids)
         .values_list("point_id", "question", "pk", "kind", "answer", "validated_at")
     )
     of_response = ("response_id", "response__kind", "response__answer", "response__validated_at")
     phrasings = Phrasing.objects.filter(
-        standing_condition("response__"), point_id__in=point_ids, response__agent_id=agent_id
+        validity_condition("response__"), point_id__in=point_ids, response__agent_id=agent_id
     ).values_list("point_id", "text", *of_response)
     rows = (*questions.order_by(), *phrasings.order_by())
     return {str(point): _Row(str(point), *said) for point, *said in rows}
@@ -125,9 +125,9 @@ class StaffReply(NamedTuple):
 
 
 def staff_reply(agent_ids: Collection[int], said: str) -> StaffReply | None:
-    """The newest standing courtesy of these agents in the same words, case, accents and signs apart. One query, or two."""
+    """The newest valid courtesy of these agents in the same words, case, accents and signs apart. One query, or two."""
     asked = words(fold(said))
-    rows = LearnedResponse.objects.standing().filter(agent_id__in=agent_ids, kind=LearnedKind.COURTESY)
+    rows = LearnedResponse.objects.valid().filter(agent_id__in=agent_ids, kind=LearnedKind.COURTESY)
     for row in rows.order_by("-validated_at", "-pk").prefetch_related("phrasings"):
         if any(words(fold(text)) == asked for _point, text in row.points()):
             return StaffReply(row.pk, row.answer)
@@ -161,7 +161,7 @@ def _of_content(deployment: Deployment, language: str) -> list[str]:
 
 
 def _validated(agents: Collection[int]) -> Iterable[str]:
-    rows = LearnedResponse.objects.standing().filter(
+    rows = LearnedResponse.objects.valid().filter(
         agent__in=agents, kind=LearnedKind.FAQ, index_state=IndexState.INDEXED
     )
     return rows.order_by("-validated_at", "-pk").values_list("question", flat=True)[:_ANSWERS]

@@ -173,7 +173,7 @@ def fill(rows: Rows) -> "Deployment":
 
     from agents.models import Agent, Deployment
     from faqs.memory import recipe_key
-    from faqs.models import MemoryShelf
+    from faqs.models import DeploymentMemory
     from knowledge.models import Chunk, Document
 
     agent = Agent.objects.create(slug="bench", name="bench")
@@ -182,7 +182,7 @@ def fill(rows: Rows) -> "Deployment":
     chunks = Chunk.objects.bulk_create(
         Chunk(document=document, index=n, content=passage(n), content_hash=f"{n:064}") for n in range(CHUNKS)
     )
-    MemoryShelf.objects.create(deployment=deployment, version=1)
+    DeploymentMemory.objects.create(deployment=deployment, version=1)
     marks = [digest(chunk.content) for chunk in chunks]
     origins = [[(n + k) % CHUNKS for k in range(PASSAGES)] for n in range(CHUNKS)]
     sources = [

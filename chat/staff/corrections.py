@@ -62,7 +62,7 @@ class Correction:
         asked, answered = exchange_of(turn)
         if turn.status != TurnStatus.DONE or answered is None or not answered.content:
             raise NothingToCorrectError
-        made = LearnedResponse.objects.standing().filter(source_message=turn.pk)
+        made = LearnedResponse.objects.valid().filter(source_message=turn.pk)
         known = made.filter(agent=agent_that_answered(turn)).first()
         own = asked.content if asked else ""
         question = known.question if known else own

@@ -133,7 +133,7 @@ def rows_of_useful_answers(deployment: Deployment) -> list[Row]:
 
 
 def rows_of_validated_answers(deployment: Deployment) -> list[Row]:
-    standing = LearnedResponse.objects.standing().filter(agent=deployment.agent)
+    standing = LearnedResponse.objects.valid().filter(agent=deployment.agent)
     pairs = standing.order_by("-pk").values_list("question", "answer")[:GOLDEN_MAX_QUESTIONS]
     return [row_of_answer(question, answer) for question, answer in pairs]
 

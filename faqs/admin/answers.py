@@ -338,7 +338,7 @@ class LearnedResponseAdmin(StaffAdmin):
                 % {"reason": form.not_compared},
                 messages.WARNING,
             )
-        elif obj.status == LearnedStatus.VALID and not obj.is_standing:
+        elif obj.status == LearnedStatus.VALID and not obj.is_valid:
             self.message_user(
                 request, gettext("La date de relecture est passée : la réponse n’est pas servie."), messages.WARNING
             )
@@ -421,7 +421,7 @@ class LearnedResponseAdmin(StaffAdmin):
 
     @admin.display(description=_("validité"), ordering="status")
     def validity(self, row: LearnedResponse) -> SafeString:
-        if row.status == LearnedStatus.VALID and not row.is_standing:
+        if row.status == LearnedStatus.VALID and not row.is_valid:
             late = gettext("Date de relecture dépassée : elle n’est plus servie.")
             return stacked(badge(LearnedStatus.TO_REVIEW.label, "warning"), late)
         label = badge(row.get_status_display(), _STATUS_TONES.get(row.status, "neutral"))
@@ -446,7 +446,7 @@ def _index_hint(row: LearnedResponse) -> str:
     """Why an answer is not served yet, and what to do about it."""
     if row.index_state not in (IndexState.PENDING, IndexState.FAILED):
         return ""
-    if not row.is_standing and not row.attempts:
+    if not row.is_valid and not row.attempts:
         return gettext("Elle n’est pas servie ; un worker retire ce qui en est indexé.")
     if not row.attempts:
         return gettext("Elle répond déjà à ses propres mots ; aux autres, une fois indexée.")

@@ -160,7 +160,7 @@ class _Page:
         return row
 
     def _answer(self, key: str) -> LearnedResponse | None:
-        standing = LearnedResponse.objects.standing().filter(agent=self.correction.agent)
+        standing = LearnedResponse.objects.valid().filter(agent=self.correction.agent)
         is_key = key.isdecimal() and len(key) < 19
         return standing.filter(pk=int(key)).first() if is_key else None
 
@@ -227,7 +227,7 @@ def _advice(row: LearnedResponse) -> list[SafeString]:
         similar = find_similar(agent=row.agent, questions=[row.question], answer=row.answer, exclude=row.pk)
     except ApplicationError:
         return []
-    return [similar_text(each) for each in similar if each.response.is_standing]
+    return [similar_text(each) for each in similar if each.response.is_valid]
 
 
 def _given(turn: Turn) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from django.core.management.base import BaseCommand
 
 from agents.effective import effective_config
 from agents.models import Deployment
-from faqs.memory import kept_days, prune_expired, review_overdue, review_stale
-from faqs.models import MemoryShelf
+from faqs.memory import prune_expired, retention_days, review_overdue, review_stale
+from faqs.models import DeploymentMemory
 from knowledge.management.terminal import deployment_named, print_json
 
 
@@ -24,7 +24,7 @@ class Command(BaseCommand):
         deleted = sum(
             prune_expired(
                 deployment_id=deployment.pk,
-                max_age_days=options["max_age_days"] or kept_days(effective_config(deployment)),
+                max_age_days=options["max_age_days"] or retention_days(effective_config(deployment)),
             )
             for deployment in _deployments(options["deployment"])
         )
@@ -45,5 +45,5 @@ def _days(text: str) -> int:
 def _deployments(slug: str | None) -> list[Deployment]:
     if slug:
         return [deployment_named(slug)]
-    with_memory = MemoryShelf.objects.values("deployment_id")
+    with_memory = DeploymentMemory.objects.values("deployment_id")
     return list(Deployment.objects.filter(pk__in=with_memory).select_related("agent"))

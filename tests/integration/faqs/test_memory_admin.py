@@ -167,7 +167,7 @@ class PromotionTests(TestCase):
         assert (row.agent, row.question) == (self.agent, QUESTION)
         assert row.answer == "De 9 heures à 20 heures."
         assert row.owner == User.objects.get()
-        assert row in LearnedResponse.objects.standing().filter(index_state=IndexState.INDEXED)
+        assert row in LearnedResponse.objects.valid().filter(index_state=IndexState.INDEXED)
         entry.refresh_from_db()
         assert (entry.status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
 

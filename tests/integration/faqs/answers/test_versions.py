@@ -140,7 +140,7 @@ class RestoringTest(TestCase):
         yesterday = timezone.localdate() - timedelta(days=1)
         AnswerVersion.objects.filter(pk=self.first.pk).update(review_date=yesterday)
         self.first.refresh_from_db()
-        assert restore_version(self.first, by=None).is_standing
+        assert restore_version(self.first, by=None).is_valid
 
     @override(QA_MAX_ANSWER_CHARACTERS=5)
     def test_text_that_is_no_longer_allowed_is_refused(self) -> None:
