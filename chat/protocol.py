@@ -46,6 +46,8 @@ from chat.exceptions import InvalidMessageError
 from chat.models import SCOPE_CHARACTERS, AnswerSource
 from chat.texts import read_json
 
+MAX_MESSAGE_CHARACTERS = 8_000
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -366,7 +368,7 @@ def valid_question(value: Any) -> str:
     question = value.replace("\x00", "").strip()
     if not any(_is_seen(character) for character in question):
         raise InvalidMessageError("blank message", public_message=_("« message » est vide : écrivez une question."))
-    if len(question) > settings.MAX_MESSAGE_CHARACTERS:
+    if len(question) > MAX_MESSAGE_CHARACTERS:
         raise InvalidMessageError("message too long", public_message=too_long())
     return question
 
@@ -418,5 +420,5 @@ def valid_event_id(value: Any) -> int:
 
 def too_long() -> str:
     return _("« message » dépasse %(limit)d caractères : raccourcissez-le ou coupez-le.") % {
-        "limit": settings.MAX_MESSAGE_CHARACTERS
+        "limit": MAX_MESSAGE_CHARACTERS
     }

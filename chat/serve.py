@@ -39,6 +39,11 @@ from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import embedder
 from knowledge.language import spelling
 
+#: How long a stopping server lets answers end; after that they are stopped and keep their text.
+TURN_DRAIN_SECONDS = 5.0
+#: Connections, sockets of readers included, that one web process of `serve` holds; further ones get 503.
+WEB_CONNECTIONS = 2_000
+
 #: Threads of a web process for steps that wait: one to eight were measured, with the same throughput.
 WEB_THREADS = 4
 
@@ -100,10 +105,10 @@ def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True)
             # `TRUSTED_PROXIES` and `BEHIND_TLS` alone say whose `X-Forwarded-…` are believed; uvicorn would believe
             # whatever runs on this machine.
             proxy_headers=False,
-            limit_concurrency=settings.WEB_CONNECTIONS,
+            limit_concurrency=WEB_CONNECTIONS,
             # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
             ws_max_size=64 * settings.MAX_FRAME_BYTES,
-            timeout_graceful_shutdown=math.ceil(settings.TURN_DRAIN_SECONDS),
+            timeout_graceful_shutdown=math.ceil(TURN_DRAIN_SECONDS),
             timeout_worker_healthcheck=30,
         )
 
@@ -113,7 +118,7 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     await receive()
     threads = ThreadPoolExecutor(WEB_THREADS, thread_name_prefix="step")
     asyncio.get_running_loop().set_default_executor(threads)
-    end_with_the_parent(2 * settings.TURN_DRAIN_SECONDS + STOP_MARGIN_SECONDS)
+    end_with_the_parent(2 * TURN_DRAIN_SECONDS + STOP_MARGIN_SECONDS)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     await in_database(_warm_up)
     # The collector leaves alone what was loaded until here.
@@ -124,7 +129,7 @@ async def lifespan(_scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "lifespan.startup.complete"})
     await receive()
     recovering.cancel()
-    await runner.drain(settings.TURN_DRAIN_SECONDS)
+    await runner.drain(TURN_DRAIN_SECONDS)
     if (model := language_model()) is not None:
         await model.aclose()
     await send({"type": "lifespan.shutdown.complete"})

@@ -1,7 +1,7 @@
 """What an operator chooses, read from the environment, each with a safe default.
 
 Development and production differ by environment variables only; `.env.example` lists them. What nobody has had a reason
-to change is in `config.constants`; what staff may change at run time, in `agents.models.RuntimeSettings`.
+to change is a constant of the module that uses it; what staff may change at run time is in `agents.settings`.
 """
 
 import os
@@ -13,10 +13,6 @@ import django_stubs_ext
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from config import constants
-
-# Each constant is a setting too: code reads it from `django.conf.settings`, with its type, and tests override it.
-from config.constants import *  # noqa: F403
 from config.version import VERSION
 
 # Lets generic classes of Django (`ModelForm[Agent]`) be written as the type checker wants them.
@@ -149,11 +145,8 @@ OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
 LLM_MODEL = env.str("LLM_MODEL", default="gpt-4o-mini")
 LLM_READ_TIMEOUT_SECONDS = env.float("LLM_READ_TIMEOUT_SECONDS", default=60.0)
-#: How many tools the model takes in one request: OpenAI's models take 128, small ones lose their way among twenty.
-LLM_MAX_TOOLS = env.int("LLM_MAX_TOOLS", default=128)
 #: Names of the models that see: they are shown the images in the results of tools.
 LLM_VISION_MODELS = env.list("LLM_VISION_MODELS", default=[])
-LLM_MAX_RETRIES = env.int("LLM_MAX_RETRIES", default=2)
 
 LLMS: dict[str, dict[str, object]] = (
     {
@@ -163,13 +156,17 @@ LLMS: dict[str, dict[str, object]] = (
                 "api_key": OPENAI_API_KEY,
                 "base_url": OPENAI_BASE_URL,
                 "model": LLM_MODEL,
-                "most_tools": LLM_MAX_TOOLS,
+                # OpenAI's models take so many tools in one request.
+                "most_tools": 128,
                 "vision_models": LLM_VISION_MODELS,
-                "connect_timeout": constants.LLM_CONNECT_TIMEOUT_SECONDS,
+                # A server that answers at all accepts a connection within this time.
+                "connect_timeout": 5.0,
                 "read_timeout": LLM_READ_TIMEOUT_SECONDS,
-                "max_retries": LLM_MAX_RETRIES,
-                "max_connections": constants.LLM_MAX_CONNECTIONS,
-                "read_pause": constants.LLM_READ_PAUSE_SECONDS,
+                "max_retries": 2,
+                # Above the 500 streams at once that one process was measured with.
+                "max_connections": 600,
+                # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
+                "read_pause": 0.045,
             },
         }
     }
@@ -203,8 +200,9 @@ elif EMBEDDER == "openai":
                 "base_url": env.str("EMBEDDING_BASE_URL", default=OPENAI_BASE_URL),
                 "model": EMBEDDING_MODEL,
                 "dimensions": EMBEDDING_DIMENSIONS,
-                "timeout": env.float("EMBEDDING_TIMEOUT_SECONDS", default=30.0),
-                "max_retries": constants.EMBEDDING_MAX_RETRIES,
+                "timeout": 30.0,
+                # Further tries of one batch of texts, with growing pauses.
+                "max_retries": 2,
             },
         }
     }
@@ -213,17 +211,14 @@ else:
 
 QDRANT_URL = env.str("QDRANT_URL", default="")
 QDRANT_API_KEY = env.str("QDRANT_API_KEY", default="")
-QDRANT_TIMEOUT_SECONDS = env.int("QDRANT_TIMEOUT_SECONDS", default=10)
 
 VECTOR_STORES: dict[str, dict[str, object]] = {"table": {"BACKEND": "knowledge.vectors.table.TableVectorStore"}}
 if QDRANT_URL:
     VECTOR_STORES["qdrant"] = {
         "BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore",
-        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY, "timeout": QDRANT_TIMEOUT_SECONDS},
+        "OPTIONS": {"url": QDRANT_URL, "api_key": QDRANT_API_KEY},
     }
 VECTOR_STORES["default"] = VECTOR_STORES["qdrant" if QDRANT_URL else "table"]
-#: What one process keeps of the table's vectors in memory; the collections used least recently go first.
-TABLE_STORE_CACHE_BYTES = env.int("TABLE_STORE_CACHE_BYTES", default=1024**3)
 
 # --- Memory guard ----------------------------------------------------------------------------------------------------
 
@@ -236,24 +231,18 @@ MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents
 #: wrong answer costs more than a right one that waits for staff; more for a public page where somebody switches answers
 #: off.
 ANONYMOUS_REPORTS_TO_WITHDRAW = env.int("ANONYMOUS_REPORTS_TO_WITHDRAW", default=1)
-#: What one process keeps of the memory's vectors; the deployments asked least recently go first.
-MEMORY_CACHE_BYTES = env.int("MEMORY_CACHE_BYTES", default=512 * 1024**2)
 
 # --- Documents -------------------------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
-#: All files of one form together.
-MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=500 * 1024 * 1024)
 FILE_UPLOAD_HANDLERS = [
     "chat.doors.unavailable.UploadsTogether",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-#: Chunks that the model is asked about at the same time.
-UNIT_GENERATION_PARALLEL = env.int("UNIT_GENERATION_PARALLEL", default=4)
 #: A file is read in a process of its own, which may take this long and this much memory (address space).
-PARSE_TIMEOUT_SECONDS = env.float("PARSE_TIMEOUT_SECONDS", default=300.0)
-PARSE_MEMORY_BYTES = env.int("PARSE_MEMORY_BYTES", default=2 * 1024**3)
+PARSE_TIMEOUT_SECONDS = 300.0
+PARSE_MEMORY_BYTES = 2 * 1024**3
 #: Pages without text are recognised by this program where it is found; empty switches that off.
 OCR_COMMAND = env.str("OCR_COMMAND", default="tesseract")
 #: By Tesseract's codes; those that are not installed are passed over.
@@ -269,10 +258,6 @@ URL_INTERNAL_HOSTS = env.list("URL_INTERNAL_HOSTS", default=[])
 URL_PORTS = env.list("URL_PORTS", cast=int, default=[80, 443])
 #: Certificates to trust beside the usual ones, for an intranet with an authority of its own.
 URL_CA_FILE = env.str("URL_CA_FILE", default="")
-#: Its first word, up to the slash, is the name that robots.txt knows us by.
-URL_USER_AGENT = env.str("URL_USER_AGENT", default="Repondant/1.0")
-#: Whether pages that only a sitemap names are left out where robots.txt says so.
-URL_OBEY_ROBOTS = env.bool("URL_OBEY_ROBOTS", default=True)
 #: Pages that one sitemap, with those it names, may add.
 SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
 
@@ -283,8 +268,6 @@ TOOL_SELECTORS: dict[str, dict[str, object]] = {
     "local": {"BACKEND": "tools_registry.selection.LocalToolSelector"},
     "external": {"BACKEND": "tools_registry.selection.ExternalToolSelector"},
 }
-#: How long a tool may take, unless it says so itself.
-TOOL_TIMEOUT_SECONDS = env.float("TOOL_TIMEOUT_SECONDS", default=20.0)
 #: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x",
 #: "-a"]}.
 MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})
@@ -300,9 +283,6 @@ DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost"
 
 # --- Conversations ---------------------------------------------------------------------------------------------------
 
-MAX_MESSAGE_CHARACTERS = env.int("MAX_MESSAGE_CHARACTERS", default=8_000)
-#: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
-API_MAX_HISTORY_CHARACTERS = env.int("API_MAX_HISTORY_CHARACTERS", default=40_000)
 #: Limits on how often somebody asks or signs in are staff's; this switches all of them off (tests of load, another
 #: limiter).
 RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
@@ -310,21 +290,13 @@ RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 #: One answer; its text so far is kept.
 TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
-#: How long a stopping server lets answers end; after that they are stopped and keep their text.
-TURN_DRAIN_SECONDS = env.float("TURN_DRAIN_SECONDS", default=5.0)
-#: A follow-up waits this long for its rewriting; then it is searched as it stands.
-REWRITE_TIMEOUT_SECONDS = env.float("REWRITE_TIMEOUT_SECONDS", default=8.0)
-#: How long the optional model behind the second key may take; later, the answer is not served.
-VERIFIER_TIMEOUT_SECONDS = env.float("VERIFIER_TIMEOUT_SECONDS", default=4.0)
 
 # --- How long things are kept ----------------------------------------------------------------------------------------
 
-#: How long a visitor of the widget finds their conversation again.
-WIDGET_VISITOR_DAYS = env.int("WIDGET_VISITOR_DAYS", default=90)
 #: Shared links expire after this many days; 0: never.
-SHARE_LINK_DAYS = env.int("SHARE_LINK_DAYS", default=90)
+SHARE_LINK_DAYS = 90
 #: A temporary chat is deleted so long after its last message.
-TEMPORARY_CHAT_HOURS = env.float("TEMPORARY_CHAT_HOURS", default=24.0)
+TEMPORARY_CHAT_HOURS = 24.0
 #: Unanswered questions are forgotten after this many days.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
 #: Conversations are deleted so long after their last message; 0: never. What people wrote is theirs: a site says so
@@ -335,10 +307,10 @@ CONVERSATION_DAYS = env.int("CONVERSATION_DAYS", default=0)
 SESSION_DAYS = env.int("SESSION_DAYS", default=14)
 SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
 #: Finished indexing jobs, and the lines of the admin's log; 0: never.
-FINISHED_JOB_DAYS = env.int("FINISHED_JOB_DAYS", default=90)
-ADMIN_LOG_DAYS = env.int("ADMIN_LOG_DAYS", default=730)
+FINISHED_JOB_DAYS = 90
 #: Who changed what (`agents.staff.audit`); 0: for ever.
 AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
+ADMIN_LOG_DAYS = AUDIT_LOG_DAYS
 AUDITLOG_STORE_JSON_CHANGES = True
 AUDITLOG_DISABLE_REMOTE_ADDR = True
 #: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours
@@ -393,6 +365,58 @@ RECOVERY = {
     "chats": "chat.archive.retention.forget_expired",
 }
 
+# --- Delays and bounds that several modules share -----------------------------------------------------------------------
+
+#: A burst of questions reads the settings of its deployment once; what staff save applies within this time.
+CONFIG_CACHE_SECONDS = 1.0
+#: How long a process may go on with limits on asking that staff have changed.
+RATE_LIMITS_CACHE_SECONDS = 10.0
+#: How long a process may go on with thresholds that another one has calibrated anew.
+CALIBRATION_CACHE_SECONDS = 60.0
+#: Database steps of a turn run in threads of their own; tests share one, to see their own transaction.
+DATABASE_THREAD_SENSITIVE = False
+#: How long a process may go on with the words of an index that has changed.
+VOCABULARY_CACHE_SECONDS = 300.0
+#: A file is read in a process of its own; tests read it in theirs, where their settings and patches are.
+PARSE_ISOLATED = True
+#: An import that waits for its uploader's choice is forgotten after this time; its rows with what they would replace.
+FAQ_PREVIEW_SECONDS = 24 * 3_600
+#: A frame of a page holds one question, in UTF-8 and JSON.
+MAX_FRAME_BYTES = 64 * 1024
+#: Pauses between the tries to save an answer while the database is in trouble: half a minute, since it exists nowhere
+#: else.
+SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0, 5.0, 10.0, 12.0)
+#: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
+AFTERWARDS_DELAY_SECONDS = 1.0
+#: How long an open socket or stream may go on asking, stopping and listening before its rights are looked at again.
+RIGHTS_CHECK_SECONDS = 5.0
+#: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
+JOB_LEASE_SECONDS = 60.0
+JOB_HEARTBEAT_SECONDS = 10.0
+JOB_REAP_SECONDS = 15.0
+JOB_MAX_ATTEMPTS = 5
+#: ... and is missing after this time: six beats, more than the embedded one takes to be started anew after a job.
+WORKER_SILENT_SECONDS = 60.0
+#: A job is asked to stop, then killed: longer than indexing the largest document with the slowest model.
+JOB_SOFT_LIMIT_SECONDS = 6 * 3600
+JOB_HARD_LIMIT_SECONDS = 6 * 3600 + 300
+#: Rows that the nightly deletion takes in one transaction: others write between two.
+RETAIN_BATCH = 200
+#: The row of a worker that is not seen any more.
+WORKER_ROW_DAYS = 30
+#: A file of a document that no row names: one that is being stored has no row yet.
+ORPHAN_FILE_HOURS = 24
+#: A request that is not a file upload.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+#: A mail server that is slower than this counts as down.
+EMAIL_TIMEOUT = 10
+#: Runs that are kept of each set, and of « what if » for each deployment.
+GOLDEN_RUNS_KEPT = 30
+#: What one process keeps of the table's vectors in memory; the collections used least recently go first.
+TABLE_STORE_CACHE_BYTES = 1024**3
+#: What one process keeps of the memory's vectors; the deployments asked least recently go first.
+MEMORY_CACHE_BYTES = 512 * 1024**2
+
 # --- Language and time -----------------------------------------------------------------------------------------------
 
 LANGUAGE_CODE = "fr"
@@ -442,8 +466,6 @@ if BEHIND_TLS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 #: Web processes of `serve`. With several, each takes 250 MB with the fast embedding model, and their parent 130 MB.
 WEB_PROCESSES = env.int("WEB_PROCESSES", default=1)
-#: Connections, sockets of readers included, that one web process of `serve` holds; further ones get 503.
-WEB_CONNECTIONS = env.int("WEB_CONNECTIONS", default=2_000)
 #: `/metrics` answers staff sessions, and requests that bear this token; without one, staff only.
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")
 LOGIN_URL = "login"

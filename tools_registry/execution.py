@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import F
 from django.utils import timezone
@@ -42,6 +41,9 @@ from tools_registry.errors import (
 from tools_registry.models import ToolUsage
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
+
+#: How long a tool may take, unless it says so itself.
+TOOL_TIMEOUT_SECONDS = 20.0
 
 #: Tools of one round that run at the same time.
 TOOL_PARALLEL_CALLS = 4
@@ -326,7 +328,7 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
     if not breaker.allows():
         raise ToolSuspendedError(f"The tool {spec.name} failed too often.")
     bridge = in_database if spec.uses_database else in_thread
-    seconds = spec.timeout_seconds or settings.TOOL_TIMEOUT_SECONDS
+    seconds = spec.timeout_seconds or TOOL_TIMEOUT_SECONDS
     try:
         async with asyncio.timeout(seconds):
             value = await bridge(spec.invoke, arguments, context)

@@ -21,6 +21,9 @@ from agents.models import Audience, Deployment
 from chat.exceptions import VisitorTokenError, WidgetClosedError
 from chat.models import Channel
 
+#: How long a visitor of the widget finds their conversation again.
+WIDGET_VISITOR_DAYS = 90
+
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 _VISITOR_SALT = "chat.widget.visitor"
 
@@ -96,7 +99,7 @@ def widget_visitor(token: str) -> WidgetVisitor:
     Raises `VisitorTokenError`, or `WidgetClosedError` where staff have closed the deployment or taken the site off.
     """
     try:
-        said = signing.loads(token, salt=_VISITOR_SALT, max_age=timedelta(days=settings.WIDGET_VISITOR_DAYS))
+        said = signing.loads(token, salt=_VISITOR_SALT, max_age=timedelta(days=WIDGET_VISITOR_DAYS))
     except signing.BadSignature as error:
         raise VisitorTokenError("no valid visitor token") from error
     deployment = _widget_deployment(said["key"], said["origin"])

@@ -25,6 +25,9 @@ from chat.doors.openai.wire import WireError, client_language
 from chat.doors.page.framing import content_policy
 from chat.exceptions import MessageTooLargeError
 
+#: All files of one form together.
+MAX_UPLOAD_BYTES = 500 * 1024 * 1024
+
 
 class _FilesTooLargeError(RequestDataTooBig):
     """All files of a form."""
@@ -36,7 +39,7 @@ class UploadsTogether(FileUploadHandler):
     def handle_raw_input(
         self, input_data: Any, META: Any, content_length: int, boundary: str, encoding: str | None = None
     ) -> None:
-        if content_length > settings.MAX_UPLOAD_BYTES:
+        if content_length > MAX_UPLOAD_BYTES:
             raise _FilesTooLargeError
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
@@ -65,7 +68,7 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
         return bad_request(request, exception)
     with translation.override(_language(request)):
         if isinstance(exception, _FilesTooLargeError):
-            return _said(request, MessageTooLargeError.beyond(settings.MAX_UPLOAD_BYTES))
+            return _said(request, MessageTooLargeError.beyond(MAX_UPLOAD_BYTES))
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         message = gettext(
             "Ce texte dépasse %(limit)d Mo. Revenez à la page précédente, où votre saisie est encore, et donnez-le comme "

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from django.conf import settings
-
 from agents.errors import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from faqs.second_key.agreement import AGREED, Agreement, compare_questions
 from faqs.second_key.comparison import Disagreement
+
+#: How long the optional model behind the second key may take; later, the answer is not served.
+VERIFIER_TIMEOUT_SECONDS = 4.0
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class ModelVerifier:
         options = GenerationOptions(model=self.llm_model, temperature=0.0, max_tokens=20, json_object=True)
         try:
             reply = _calls.submit(copy_context().run, self.llm.complete, messages, options).result(
-                timeout=settings.VERIFIER_TIMEOUT_SECONDS
+                timeout=VERIFIER_TIMEOUT_SECONDS
             )
         except (LLMError, FutureTimeoutError) as error:
             logger.warning("verifier: no verdict (%s)", type(error).__name__)

@@ -19,6 +19,8 @@ from django.utils.translation import gettext as _
 from agents.network import Reach, guarded_async_client, host_of
 from knowledge.exceptions import PageRefusedError, PageUnavailableError
 
+#: Its first word, up to the slash, is the name that robots.txt knows us by.
+URL_USER_AGENT = "Repondant/1.0"
 #: Each wait for a site, and one page with all its redirects.
 URL_TIMEOUT_SECONDS = 15.0
 URL_TOTAL_SECONDS = 120.0
@@ -90,7 +92,7 @@ async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged 
     async with guarded_async_client(
         reach,
         timeout=URL_TIMEOUT_SECONDS,
-        headers={"User-Agent": settings.URL_USER_AGENT, "Accept": "*/*", **marks},
+        headers={"User-Agent": URL_USER_AGENT, "Accept": "*/*", **marks},
         verify=_trusted(),
     ) as client:
         url = httpx2.URL(address)

@@ -1,11 +1,10 @@
 """robots.txt (RFC 9309): which paths of a site a robot may read. `protego` reads the file."""
 
 import httpx2
-from django.conf import settings
 from protego import Protego
 
 from knowledge.exceptions import PageRefusedError
-from knowledge.fetching.pages import Fetched, fetch_page
+from knowledge.fetching.pages import URL_USER_AGENT, Fetched, fetch_page
 
 #: What crawlers must read of the file at least (RFC 9309, section 2.5).
 _MOST_CHARACTERS = 512_000
@@ -18,7 +17,7 @@ class Robots:
         self._rules = Protego.parse(text.lstrip("\ufeff")[:_MOST_CHARACTERS])
 
     def allows(self, address: str) -> bool:
-        allowed: bool = self._rules.can_fetch(address, settings.URL_USER_AGENT.split("/")[0])
+        allowed: bool = self._rules.can_fetch(address, URL_USER_AGENT.split("/")[0])
         return allowed
 
 

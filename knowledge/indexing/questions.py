@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from datetime import time as clock
 from functools import partial
 
-from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -43,6 +42,9 @@ from knowledge.models import (
     UnitsOrigin,
 )
 from knowledge.vectors.payloads import full_path
+
+#: Chunks that the model is asked about at the same time.
+UNIT_GENERATION_PARALLEL = 4
 
 UNIT_GENERATION_TOKENS = 2_048
 #: After so many in a row the model is not asked any more: errors, passages whose replies had not the form asked for,
@@ -315,7 +317,7 @@ def write_questions(
     if model is None:
         return
     report.go_on_from(build.report)
-    with ThreadPoolExecutor(settings.UNIT_GENERATION_PARALLEL, thread_name_prefix="questions") as pool:
+    with ThreadPoolExecutor(UNIT_GENERATION_PARALLEL, thread_name_prefix="questions") as pool:
         _Run(build, report, model, pool, on_progress, gives_way).carry_out()
 
 
@@ -402,7 +404,7 @@ class _Run:
         self.report.goes_on_at = timezone.now() + timedelta(seconds=seconds)
 
     def _fill(self) -> None:
-        while not self.is_over and len(self.running) < settings.UNIT_GENERATION_PARALLEL:
+        while not self.is_over and len(self.running) < UNIT_GENERATION_PARALLEL:
             chunk = self._next()
             if chunk is None:
                 return

@@ -19,7 +19,7 @@ from agents.models import Agent
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.fetching.addresses import looks_like_sitemap, normal_address
 from knowledge.fetching.pages import Fetched, Gone, Unchanged, fetch_page
-from knowledge.fetching.robots import Robots, site_robots
+from knowledge.fetching.robots import site_robots
 from knowledge.fetching.sitemaps import is_sitemap, read_sitemap
 from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
@@ -109,7 +109,7 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
     sitemap = read_sitemap(source.url)
     for item, reason in sitemap.notices:
         report.skip(item, reason)
-    robots = site_robots(source.url) if settings.URL_OBEY_ROBOTS else Robots()
+    robots = site_robots(source.url)
     allowed = [address for address in sitemap.addresses if robots.allows(address)]
     if forbidden := len(sitemap.addresses) - len(allowed):
         reason = _("%(count)d pages sont laissées de côté, comme robots.txt le demande.")

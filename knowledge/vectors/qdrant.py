@@ -63,15 +63,17 @@ _OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PLAIN_KEY = re.compile(r"[\w-]+")
 
+#: How long the server may take to answer one request.
+QDRANT_TIMEOUT_SECONDS = 10.0
 #: Ids alone are small.
 _IDS_AT_ONCE = 5_000
 
 
 class QdrantVectorStore(VectorStore):
-    def __init__(self, *, url: str, api_key: str = "", timeout: float = 10, prefix: str = "") -> None:
+    def __init__(self, *, url: str, api_key: str = "", timeout: float = 0, prefix: str = "") -> None:
         self._url = url
         self._api_key = api_key
-        self._timeout = timeout
+        self._timeout = timeout or QDRANT_TIMEOUT_SECONDS
         self._prefix = prefix
         self._client: QdrantClient | None = None
         self._connecting = threading.Lock()

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from unittest import mock
 
 import pytest
-from django.test import override_settings
 
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
@@ -18,6 +17,7 @@ from chat.turn.question.rewriting import INSTRUCTION, MAX_TOKENS, make_standalon
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest, TurnResult
 from knowledge.language.spelling import NO_WORDS
 from knowledge.language.typed import read_typed
+from tests.constants import override
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
@@ -115,7 +115,7 @@ def test_a_fault_of_the_server_leaves_the_follow_up(server: ModelServer, rewrite
 
 def test_a_slow_model_is_not_waited_for(server: ModelServer, rewriter: Rewriter) -> None:
     server.script(ModelReply(tokens=[REWRITTEN], delay=0.3))
-    with override_settings(REWRITE_TIMEOUT_SECONDS=0.05):
+    with override(REWRITE_TIMEOUT_SECONDS=0.05):
         asked = rewriter()
     assert asked.is_follow_up
 

@@ -26,7 +26,7 @@ def site() -> Iterator[Site]:
     with (
         ModelServer(fallback=lambda _body: reply) as model,
         # Longer than a busy machine needs for these answers.
-        Site(model, RATE_LIMITS="False", TURN_DRAIN_SECONDS="60") as served,
+        Site(model, constants={"TURN_DRAIN_SECONDS": 60.0}, RATE_LIMITS="False") as served,
     ):
         yield served
 

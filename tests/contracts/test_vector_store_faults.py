@@ -58,9 +58,8 @@ def desk() -> Iterator[Desk]:
         model = stack.enter_context(ModelServer(fallback=lambda _body: reply))
         site = Site(
             model,
-            constants={"READY_CACHE_SECONDS": 0.0},
+            constants={"READY_CACHE_SECONDS": 0.0, "QDRANT_TIMEOUT_SECONDS": TIMEOUT},
             QDRANT_URL=f"http://127.0.0.1:{line.port}",
-            QDRANT_TIMEOUT_SECONDS=str(TIMEOUT),
             RATE_LIMITS="False",
         )
         yield Desk(stack.enter_context(site), store, line)

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from django.test import override_settings
 
 from agents.llm.openai import OpenAILanguageModel
 from faqs.second_key.decision import SYSTEM_PROMPT, ModelVerifier, would_serve
+from tests.constants import override
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.contracts
@@ -61,7 +61,7 @@ def test_a_fault_of_the_server_refuses(server: ModelServer, verifier: ModelVerif
 
 def test_a_slow_model_is_not_waited_for(server: ModelServer, verifier: ModelVerifier) -> None:
     server.script(ModelReply(tokens=['{"same_answer": true}'], delay=0.3))
-    with override_settings(VERIFIER_TIMEOUT_SECONDS=0.05):
+    with override(VERIFIER_TIMEOUT_SECONDS=0.05):
         assert not verifier.confirms(STORED, ASKED)
 
 

@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from chat.doors.openai.client_threads import ClientThread, read_messages
 from chat.exceptions import InvalidMessageError
-from chat.protocol import parse_json_object, valid_question
+from chat.protocol import MAX_MESSAGE_CHARACTERS, parse_json_object, valid_question
 
 #: How Open WebUI heads what it asks for by itself (titles, tags, follow-ups): no question, and answered with nothing.
 _TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
@@ -173,7 +172,7 @@ class _Messages:
         try:
             return valid_question(last)
         except InvalidMessageError as error:
-            is_long = len(last) > settings.MAX_MESSAGE_CHARACTERS
+            is_long = len(last) > MAX_MESSAGE_CHARACTERS
             refuse(self.place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
 
     def before(self) -> ClientThread:

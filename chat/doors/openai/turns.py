@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from agents.database import in_database, single_write
@@ -26,6 +25,9 @@ from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Meta, Tool
 from chat.runs.runner import runner
 from chat.thread.turns import stale_turns
+
+#: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
+API_MAX_HISTORY_CHARACTERS = 40_000
 
 _OPENED_BY_KEY = uuid.UUID("3d9c1c57-8f3b-4b7e-9a55-0f6f0f1de6f2")
 #: Ends that another try with the same idempotency key may better.
@@ -53,7 +55,7 @@ def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str)
     """Find or make its conversation. Raises `IdempotencyConflictError` where the key came with other messages before."""
     deployment = keyed_deployment(key, asked.model)
     config = current_config(deployment.pk)
-    before = asked.before.last(config.context_exchanges, characters=settings.API_MAX_HISTORY_CHARACTERS)
+    before = asked.before.last(config.context_exchanges, characters=API_MAX_HISTORY_CHARACTERS)
     fields: dict[str, Any] = {
         "deployment": deployment,
         "channel": Channel.API,

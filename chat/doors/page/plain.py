@@ -28,6 +28,7 @@ from chat.doors.page.rendered import rendered_exchanges
 from chat.doors.page.views import not_kept
 from chat.exceptions import ConversationNotFoundError
 from chat.models import Conversation, Turn
+from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.runs.runner import runner
 
 #: Servers in front of this one end a request that is silent for longer.
@@ -86,7 +87,7 @@ def _page(
         "is_running": bool(conversation and shown_thread(conversation)["runningTurn"]),
         "reload_seconds": RELOAD_SECONDS,
         "client_message_id": uuid.uuid4(),
-        "max_characters": settings.MAX_MESSAGE_CHARACTERS,
+        "max_characters": MAX_MESSAGE_CHARACTERS,
         **more,
     }
     page = not_kept(request, render(request, "chat/plain.html", context, status=status), face)

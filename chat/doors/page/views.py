@@ -33,6 +33,7 @@ from chat.doors.page.rendered import rendered_exchanges, rendered_source, render
 from chat.doors.page.strings import page_strings, reader_strings
 from chat.exceptions import ConversationNotFoundError, LinkNotFoundError
 from chat.models import Conversation, SharedThread
+from chat.protocol import MAX_MESSAGE_CHARACTERS
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
@@ -72,7 +73,7 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
         "is_missing": bool(slug) and deployment is None,
         "kept": [] if deployment else _kept_elsewhere(request, slug),
         "login_url": reverse(settings.LOGIN_URL),
-        "max_characters": settings.MAX_MESSAGE_CHARACTERS,
+        "max_characters": MAX_MESSAGE_CHARACTERS,
         "client_message_id": uuid.uuid4(),
         "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),
     }
@@ -208,7 +209,7 @@ def _config(
         "conversation": str(conversation_id) if conversation_id else None,
         "conversationMissing": not is_mine,
         **_shared_config(request, deployment),
-        "maxCharacters": settings.MAX_MESSAGE_CHARACTERS,
+        "maxCharacters": MAX_MESSAGE_CHARACTERS,
         **feedback_config(),
         "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
         "urls": {

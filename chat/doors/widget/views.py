@@ -44,7 +44,7 @@ from chat.doors.page.framing import content_policy, feedback_config, suggestions
 from chat.doors.page.strings import page_strings
 from chat.exceptions import WidgetClosedError
 from chat.models import Conversation, Turn
-from chat.protocol import valid_uuid
+from chat.protocol import MAX_MESSAGE_CHARACTERS, valid_uuid
 from chat.runs.runner import runner
 
 _LOADER = Path(__file__).parents[2] / "static" / "widget" / "widget.js"
@@ -97,7 +97,7 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                 "store": f"repondant:{public_key}:{origin}",
                 "origin": origin,
                 "language": language,
-                "maxCharacters": settings.MAX_MESSAGE_CHARACTERS,
+                "maxCharacters": MAX_MESSAGE_CHARACTERS,
                 **feedback_config(),
                 "urls": {
                     "ask": reverse("widget-ask"),

@@ -10,8 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from django.conf import settings
-
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import none_was_meant, was_offered
@@ -27,6 +25,9 @@ from chat.turn.leaning.follow_ups import (
 )
 from chat.turn.trace import Trace
 from chat.turn.values import Answer, Exchange, TurnInProgress
+
+#: A follow-up waits this long for its rewriting; then it is searched as it stands.
+REWRITE_TIMEOUT_SECONDS = 8.0
 
 #: The prompt: what is asked for, and the three ways in which models spoil it (answering, adding, commenting).
 INSTRUCTION = """\
@@ -134,7 +135,7 @@ async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model:
     """What the model wrote; `None` where it failed. Counted as a call."""
     answer.llm_calls += 1
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(messages, options, seconds=settings.REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS)
+    reply = await llm.write(messages, options, seconds=REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS)
     if reply is None:
         return None
     answer.prompt_tokens += reply.usage.prompt_tokens

@@ -4,11 +4,11 @@ import json
 import uuid
 
 import pytest
-from django.test import override_settings
 
 from chat.exceptions import InvalidMessageError
 from chat.protocol import AskFrame, ResumeFrame, StopFrame, parse_frame, valid_question
 from knowledge.language.typed import courtesy_in
+from tests.constants import override
 
 
 def test_ask_frame_is_parsed() -> None:
@@ -58,7 +58,7 @@ def test_signs_are_a_question_that_the_courtesy_answers(text: str) -> None:
     assert found.kind == "unclear"
 
 
-@override_settings(MAX_MESSAGE_CHARACTERS=10)
+@override(MAX_MESSAGE_CHARACTERS=10)
 def test_question_at_the_limit_passes_and_beyond_is_refused() -> None:
     assert valid_question("a" * 10) == "a" * 10
     with pytest.raises(InvalidMessageError):

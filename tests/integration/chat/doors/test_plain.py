@@ -6,13 +6,13 @@ import uuid
 from typing import Any
 from unittest import mock
 
-from django.conf import settings
 from django.test import AsyncClient, TestCase
 
 from agents.database import in_database
 from agents.models import Deployment
 from chat.doors.page import plain
 from chat.models import Conversation, Message
+from chat.protocol import MAX_MESSAGE_CHARACTERS
 from tests.factories import make_library
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
 from tests.scripted import ScriptedReply
@@ -75,7 +75,7 @@ class PlainTests(TestCase):
         assert b"et la fin" in page.content
 
     async def test_refused_question_comes_back_with_its_reason(self) -> None:
-        question = "x" * (settings.MAX_MESSAGE_CHARACTERS + 1)
+        question = "x" * (MAX_MESSAGE_CHARACTERS + 1)
         page = await self.ask(await self.client.get(self.page), question)
         assert page.status_code == 422
         assert b'role="alert"' in page.content

@@ -19,6 +19,7 @@ from agents.settings import KNOBS, SITE_KNOBS
 from chat.access.visitors import WidgetVisitor
 from chat.doors.widget.views import IMPORTED_SCRIPTS
 from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
+from tests.constants import override
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.doors.test_api import events_of, streamed
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
@@ -207,7 +208,7 @@ class AskTests(WidgetTests):
         assert (await self.ask(token)).status_code == 200
 
     async def test_old_token_is_refused(self) -> None:
-        with override_settings(WIDGET_VISITOR_DAYS=0):
+        with override(WIDGET_VISITOR_DAYS=0):
             assert (await self.ask(self.token())).status_code == 401
 
     async def test_request_of_another_origin_is_refused_and_sets_nothing(self) -> None:

@@ -404,9 +404,6 @@ class SitemapTests(TestCase):
             site.pages["/robots.txt"] = Answer("User-agent: *\nDisallow: /b", kind="text/plain")
             refresh(source)
             assert list(self.states()) == ["a"]
-            with override_settings(URL_OBEY_ROBOTS=False):
-                refresh(source)
-        assert list(self.states()) == ["a", "b"]
 
     def test_robots_txt_that_is_refused_forbids_nothing_and_one_that_fails_waits(self) -> None:
         with self.site("a") as (site, source):

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from django.test import TestCase, override_settings
+from django.test import TestCase
 from django.utils import timezone
 
 from agents.effective import effective_config
@@ -70,10 +70,7 @@ class WrittenQuestionsTests(TestCase):
 
     @contextmanager
     def using(self, model: Any) -> Iterator[None]:
-        with (
-            mock.patch.object(questions, "language_model", return_value=model),
-            override_settings(UNIT_GENERATION_PARALLEL=1),
-        ):
+        with mock.patch.object(questions, "language_model", return_value=model), override(UNIT_GENERATION_PARALLEL=1):
             yield
 
     def job(self) -> IndexBuild:
@@ -253,7 +250,7 @@ class WrittenQuestionsTests(TestCase):
         model = _Meeting(3)
         with self.using(model):
             self.add(count=12)
-            with override_settings(UNIT_GENERATION_PARALLEL=3):
+            with override(UNIT_GENERATION_PARALLEL=3):
                 self.write()
         assert (model.most, self.written()) == (3, 12)
 
