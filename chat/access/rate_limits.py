@@ -1,13 +1,19 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
-With `REDIS_URL` the buckets are in Redis and hold for all processes; without it, or while Redis is away, each process
-has its own. Limits are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
+A bucket holds as many tokens as its limit a minute and is refilled evenly: the next try may come with the next token.
+It is one number, the time at which it will be full again (the generic cell rate algorithm). With `REDIS_URL` the
+buckets are in Redis and hold for all processes; without it, or while Redis is away, each process has its own. Limits
+are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
 """
 
 import hashlib
+import heapq
 import ipaddress
+import logging
+import threading
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -17,31 +23,107 @@ from django.http import HttpRequest
 from agents.cache import TtlCache
 from agents.database import in_database
 from agents.models import RuntimeSettings
-from chat.access.buckets import Buckets, Limit, LocalBuckets
 from chat.exceptions import RateLimitedError
 
-#: How often in a minute somebody may read lists and messages, and export: a page reads a few times a minute, and an
-#: export of a long conversation as PDF takes seconds. Behind one address so many people may read at the same time.
+logger = logging.getLogger(__name__)
+
+#: How often in a minute somebody may read lists and messages, and export. Behind one address so many people may read
+#: at the same time.
 READS_PER_MINUTE = 300
 EXPORTS_PER_MINUTE = 10
 READERS_PER_ADDRESS = 20
+PERIOD_SECONDS = 60.0
+#: More buckets than this are thinned out, the fullest first: they are the ones that refuse nobody.
+MAX_BUCKETS = 100_000
+#: One try of Redis costs a thread at most this long, and then none is made for so long.
+REDIS_TIMEOUT_SECONDS = 0.25
+REDIS_PAUSE_SECONDS = 5.0
+#: Sums of fractions of a minute: less than this is no wait.
+_ROUNDING = 1e-5
+
+#: A bucket's name, and how many tokens it holds and gets in a minute.
+Limit = tuple[str, int]
 
 
-def _new_buckets() -> Buckets:
-    if not settings.REDIS_URL:
-        return LocalBuckets()
-    # Optional: without Redis its client is not loaded.
-    from chat.access.buckets_redis import RedisBuckets
+# Buckets
 
-    return RedisBuckets(settings.REDIS_URL)
+
+class LocalBuckets:
+    """The buckets of this process. Callable from any thread."""
+
+    def __init__(self) -> None:
+        self._full_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, limits: Sequence[Limit], tokens: int = 1, *, now: float | None = None) -> float:
+        """Take tokens of each bucket, or of none; returns the seconds to wait, 0 where they were taken.
+
+        A negative number of tokens is given back.
+        """
+        moment = time.monotonic() if now is None else now
+        with self._lock:
+            taken = {
+                name: max(self._full_at.get(name, 0.0), moment) + tokens * PERIOD_SECONDS / per_minute
+                for name, per_minute in limits
+            }
+            wait = max(taken.values(), default=moment) - moment - PERIOD_SECONDS
+            if wait > _ROUNDING:
+                return wait
+            self._full_at.update(taken)
+            if len(self._full_at) > MAX_BUCKETS:
+                emptiest = heapq.nlargest(MAX_BUCKETS // 2, self._full_at.items(), key=lambda bucket: bucket[1])
+                self._full_at = dict(emptiest)
+        return 0.0
+
+
+#: As `LocalBuckets.take`, by the clock of Redis, which all processes share.
+_TAKE = """
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+local wait, taken = 0, {}
+for i, key in ipairs(KEYS) do
+  taken[i] = math.max(tonumber(redis.call('GET', key) or '0'), now) + ARGV[1] * 60 / tonumber(ARGV[i + 1])
+  wait = math.max(wait, taken[i] - now - 60)
+end
+if wait > 0.00001 then return tostring(wait) end
+for i, key in ipairs(KEYS) do
+  redis.call('SET', key, string.format('%.6f', taken[i]), 'EX', 61)
+end
+return '0'
+"""
+
+
+class RedisBuckets:
+    """Buckets that all processes share; those of this process for a while when Redis does not answer."""
+
+    def __init__(self, url: str, *, prefix: str = "repondant:{rate}:") -> None:
+        import redis  # 35 MB, only where it is used
+
+        timeout = REDIS_TIMEOUT_SECONDS
+        client: redis.Redis = redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout)
+        self._script = client.register_script(_TAKE)
+        self._trouble = redis.RedisError
+        self._prefix = prefix
+        self._local = LocalBuckets()
+        self._away_until = 0.0
+
+    def take(self, limits: Sequence[Limit], tokens: int = 1) -> float:
+        if time.monotonic() >= self._away_until:
+            names = [self._prefix + name for name, _limit in limits]
+            try:
+                return float(self._script(keys=names, args=[tokens, *(per_minute for _name, per_minute in limits)]))
+            except self._trouble as error:
+                self._away_until = time.monotonic() + REDIS_PAUSE_SECONDS
+                logger.warning("Rate limits are this process's own for now: %s", type(error).__name__)
+        return self._local.take(limits, tokens)
+
+
+def _new_buckets() -> LocalBuckets | RedisBuckets:
+    return RedisBuckets(settings.REDIS_URL) if settings.REDIS_URL else LocalBuckets()
 
 
 _buckets = _new_buckets()
 _limits: TtlCache[RuntimeSettings] = TtlCache("RATE_LIMITS_CACHE_SECONDS")
-
-
-def _current_limits() -> RuntimeSettings:
-    return _limits.get(RuntimeSettings.load)
 
 
 def forget() -> None:
@@ -51,52 +133,43 @@ def forget() -> None:
     _limits.clear()
 
 
-def limit_asking(person: uuid.UUID | int | None, address: str) -> None:
-    """Count a question of a person (a user, or a visitor) at an address, also one that is answered again.
+# Limits: each raises `RateLimitedError`, and is synchronous unless it says otherwise.
 
-    Raises `RateLimitedError`. Synchronous.
-    """
-    _limit("ask", person, address)
+
+def limit_asking(person: uuid.UUID | int | None, address: str, *, what: str = "ask") -> None:
+    """Count a question of a person (a user, or a visitor) at an address, also one that is answered again."""
+    limits = _current_limits()
+    _take(
+        (f"{what}:person:{person}" if person else "", limits.get("asks_per_minute_user")),
+        (f"{what}:address:{address}" if address else "", limits.get("asks_per_minute_address")),
+    )
 
 
 def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
     """Count a conversation that is opened without a question: as many as there may be questions, and beside them."""
-    _limit("open", person, address)
-
-
-def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:
-    """Count a reading of one's own conversations (`what`: "read" or "export"). Raises `RateLimitedError`. Synchronous."""
-    if settings.RATE_LIMITS:
-        per_minute = {"read": READS_PER_MINUTE, "export": EXPORTS_PER_MINUTE}[what]
-        _take(
-            (f"{what}:person:{person}" if person else "", per_minute),
-            (f"{what}:address:{address}" if address else "", per_minute * READERS_PER_ADDRESS),
-        )
-
-
-def _limit(what: str, person: uuid.UUID | int | None, address: str) -> None:
-    if settings.RATE_LIMITS:
-        limits = _current_limits()
-        _take(
-            (f"{what}:person:{person}" if person else "", limits.get("asks_per_minute_user")),
-            (f"{what}:address:{address}" if address else "", limits.get("asks_per_minute_address")),
-        )
+    limit_asking(person, address, what="open")
 
 
 async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> None:
-    """The same on the event loop: at once where nothing is to be waited for, else in a thread."""
-    if not settings.RATE_LIMITS:
-        return
-    if _limits.is_fresh() and isinstance(_buckets, LocalBuckets):
+    """`limit_asking` on the event loop: at once where nothing is to be waited for, else in a thread."""
+    if not settings.RATE_LIMITS or (_limits.is_fresh() and isinstance(_buckets, LocalBuckets)):
         limit_asking(person, address)
     else:
         await in_database(limit_asking, person, address)
 
 
+def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:
+    """Count a reading of one's own conversations (`what`: "read" or "export")."""
+    per_minute = {"read": READS_PER_MINUTE, "export": EXPORTS_PER_MINUTE}[what]
+    _take(
+        (f"{what}:person:{person}" if person else "", per_minute),
+        (f"{what}:address:{address}" if address else "", per_minute * READERS_PER_ADDRESS),
+    )
+
+
 def limit_key(key_id: int) -> None:
-    """Count a question of an API key. Raises `RateLimitedError`. Synchronous."""
-    if settings.RATE_LIMITS:
-        _take((f"ask:key:{key_id}", _current_limits().get("asks_per_minute_key")))
+    """Count a question of an API key."""
+    _take((f"ask:key:{key_id}", _current_limits().get("asks_per_minute_key")))
 
 
 class SignInTry:
@@ -104,9 +177,6 @@ class SignInTry:
 
     def __init__(self, username: str, address: str, *, browser: str = "") -> None:
         """A `browser` that is known for this name has its own tries at it. Raises `RateLimitedError`."""
-        self._limits: list[Limit] = []
-        if not settings.RATE_LIMITS:
-            return
         per_minute = _current_limits().get("sign_ins_per_minute")
         self._limits = _take(
             (f"sign-in:browser:{browser}" if browser else f"sign-in:name:{digest_of(username)}", per_minute),
@@ -115,7 +185,19 @@ class SignInTry:
 
     def succeeded(self) -> None:
         if self._limits:
-            _buckets.give_back(self._limits)
+            _buckets.take(self._limits, -1)
+
+
+def _current_limits() -> RuntimeSettings:
+    return _limits.get(RuntimeSettings.load) if settings.RATE_LIMITS else RuntimeSettings()
+
+
+def _take(*limits: Limit) -> list[Limit]:
+    """Take a token of each limit that is one; raises where one has none left."""
+    counted = [(name, per_minute) for name, per_minute in limits if name and per_minute and settings.RATE_LIMITS]
+    if counted and (wait := _buckets.take(counted)):
+        raise RateLimitedError("rate limited", retry_after=wait)
+    return counted
 
 
 def digest_of(username: str) -> str:
@@ -128,12 +210,7 @@ def digest_of(username: str) -> str:
     return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
 
 
-def _take(*limits: Limit) -> list[Limit]:
-    """Take a token of each limit that is one; raises where one has none left."""
-    counted = [(name, per_minute) for name, per_minute in limits if name and per_minute]
-    if counted and (wait := _buckets.take(counted)):
-        raise RateLimitedError("rate limited", retry_after=wait)
-    return counted
+# Addresses
 
 
 def address_of(request: HttpRequest) -> str:

@@ -15,8 +15,7 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 from agents.database import in_database
 from agents.models import Deployment, RuntimeSettings
 from chat.access import rate_limits
-from chat.access.buckets import LocalBuckets
-from chat.access.buckets_redis import RedisBuckets
+from chat.access.rate_limits import LocalBuckets, RedisBuckets
 from chat.access.sign_in import KNOWN_BROWSER_DAYS
 from chat.models import Conversation
 from tests.factories import make_api_key, make_exchange, make_library, make_user
@@ -289,7 +288,7 @@ def test_two_processes_share_their_buckets_in_redis(prefix: str) -> None:
     answers = [buckets.take(limits) for buckets in (one, other, one, other, one)]
     assert answers[:4] == [0.0] * 4
     assert answers[4] == pytest.approx(15, abs=1)
-    other.give_back(limits)
+    other.take(limits, -1)
     assert one.take(limits) == 0.0
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.access import buckets as token_buckets
-from chat.access.buckets import LocalBuckets
-from chat.access.rate_limits import client_address
+from chat.access import rate_limits
+from chat.access.rate_limits import LocalBuckets, client_address
 
 LIMIT = [("a", 6)]
 
@@ -33,7 +32,7 @@ def test_refused_try_takes_no_token_of_any_bucket() -> None:
 def test_token_given_back_can_be_taken_again() -> None:
     buckets = LocalBuckets()
     buckets.take([("a", 1)], now=0.0)
-    buckets.give_back([("a", 1)])
+    buckets.take([("a", 1)], -1, now=0.0)
     assert buckets.take([("a", 1)], now=0.0) == 0.0
 
 
@@ -51,7 +50,7 @@ def test_whoever_waits_as_told_is_let_through(per_minute: int, pauses: list[floa
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_buckets, "MAX_BUCKETS", 100)
+    monkeypatch.setattr(rate_limits, "MAX_BUCKETS", 100)
     buckets = LocalBuckets()
     for _ in range(3):
         buckets.take([("busy", 3)], now=0.0)
