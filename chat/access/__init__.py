@@ -1,5 +1,4 @@
-"""Who may open what, and how often: `visitors` (who reads), `permissions` (what is theirs), `keys` (programs), rate
-limits, sign-in.
+"""Who may open what, and how often: `visitors` (who reads), `permissions` (what is theirs), rate limits, sign-in.
 
-Imports the ground only. Every door asks here; nothing here answers a request by itself.
+Imports the ground only. Every entry point asks here; nothing here answers a request by itself.
 """

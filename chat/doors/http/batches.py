@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agents.effective import effective_config
-from chat.access.keys import served_conversation
+from chat.access.permissions import served_conversation
 from chat.doors.errors import session_error
 from chat.doors.http.batch_serializers import (
     BatchErrorSerializer,

@@ -11,7 +11,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from chat.access.keys import service_token_of
+from chat.access.permissions import service_token_of
 from chat.exceptions import ServiceTokenError
 from chat.models import ServiceToken
 

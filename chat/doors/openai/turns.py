@@ -16,7 +16,7 @@ from agents.database import in_database, single_write
 from agents.effective import current_config
 from agents.errors import ApplicationError
 from agents.models import Deployment
-from chat.access.keys import keyed_deployment
+from chat.access.permissions import keyed_deployment
 from chat.doors.openai.client_threads import ClientThread
 from chat.doors.openai.requests import CompletionRequest
 from chat.doors.openai.wire import Ending, finish_reason_of

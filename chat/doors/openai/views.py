@@ -18,7 +18,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from agents.database import in_database
 from agents.errors import ApplicationError
-from chat.access.keys import api_key_of, keyed_deployment, keyed_deployments
+from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.doors.errors import AsyncView, answering_errors
 from chat.doors.openai.annotations import url_citations
