@@ -13,7 +13,7 @@ from agents.errors import ApplicationError
 from agents.models import Agent
 from chat.exceptions import ChatError
 from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
-from chat.staff.quality.replay import Asked, ReplayedQuestion, ask_again
+from chat.staff.simulator import Simulated, ask_again
 from chat.thread.reading import exchange_of
 from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
@@ -120,8 +120,7 @@ class Correction:
 class Proof:
     """The question asked again after a correction: what it is given now, and whether that is the corrected answer."""
 
-    asked: str
-    given: ReplayedQuestion
+    given: Simulated
     is_right: bool
 
 
@@ -130,11 +129,9 @@ def prove(turn: Turn, row: LearnedResponse) -> Proof:
 
     What leaned on an earlier question was put into words that stand alone: these are asked.
     """
-    conversation = turn.conversation
     own, _answered = exchange_of(turn)
-    text = row.question if own is None or turn.is_follow_up else own.content
-    given = ask_again(Asked(conversation.deployment_id, text, conversation.phase, conversation.project))
-    return Proof(text, given, given.learned_id == row.pk)
+    given = ask_again(turn.conversation, row.question if own is None or turn.is_follow_up else own.content)
+    return Proof(given, given.learned_id == row.pk)
 
 
 def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseUser | None) -> None:

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from django.db.models import Case, Count, F, Model, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
+from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
-from agents.admin_base import admin_url
 from agents.database import short_write
 from agents.jobs import Held
 from agents.models import Agent, Deployment, RuntimeSettings
@@ -344,6 +344,10 @@ def shown(value: Any, kind: Kind) -> str:
     return f"{text}%" if get_language() == "en" else f"{text}\u00a0%"
 
 
+def _address(row: Model) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
 def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
@@ -543,7 +547,7 @@ def _topics(period: Period, deployment: Deployment | None, viewer: Viewer) -> Ta
         [(_("Sujet"), "text"), (_("Questions"), "count"), (_("Période précédente"), "count")],
         [(group.question, times, before.get(group.pk, 0)) for group, times in named],
         _("Les plus demandés. Leurs mots s’effacent avec les conversations ; le nombre de refus, plus haut, reste."),
-        [admin_url(QuestionGroup, "change", group.pk) for group, _times in named],
+        [_address(group) for group, _times in named],
     )
 
 
@@ -563,7 +567,7 @@ def _most_used(period: Period, deployment: Deployment | None, viewer: Viewer) ->
             used = last_used(name, **of)
             rows: dict[int, Model] = viewer.theirs(every.all()).in_bulk(list(used))
             named = [(rows[key], times) for key, times in used.most_common() if key in rows][:FIGURES_LISTED]
-            links = [admin_url(type(row), "change", row.pk) for row, _times in named]
+            links = [_address(row) for row, _times in named]
             columns: list[tuple[str, Kind]] = [(title, "text"), (_("Réponses"), "count")]
             note = _("Des %(count)s dernières réponses de la période.") % {
                 "count": shown(QUESTIONS_USAGE_MESSAGES, "count")

@@ -1,15 +1,35 @@
 """The simulator: a question on the production path under given settings, without writing.
 
 Every page, command and worker that asks without a reader goes through `simulate`: a try, a replay, golden questions,
-the proof of a correction. Nothing is stored, counted or learned.
+the proof of a correction. Nothing is stored, counted or learned. Beside an answer stand the neighbours that it was
+decided among (`Trial`): entries of the memory, passages and tools, each with its score and the verdict of the code that
+serves. Tools are ranked and not run.
 """
 
-from asgiref.sync import async_to_sync
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils.translation import get_language
+
+from agents.effective import EffectiveConfig, effective_config, with_settings
 from agents.llm.base import language_model
+from agents.models import Deployment
+from chat.models import AnswerSource, Conversation, TurnStatus
 from chat.protocol import Event
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
+from faqs.recall import Verdict, examine_memory, lookup_of, memory_mark
+from knowledge.embeddings.base import Purpose, embedder
+from knowledge.search import Passage, search_as, thresholds_for
+from tools_registry.catalog import user_tags
+from tools_registry.selection import SelectionSettings, Simulation, simulate_selection
+
+#: How many of the nearest entries of the memory are shown.
+_ENTRIES = 20
 
 
 def simulate(request: TurnRequest, *, closes_model: bool = False) -> TurnResult:
@@ -27,3 +47,147 @@ async def _run(request: TurnRequest, closes_model: bool) -> TurnResult:
 
 async def _ignore(event: Event) -> None:
     """Nobody follows a dry run."""
+
+
+# --- Asked again -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A question and what it was given."""
+
+    question: str
+    result: TurnResult
+
+    @property
+    def is_answered(self) -> bool:
+        """By the rule that keeps a question as unanswered."""
+        return self.result.status is TurnStatus.DONE and self.result.unanswered is None
+
+    @property
+    def way(self) -> str:
+        source = self.result.answer.source
+        return str(AnswerSource(source).label) if source in AnswerSource.values else ""
+
+    @property
+    def error(self) -> str:
+        return str(self.result.error.public_message) if self.result.error else ""
+
+    @property
+    def learned_id(self) -> int | None:
+        """The validated answer that was given, word for word."""
+        is_given = self.result.answer.source == AnswerSource.DIRECT_QA and self.result.error is None
+        return self.result.answer.learned_id if is_given else None
+
+
+def replay(deployment: Deployment, questions: Sequence[str]) -> list[Simulated]:
+    """Ask each question on its own; one that no stored answer meets costs a call of the language model."""
+    trials = (Trial(deployment, question) for question in questions)
+    return [each.answer() for each in trials]
+
+
+def ask_again(conversation: Conversation, question: str) -> Simulated:
+    """What a question is given now of what is stored, in the scope of its conversation and without a model."""
+    request = TurnRequest(
+        deployment_id=conversation.deployment_id,
+        question=question,
+        language=settings.LANGUAGE_CODE[:2],
+        phase=conversation.phase,
+        project=conversation.project,
+        without_model=True,
+    )
+    return Simulated(question, simulate(request))
+
+
+# --- Tried -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A question, where it is tried, and the settings that differ for it, by the names of `RuntimeSettings`' fields."""
+
+    deployment: Deployment
+    question: str
+    settings: Mapping[str, Any] | None = None
+
+    def config(self, answered_by: str = "") -> EffectiveConfig:
+        """Of the agent that answered, where there are several."""
+        config = with_settings(effective_config(self.deployment), self.settings or {})
+        return next((each.config for each in config.agents if each.name == answered_by), config)
+
+    def answer(self) -> Simulated:
+        """As a reader would be answered who begins a conversation now, a call of the model included."""
+        request = TurnRequest(
+            deployment_id=self.deployment.pk,
+            question=self.question,
+            language=(get_language() or "fr")[:2],
+            settings=self.settings or {},
+        )
+        return Simulated(self.question, simulate(request))
+
+    def memory(self) -> "TriedMemory":
+        model = embedder()
+        lookup = lookup_of(self.config(), self.question, model=model.recipe.model, writes=False)
+        mark = memory_mark(self.deployment)
+        if lookup is None or mark is None:
+            return TriedMemory(lookup.threshold if lookup else None)
+        vector = model.embed_one(self.question, purpose=Purpose.QUERY)
+        found = examine_memory(mark, lookup, vector=vector, recipe=model.recipe, limit=_ENTRIES)
+        return TriedMemory(lookup.threshold, found)
+
+    def passages(self, answered_by: str = "") -> "TriedPassages":
+        """Raises the errors of the embedder and the vector store."""
+        config = self.config(answered_by)
+        found = search_as(config, self.question, limit=config.match_count)
+        thresholds = thresholds_for(config, model=embedder().recipe.model)
+        rows = [
+            TriedPassage(
+                passage, found.nearness(passage), thresholds.guard_rail_for(passage), found.lets_in(passage, thresholds)
+            )
+            for passage in found.passages(config.match_count)
+        ]
+        return TriedPassages(rows, thresholds.direct_answer, found.is_out_of_domain(thresholds))
+
+    def tools(self, user: AbstractBaseUser | None) -> Simulation:
+        """What would be offered to this person; `None` is a visitor."""
+        config = self.config()
+        return simulate_selection(
+            self.question,
+            tags=user_tags(user),
+            agent_id=config.agent_id,
+            config=SelectionSettings(
+                tool_mode=config.tool_mode,
+                tool_top_k=config.tool_top_k,
+                tool_threshold=config.tool_threshold,
+                tools_enabled=config.tools_enabled,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TriedMemory:
+    """The nearest entries, judged. `threshold`: a cosine; `None` where the memory answers nothing here."""
+
+    threshold: float | None
+    verdicts: Sequence[Verdict] = ()
+
+    @property
+    def served(self) -> int | None:
+        return next((each.entry_id for each in self.verdicts if not each.refusal), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPassage:
+    """One passage with what is held to the guard rail, its threshold, and whether it passes."""
+
+    passage: Passage
+    nearness: float
+    least: float | None
+    passes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TriedPassages:
+    rows: Sequence[TriedPassage]
+    direct_threshold: float | None
+    is_out_of_domain: bool

@@ -116,7 +116,7 @@ class TurnRequest:
     run: int = 0
     #: What a client that keeps its own thread said came before, in place of the stored one.
     given: GivenContext | None = None
-    #: Settings in the place of the deployment's, for a try (`chat.staff.trial`).
+    #: Settings in the place of the deployment's, for a try (`chat.staff.simulator`).
     settings: Mapping[str, Any] = field(default_factory=dict)
     #: Answered from what is stored, or not at all: the path ends where a model would be asked.
     without_model: bool = False

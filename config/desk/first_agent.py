@@ -19,7 +19,7 @@ from agents.admin_base import admin_page, admin_url, require, require_no_limit
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from chat.staff.admin.private import prose
-from chat.staff.trial import Trial
+from chat.staff.simulator import Trial
 from knowledge.admin.uploads import SeveralFilesField, store_uploads
 from knowledge.indexing.jobs.queue import enqueue_documents
 from knowledge.models import Document, DocumentStatus
@@ -115,7 +115,7 @@ def _tried(request: HttpRequest, deployment: Deployment, form: QuestionForm) -> 
     if not form.is_valid():
         return {}
     try:
-        result = Trial(deployment, form.cleaned_data["question"], {}).answer()
+        result = Trial(deployment, form.cleaned_data["question"]).answer().result
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return {}

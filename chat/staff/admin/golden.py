@@ -54,7 +54,7 @@ from chat.models import (
     RunStatus,
     Turn,
 )
-from chat.staff.admin.trying import NOT_ON_THE_PATH, PREFIX, SettingsOnPaper
+from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
 from chat.staff.expectations import (
     EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
@@ -337,7 +337,7 @@ def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
     )
 
 
-class WhatIfForm(SettingsOnPaper):
+class WhatIfForm(OtherSettingsForm):
     """Other settings, and the questions that they are tried on: those of a set, or the last real ones."""
 
     golden_set = forms.ModelChoiceField(

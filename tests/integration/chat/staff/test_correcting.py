@@ -10,9 +10,10 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
+from chat.exceptions import ChatError
 from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
 from chat.staff.explanation import closeness, deciding_step
-from chat.staff.quality.replay import ReplayedQuestion
+from chat.staff.simulator import Simulated
 from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdicts, take_verdicts
 from faqs.models import (
     CachedResponse,
@@ -230,11 +231,12 @@ class CorrectingTests(TestCase):
         self.deployment.config_overlay = {"direct_answer_threshold": 1.0, "direct_answers": False}
         self.deployment.save()
         response = self.send(question="Quel âge a la mairie ?", answer="Cent ans.", save="1")
-        with mock.patch("chat.staff.admin.correcting.language_model", return_value=object()):
+        with mock.patch("chat.staff.admin.corrections.language_model", return_value=object()):
             page = self.client.get(response["Location"])
             self.assertContains(page, "le modèle de langage la trouve")
-            failed = ReplayedQuestion(QUESTION, False, "", None, "", error="La recherche échoue.")
-            with mock.patch("chat.staff.corrections.ask_again", return_value=failed):
+            failed = mock.Mock(error=ChatError(public_message="La recherche échoue."))
+            failed.answer.text, failed.trace.lines = "", []
+            with mock.patch("chat.staff.corrections.ask_again", return_value=Simulated(QUESTION, failed)):
                 page = self.client.get(response["Location"])
         self.assertNotContains(page, "le modèle de langage la trouve")
         self.assertContains(page, "La recherche échoue.")
@@ -245,7 +247,7 @@ class CorrectingTests(TestCase):
         alone = "Quels sont les horaires de la piscine le dimanche ?"
         response = self.send(question=alone, answer="De 8 heures à 13 heures.", save="1")
         proof = self.client.get(response["Location"]).context["proof"]
-        assert (proof.asked, proof.is_right) == (alone, True)
+        assert (proof.given.question, proof.is_right) == (alone, True)
 
     def test_the_text_of_a_passage_is_followed_from_then_on(self) -> None:
         chunk = self.agent.documents.get().chunks.earliest("pk")

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from chat.models import Turn
-from chat.staff.refusals import recent_refusals
+from chat.staff.explanation import recent_refusals
 from faqs.recall import stored_refusal
 from faqs.second_key.agreement import compare_questions
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client

@@ -11,7 +11,7 @@ from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
 from chat import metrics
 from chat.models import AnswerSource, Conversation, Turn
-from chat.staff import trial
+from chat.staff import simulator
 from faqs.models import CachedResponse, LearnedResponse, UnansweredQuestion
 from knowledge import search as search_module
 from knowledge.thresholds import threshold_profile
@@ -190,7 +190,7 @@ class TryingRightsTests(TryingCase):
     def test_who_may_not_read_conversations_gets_no_answer_and_asks_no_model(self) -> None:
         rights = ("knowledge.view_chunk", "faqs.view_cachedresponse")
         client = client_of(make_staff(*rights, "tools_registry.view_tooloverride"))
-        with mock.patch.object(trial, "run_turn", side_effect=AssertionError):
+        with mock.patch.object(simulator, "run_turn", side_effect=AssertionError):
             page = self.ask(KNOWN, client, setting_llm_model="dearest", setting_match_count="2")
         assert page.context["changed"] == {"match_count": 2}
         assert len(page.context["passages"].rows) == 2

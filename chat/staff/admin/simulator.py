@@ -1,4 +1,4 @@
-"""« Essayer une question »: one simulator of the whole path, with any setting changed for the try."""
+"""Pages of the simulator: a question tried with any setting changed, questions asked again, answers that were refused."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
@@ -16,16 +17,16 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.errors import ApplicationError
-from agents.models import Deployment
+from agents.models import Agent, Deployment
 from agents.settings import ToolMode
 from agents.staff.scope import visible
 from agents.staff.setting_fields import setting_fields
-from chat.models import AnswerSource, Turn
+from chat.models import Turn
 from chat.staff.admin.private import linked_sources, prose
-from chat.staff.explanation import explain_trace
-from chat.staff.trial import Trial
-from chat.turn.values import TurnResult
-from faqs.models import CachedResponse
+from chat.staff.explanation import REFUSALS_MAX_TURNS, explain_trace, recent_refusals
+from chat.staff.simulator import Simulated, Trial, replay
+from faqs.models import CachedResponse, QuestionGroup
+from faqs.unanswered import group_texts, mark_answered
 from tools_registry.models import ToolOverride
 from tools_registry.selection import SelectionReason, Simulation
 
@@ -51,6 +52,8 @@ _READ_BY = {
     "passages": "category_use direct_answer_threshold direct_answers guard_rail_threshold match_count match_threshold",
     "tools": "tool_mode tool_threshold tool_top_k tools_enabled",
 }
+#: Questions of a group that one replay asks again: each is a whole turn.
+UNANSWERED_REPLAY_QUESTIONS = 20
 PREFIX = "setting_"
 REASONS = {
     SelectionReason.RESIDENT.value: _("résident"),
@@ -61,8 +64,8 @@ REASONS = {
 }
 
 
-class SettingsOnPaper(forms.Form):
-    """A deployment, and settings that are changed on paper: an empty field leaves one as it is."""
+class OtherSettingsForm(forms.Form):
+    """A deployment, and other settings for it: an empty field leaves one as it is."""
 
     deployment = forms.ModelChoiceField(
         label=_("Déploiement"),
@@ -90,7 +93,7 @@ class SettingsOnPaper(forms.Form):
         }
 
 
-class TrialForm(SettingsOnPaper):
+class TrialForm(OtherSettingsForm):
     """A question, where it is tried, for whom tools are chosen; a field for each setting is added below."""
 
     question = forms.CharField(
@@ -179,17 +182,17 @@ def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
     data = form.cleaned_data
     trial = Trial(data["deployment"], data["question"], form.settings)
     context: dict[str, Any] = {}
-    result = None
+    given = None
     if "story" in parts:
-        result = trial.answer()
-        context = _story(result)
+        given = trial.answer()
+        context = _story(given)
     if "memory" in parts:
         memory = trial.memory()
         rows = [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts]
         context["memory"] = memory
         context["entries"] = rows
-    if "passages" in parts and (result is None or result.error is None):
-        context["passages"] = trial.passages(result)
+    if "passages" in parts and (given is None or given.result.error is None):
+        context["passages"] = trial.passages(given.result.answer.answered_by if given else "")
     if "tools" in parts:
         tools = trial.tools(form.person)
         context["tools"] = tools
@@ -199,15 +202,14 @@ def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
     return context
 
 
-def _story(result: TurnResult) -> dict[str, Any]:
-    answer = result.answer
-    known = answer.source in AnswerSource.values
+def _story(given: Simulated) -> dict[str, Any]:
+    result, answer = given.result, given.result.answer
     # What a conversation would teach the memory is not taught by a try.
     lines = [line for line in result.trace.lines if line.get("step") != "learn"]
     return {
         "result": result,
-        "error": str(result.error.public_message) if result.error else "",
-        "way": AnswerSource(answer.source).label if known else "",
+        "error": given.error,
+        "way": given.way,
         "prose": prose(answer.text, answer.sources, key="try"),
         "steps": explain_trace(lines),
         "sources": linked_sources(list(answer.sources)),
@@ -233,3 +235,80 @@ def _scored(found: Simulation) -> list[dict[str, Any]]:
 
 def _percent(score: float | None) -> int | None:
     return None if score is None else max(0, min(100, round(100 * score)))
+
+
+class ReplayForm(forms.Form):
+    deployment = forms.ModelChoiceField(
+        label=_("Déploiement"), queryset=Deployment.objects.none(), widget=UnfoldAdminSelectWidget
+    )
+
+    def __init__(self, *args: Any, agent: Agent, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["deployment"]
+        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101  # declared above
+        field.queryset = Deployment.objects.filter(agent=agent).order_by("name")
+        field.initial = field.queryset.first()
+
+
+class RefusalsForm(forms.Form):
+    """What to look for among the stored answers that were refused."""
+
+    text = forms.CharField(
+        label=_("Dans une question ou un motif"),
+        required=False,
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget,
+        help_text=_("Par exemple une année, un nom, ou « négation »."),
+    )
+    step = forms.ChoiceField(
+        label=_("Voie"),
+        required=False,
+        choices=[("", _("Toutes")), ("memory_guard", _("Mémoire")), ("direct_answer", _("Réponse directe"))],
+        widget=UnfoldAdminSelectWidget,
+    )
+
+
+@require_http_methods(["GET"])
+def refusals(request: HttpRequest) -> HttpResponse:
+    """The stored answers that came near and were not given, each with its reason."""
+    require(request, "chat.view_turn")
+    form = RefusalsForm(request.GET or None)
+    wanted = form.cleaned_data if form.is_valid() else {}
+    found = recent_refusals(
+        visible(request, Turn.objects.all()), text=wanted.get("text", ""), step=wanted.get("step", "")
+    )
+    return admin_page(
+        request,
+        "admin/chat/turn/refusals.html",
+        model=Turn,
+        title=gettext("Réponses refusées"),
+        form=form,
+        limit=REFUSALS_MAX_TURNS,
+        refusals=[(each, admin_url(Turn, "change", each.turn_id)) for each in found],
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Ask the questions of a group again, on POST, and show which are answered now."""
+    require(request, "chat.view_turn", "faqs.view_questiongroup")
+    group = get_object_or_404(visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id)
+    questions = group_texts(group, UNANSWERED_REPLAY_QUESTIONS)
+    form = ReplayForm(request.POST or None, agent=group.agent)
+    replayed = None
+    if request.method == "POST" and form.is_valid():
+        replayed = replay(form.cleaned_data["deployment"], questions)
+        if all(row.is_answered for row in replayed) and request.user.has_perm("faqs.change_questiongroup"):
+            mark_answered(group)
+    return admin_page(
+        request,
+        "admin/chat/turn/replay.html",
+        model=QuestionGroup,
+        title=gettext("Rejouer les questions"),
+        form=form,
+        group=group,
+        questions=questions,
+        replayed=replayed,
+        answered=sum(row.is_answered for row in replayed or ()),
+        group_url=admin_url(QuestionGroup, "change", group.pk),
+    )

@@ -9,26 +9,28 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_http_methods
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.staff.scope import visible
 from chat.models import AnswerSource, Feedback, QuestionOrigin, Turn, TurnStatus
-from chat.staff.admin.forms import CorrectionForm
 from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.golden import add_questions, row_of_answer, set_for
 from chat.thread.reading import exchange_of
-from faqs.answers import one_line
+from faqs.answers import check_texts, clean_answer, one_line
+from faqs.errors import AnswerRejectedError
 from faqs.models import CachedResponse, LearnedResponse
 from faqs.neighbours import find_answers, find_similar, similar_text
 from faqs.precedence import Withdrawn, foresee
@@ -38,6 +40,43 @@ RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresp
 #: Validated answers shown at once, near the question or found by a search.
 _FOUND = 5
 _SEARCH_CHARACTERS = 200
+
+
+class CorrectionForm(forms.Form):
+    """The question and the answer as they will be kept, and what staff look for meanwhile."""
+
+    question = forms.CharField(
+        label=gettext_lazy("Question"),
+        widget=UnfoldAdminTextInputWidget,
+        help_text=gettext_lazy("Une question qui se comprend seule."),
+    )
+    answer = forms.CharField(
+        label=gettext_lazy("La bonne réponse"),
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 8}),
+        help_text=gettext_lazy("Écrivez-la, ou reprenez le texte d’un passage : c’est ce texte qui sera donné."),
+    )
+    golden = forms.BooleanField(
+        label=gettext_lazy("Garder comme question de référence"),
+        required=False,
+        initial=True,
+        help_text=gettext_lazy("Elle pourra être posée de nouveau avant et après un changement."),
+        widget=UnfoldBooleanWidget,
+    )
+    #: What the page showed that this answer withdraws: what is not among it is shown before it is saved.
+    shown = forms.CharField(required=False, widget=forms.HiddenInput)
+    #: The number of the passage that the text was taken from.
+    taken = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        data: dict[str, Any] = super().clean() or {}
+        if self.errors:
+            return data
+        data["question"], data["answer"] = one_line(data["question"]), clean_answer(data["answer"])
+        try:
+            check_texts(data["question"], data["answer"])
+        except AnswerRejectedError as error:
+            raise forms.ValidationError(str(error.public_message)) from error
+        return data
 
 
 def may_correct(request: HttpRequest) -> bool:
@@ -279,7 +318,7 @@ def _saved_answer(request: HttpRequest, correction: Correction) -> LearnedRespon
 def _proof_page(request: HttpRequest, correction: Correction, row: LearnedResponse) -> HttpResponse:
     """The question is asked again, now and each time the page is opened; a dry run."""
     proof = prove(correction.turn, row)
-    step = deciding_step(list(proof.given.trace), "direct_qa")
+    step = deciding_step(proof.given.result.trace.lines, "direct_qa")
     feedback: Feedback | None = getattr(correction.turn, "feedback", None)
     replaced = Withdrawn(
         list(row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]),
@@ -295,7 +334,7 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         turn=correction.turn,
         row=row,
         proof=proof,
-        prose=prose(proof.given.answer, (), key="proof"),
+        prose=prose(proof.given.result.answer.text, (), key="proof"),
         why_not=step.outcome if step and not proof.is_right else "",
         has_model=language_model() is not None,
         withdrawn=_linked(replaced),
