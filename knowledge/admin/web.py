@@ -15,10 +15,10 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from agents.admin_base import StaffAdmin, admin_url, badge, bullets, change_link, count_link, link, moment_text, stacked
 from knowledge.admin.builds import with_progress
 from knowledge.exceptions import PageRefusedError
-from knowledge.fetching.addresses import looks_like_sitemap, normal_address
 from knowledge.indexing.jobs.queue import enqueue_refresh
 from knowledge.indexing.refresh import next_reading
 from knowledge.models import Document, PageState, SourceKind, WebSource
+from knowledge.web import looks_like_sitemap, normal_address
 
 
 class WebSourceForm(forms.ModelForm[WebSource]):

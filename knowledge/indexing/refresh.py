@@ -17,14 +17,21 @@ from django.utils.translation import gettext as _
 from agents.effective import agent_setting
 from agents.models import Agent
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
-from knowledge.fetching.addresses import looks_like_sitemap, normal_address
-from knowledge.fetching.pages import Fetched, Gone, Unchanged, fetch_page
-from knowledge.fetching.robots import site_robots
-from knowledge.fetching.sitemaps import is_sitemap, read_sitemap
 from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus, PageState, SourceKind, WebPage, WebSource
 from knowledge.readers.registry import suffix_of_page
+from knowledge.web import (
+    Fetched,
+    Gone,
+    Unchanged,
+    fetch_page,
+    is_sitemap,
+    looks_like_sitemap,
+    normal_address,
+    read_sitemap,
+    site_robots,
+)
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 

@@ -19,7 +19,6 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from agents.models import Agent
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
-from knowledge.fetching.pages import Fetched, fetch_page
 from knowledge.indexing.jobs import queue
 from knowledge.indexing.jobs.lease import reap_builds
 from knowledge.indexing.jobs.queue import create_refresh, enqueue_refresh
@@ -38,6 +37,7 @@ from knowledge.models import (
 )
 from knowledge.search import confirm_passages
 from knowledge.tasks import run_index_build
+from knowledge.web import Fetched, fetch_page
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.constants import override
 from tests.factories import make_agent, search_index
@@ -293,7 +293,7 @@ class GuardTests(TestCase):
         with site_of(a=page("la carte")) as site:
             with (
                 override(URL_HOST_PAUSE_SECONDS=2.0, URL_USER_AGENT="Desk/2"),
-                mock.patch("knowledge.fetching.pages.time") as clock,
+                mock.patch("knowledge.web.time") as clock,
             ):
                 clock.monotonic.return_value = 1_000.0
                 for _time in range(3):

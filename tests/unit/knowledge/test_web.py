@@ -5,7 +5,7 @@ import time
 import pytest
 from pytest_django.fixtures import Settings
 
-from knowledge.fetching.robots import Robots
+from knowledge.web import Robots
 
 FILE = """
 # a comment

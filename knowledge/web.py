@@ -1,0 +1,359 @@
+"""Pages of the web, fetched within bounds: addresses, one page, robots.txt, sitemaps.
+
+A page has one address however it was typed. It is fetched by a conditional GET with bounded redirects, size and time; each
+hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The total
+time is bounded by a cancellation, hence the asynchronous inside: a server that drips bytes would hold a synchronous
+client for ever. Of sitemaps (XML, gzip or lines of text, through one level of index) only addresses of their own host
+count; no entity is resolved. Which documents the pages become is `knowledge.indexing.refresh`'s.
+"""
+
+import asyncio
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from email.message import Message
+
+import httpx2
+from django.conf import settings
+from django.utils.translation import gettext as _
+from lxml import etree
+from protego import Protego
+
+from agents.network import Reach, guarded_async_client, host_of
+from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
+from knowledge.models import page_address
+
+#: A page's address is its document's name.
+LONGEST_ADDRESS = 500
+_SITEMAP_SUFFIXES = (".xml", ".xml.gz")
+
+
+def normal_address(text: str) -> str:
+    """The address without its fragment, its host in lower case and ASCII; raises `PageRefusedError` for any other
+    thing.
+    """
+    text = text.strip()
+    if any(ord(character) <= 32 for character in text):
+        raise _refused(f"{text[:200]!r} holds spaces or control characters.")
+    host_of(text, PageRefusedError)
+    url = httpx2.URL(text)
+    host = url.raw_host.decode("ascii").lower().rstrip(".").strip("[]")
+    # The path as it is sent, which is never empty.
+    url = url.copy_with(host=host, raw_path=url.raw_path, fragment=None)
+    address = str(url)
+    if len(address) > LONGEST_ADDRESS:
+        raise _refused(f"An address of {len(address)} characters; {LONGEST_ADDRESS} at most.")
+    return address
+
+
+def same_host(first: str, second: str) -> bool:
+    return host_of(first, PageRefusedError) == host_of(second, PageRefusedError)
+
+
+def looks_like_sitemap(address: str) -> bool:
+    """By its name; what it holds decides in the end."""
+    return httpx2.URL(address).path.lower().endswith(_SITEMAP_SUFFIXES)
+
+
+def _refused(detail: str) -> PageRefusedError:
+    return PageRefusedError(detail, public_message=_("Cette adresse n’est pas valable."))
+
+
+#: Its first word, up to the slash, is the name that robots.txt knows us by.
+URL_USER_AGENT = "Repondant/1.0"
+#: Each wait for a site, and one page with all its redirects.
+URL_TIMEOUT_SECONDS = 15.0
+URL_TOTAL_SECONDS = 120.0
+URL_MAX_REDIRECTS = 5
+#: Between two requests of one process to one host: what a polite robot keeps.
+URL_HOST_PAUSE_SECONDS = 1.0
+
+_GONE = (404, 410)
+#: Statuses that may pass: time-out, too early, too many requests, and the server's own failures.
+_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A page's bytes, with what its server says of them; `kind` is the media type without parameters."""
+
+    data: bytes
+    kind: str
+    charset: str
+    etag: str
+    last_modified: str
+    #: Where it was found in the end.
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """As it was when its marks were taken (304)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Not there (404) or there no more (410)."""
+
+    status: int
+
+
+def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetched | Unchanged | Gone:
+    """GET the page, unless it is what those marks stand for.
+
+    Raises `PageRefusedError` for what may not be fetched or was refused, `PageUnavailableError` for what may pass.
+    Waits first, so that a host is not asked more often than every `URL_HOST_PAUSE_SECONDS` by this process.
+    """
+    _wait_for_turn(host_of(address, PageRefusedError))
+    marks = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+    try:
+        return asyncio.run(_bounded(address, {name: value for name, value in marks.items() if value}))
+    except TimeoutError as error:
+        raise PageUnavailableError(f"{address} took more than {URL_TOTAL_SECONDS} s.") from error
+    except httpx2.InvalidURL as error:
+        # Where a redirect leads: the address itself was looked at before.
+        raise PageRefusedError(f"{address} redirects to what is no address: {error}") from error
+    except httpx2.HTTPError as error:
+        raise PageUnavailableError(f"{address}: {type(error).__name__} {error}") from error
+
+
+async def _bounded(address: str, marks: dict[str, str]) -> Fetched | Unchanged | Gone:
+    async with asyncio.timeout(URL_TOTAL_SECONDS):
+        return await _followed(address, marks)
+
+
+async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged | Gone:
+    reach = Reach(
+        max_bytes=settings.MAX_DOCUMENT_BYTES,
+        ports=settings.URL_PORTS,
+        internal=settings.URL_INTERNAL_HOSTS,
+        error=PageRefusedError,
+    )
+    async with guarded_async_client(
+        reach,
+        timeout=URL_TIMEOUT_SECONDS,
+        headers={"User-Agent": URL_USER_AGENT, "Accept": "*/*", **marks},
+        verify=_trusted(),
+    ) as client:
+        url = httpx2.URL(address)
+        for _hop in range(URL_MAX_REDIRECTS + 1):
+            async with client.stream("GET", url) as response:
+                if response.has_redirect_location:
+                    url = url.join(response.headers["Location"])
+                    continue
+                return await _read(response, str(url))
+    raise PageRefusedError(
+        f"{address} redirects more than {URL_MAX_REDIRECTS} times.",
+        public_message=_("Cette page renvoie trop souvent à une autre."),
+    )
+
+
+async def _read(response: httpx2.Response, address: str) -> Fetched | Unchanged | Gone:
+    if response.status_code == 304:
+        return Unchanged()
+    if response.status_code in _GONE:
+        return Gone(response.status_code)
+    if response.status_code != 200:
+        kind = PageUnavailableError if response.status_code in _MAY_PASS else PageRefusedError
+        raise kind(
+            f"{address}: HTTP {response.status_code}",
+            public_message=_("Le site a répondu par l’erreur %(status)d.") % {"status": response.status_code},
+        )
+    data = b"".join([piece async for piece in response.aiter_bytes()])
+    said = Message()
+    said["Content-Type"] = response.headers.get("Content-Type", "")
+    has_type = bool(said["Content-Type"])
+    return Fetched(
+        data=data,
+        kind=said.get_content_type() if has_type else "",
+        charset=str(said.get_content_charset() or ""),
+        etag=response.headers.get("ETag", "")[:200],
+        last_modified=response.headers.get("Last-Modified", "")[:100],
+        address=address,
+    )
+
+
+def _trusted() -> ssl.SSLContext:
+    """The usual authorities, and the operator's own (`URL_CA_FILE`, for an intranet)."""
+    context = httpx2.create_ssl_context(trust_env=False)
+    if settings.URL_CA_FILE:
+        context.load_verify_locations(settings.URL_CA_FILE)
+    return context
+
+
+_turns: dict[str, float] = {}
+_lock = threading.Lock()
+
+
+def _wait_for_turn(host: str) -> None:
+    """Sleep until the host may be asked again; those who wait are given times one after the other."""
+    pause = URL_HOST_PAUSE_SECONDS
+    with _lock:
+        now = time.monotonic()
+        for known in [known for known, at in _turns.items() if at <= now]:
+            del _turns[known]
+        mine = max(now, _turns.get(host, 0.0))
+        _turns[host] = mine + pause
+    time.sleep(mine - now)
+
+
+#: What crawlers must read of the file at least (RFC 9309, section 2.5).
+_MOST_CHARACTERS = 512_000
+
+
+class Robots:
+    """The rules that hold for us: those for our product, else those for all."""
+
+    def __init__(self, text: str = "") -> None:
+        self._rules = Protego.parse(text.lstrip("\ufeff")[:_MOST_CHARACTERS])
+
+    def allows(self, address: str) -> bool:
+        allowed: bool = self._rules.can_fetch(address, URL_USER_AGENT.split("/")[0])
+        return allowed
+
+
+def site_robots(address: str) -> Robots:
+    """The rules of an address's site; a file that is not there or is refused (4xx) sets none (RFC 9309, section
+    2.3.1.3).
+    """
+    try:
+        found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
+    except PageRefusedError:
+        return Robots()
+    return Robots(found.data.decode("utf-8", "replace")) if isinstance(found, Fetched) else Robots()
+
+
+#: Sitemaps that an index of sitemaps may name.
+SITEMAP_MAX_FILES = 50
+
+#: Addresses of one file (the protocol's own limit).
+_MOST_ADDRESSES = 50_000
+_ROOTS = ("urlset", "sitemapindex")
+_GZIP = b"\x1f\x8b"
+_BYTES = 50 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Sitemap:
+    """Addresses in their order. `is_complete`: every file was read, so that what is missing has really left."""
+
+    addresses: list[str] = field(default_factory=list)
+    #: `(item, reason)` of what was left out.
+    notices: list[tuple[str, str]] = field(default_factory=list)
+    is_complete: bool = True
+
+
+def is_sitemap(data: bytes) -> bool:
+    try:
+        return _local(_tree(_unpacked(data))) in _ROOTS
+    except KnowledgeError:
+        return False
+
+
+def read_sitemap(address: str) -> Sitemap:
+    """Every page that the sitemap lists. Raises `PageRefusedError`, `PageUnavailableError` where it cannot be read
+    itself.
+    """
+    sitemap = Sitemap()
+    seen: dict[str, None] = {}
+    files = _add(sitemap, seen, address, _fetched(address))
+    for file in files[:SITEMAP_MAX_FILES]:
+        try:
+            _add(sitemap, seen, file, _fetched(file))
+        except KnowledgeError as error:
+            sitemap.is_complete = False
+            sitemap.notices.append((file, f"{error.public_message} ({error})"))
+    if len(files) > SITEMAP_MAX_FILES:
+        sitemap.is_complete = False
+        sitemap.notices.append(
+            (
+                address,
+                _("Ce plan renvoie à %(count)d autres ; les %(limit)d premiers sont lus.")
+                % {"count": len(files), "limit": SITEMAP_MAX_FILES},
+            )
+        )
+    sitemap.addresses = list(seen)
+    if not seen:
+        raise PageRefusedError(
+            f"{address} lists no page of its host.", public_message=_("Ce plan de site ne liste aucune page.")
+        )
+    return sitemap
+
+
+def _fetched(address: str) -> bytes:
+    found = fetch_page(address)
+    if not isinstance(found, Fetched):
+        raise PageRefusedError(f"{address} is not there.", public_message=_("Ce plan de site n’existe pas ou plus."))
+    return _unpacked(found.data)
+
+
+def _add(sitemap: Sitemap, seen: dict[str, None], address: str, data: bytes) -> list[str]:
+    """Take the pages of one file along; returns the files that an index names."""
+    files, foreign = [], 0
+    for is_file, text in _listed(data):
+        try:
+            listed = normal_address(text)
+            is_ours = same_host(listed, address)
+        except PageRefusedError:
+            is_ours = False
+        if not is_ours:
+            foreign += 1
+        elif is_file:
+            files.append(listed)
+        else:
+            seen[listed] = None
+    if foreign:
+        reason = _("%(count)d adresses d’un autre site, ou mal écrites, sont ignorées.")
+        sitemap.notices.append((address, reason % {"count": foreign}))
+    return files
+
+
+def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
+    """(whether it is another sitemap, address) for each entry."""
+    if not data.lstrip().startswith(b"<"):
+        lines = data[:_BYTES].decode("utf-8", "replace").splitlines()[:_MOST_ADDRESSES]
+        yield from ((False, line.strip()) for line in lines if page_address(line.strip()))
+        return
+    tree = _tree(data)
+    if _local(tree) not in _ROOTS:
+        raise _not_a_sitemap(f"The root is {_local(tree)[:50]!r}.")
+    count = 0
+    for entry in tree:
+        location = next((child for child in entry if _local(child) == "loc"), None)
+        if _local(entry) in ("url", "sitemap") and location is not None and location.text:
+            yield _local(entry) == "sitemap", location.text.strip()
+            count += 1
+        if count >= _MOST_ADDRESSES:
+            return
+
+
+def _tree(data: bytes) -> "etree._Element":
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False)
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise _not_a_sitemap(str(error)) from error
+
+
+def _local(node: "etree._Element") -> str:
+    return etree.QName(node).localname if isinstance(node.tag, str) else ""
+
+
+def _unpacked(data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(data, _BYTES)
+    except zlib.error as error:
+        raise _not_a_sitemap("It is packed wrongly.") from error
+    if unpacker.unconsumed_tail:
+        raise _not_a_sitemap(f"It unpacks to more than {_BYTES} bytes.")
+    return unpacked
+
+
+def _not_a_sitemap(detail: str) -> PageRefusedError:
+    return PageRefusedError(detail, public_message=_("Ce n’est pas un plan de site lisible."))
