@@ -2,12 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
-from knowledge.readers.base import Outline, PlacedLine, table_text
-from knowledge.readers.pdf.bookmarks import Bookmarks
-from knowledge.readers.pdf.furniture import title_key
-from knowledge.readers.pdf.layout import Page
+import pypdfium2
+
+from knowledge.readers.base import Outline, PlacedLine, clean_text, one_line, table_text
+from knowledge.readers.pdf.layout import Page, title_key
 from knowledge.readers.pdf.lines import Line
 from knowledge.readers.pdf.tables import Table
 
@@ -18,6 +21,61 @@ _TITLE_LINES = 4
 _BULLET = re.compile(r"(?:[-*•‣▪◦●–—∗⋄\uf0b7]|\d{1,2}[.)])\s+(?=\S)")
 _NUMBERED = re.compile(r"(?:[IVX]+|[A-Z]|\d+(?:\.\d+)*)[.)]?\s+(?=\w)")
 _FINISHED = re.compile(r"[.?!:;…][»”’)\]]*$")
+
+
+#: Bookmarks of a file, and levels of them.
+_MOST_BOOKMARKS, _BOOKMARK_DEPTH = 20_000, 6
+
+
+@dataclass(slots=True)
+class Bookmark:
+    """`page` is counted from 1; 0 where the file does not say."""
+
+    key: str
+    level: int
+    page: int
+    used: bool = False
+
+
+class Bookmarks:
+    """Finds the bookmark that a line is the title of: on its page or beside it, each once."""
+
+    def __init__(self, entries: list[Bookmark]) -> None:
+        self.keys: Collection[str] = {entry.key for entry in entries}
+        self._by_key: dict[str, list[Bookmark]] = {}
+        self._by_page: dict[int, list[Bookmark]] = {}
+        for entry in entries:
+            self._by_page.setdefault(entry.page, []).append(entry)
+            self._by_key.setdefault(entry.key, []).append(entry)
+
+    def find(self, text: str, page: int) -> Bookmark | None:
+        """The bookmark of this title, if one that is not used yet leads to this page or beside it."""
+        entries = self._by_key.get(title_key(text), ())
+        return next((e for e in entries if not e.used and (not e.page or abs(e.page - page) <= 1)), None)
+
+    def begins(self, text: str, page: int) -> bool:
+        """Whether a title of this page begins with this line and goes on."""
+        key = title_key(text)
+        return len(key) >= 4 and any(
+            entry.key.startswith(key)
+            for number in (page - 1, page, page + 1)
+            for entry in self._by_page.get(number, ())
+            if not entry.used
+        )
+
+
+def read_bookmarks(document: Any) -> Bookmarks:
+    entries: list[Bookmark] = []
+    try:
+        for item in islice(document.get_toc(max_depth=_BOOKMARK_DEPTH), _MOST_BOOKMARKS):
+            target = item.get_dest()
+            page = target.get_index() if target else None
+            if key := title_key(one_line(clean_text(item.get_title()))):
+                entries.append(Bookmark(key, item.level + 1, 0 if page is None else page + 1))
+    except (pypdfium2.PdfiumError, ValueError, RecursionError):
+        # Bookmarks only help; the text is there without them.
+        return Bookmarks([])
+    return Bookmarks(entries)
 
 
 def main_size(lines: Iterable[Line]) -> float:
@@ -54,9 +112,8 @@ class Assembler:
         #: By size, the level that bookmarks give to titles of that size.
         self._marked: dict[float, int] = {}
         for line in lines:
-            for entry_level in self._bookmarks.levels(line.text, line.page):
-                level = self._marked.get(line.size, entry_level)
-                self._marked[line.size] = min(level, entry_level)
+            if entry := self._bookmarks.find(line.text, line.page):
+                self._marked[line.size] = min(self._marked.get(line.size, entry.level), entry.level)
 
     def _read_measures(self, lines: Sequence[Line]) -> None:
         body = [line for line in lines if line.size == self._body]
@@ -134,8 +191,9 @@ class Assembler:
             text = f"{text} {line.text}".strip()
             if len(text) > _HEADING_LENGTH * 2 or not any(c.isalpha() for c in text):
                 return None
-            if level := self._bookmarks.level(text, line.page):
-                return min(level + 1, 6), count
+            if entry := self._bookmarks.find(text, line.page):
+                entry.used = True
+                return min(entry.level + 1, 6), count
             if not self._bookmarks.begins(text, line.page):
                 return None
         return None
@@ -166,7 +224,7 @@ class Assembler:
 
     def _continues_title(self, index: int, first: Line) -> bool:
         above, line = self._line(index - 1), self._line(index)
-        if above is None or line is None or self._bookmarks.names(line.text, line.page):
+        if above is None or line is None or self._bookmarks.find(line.text, line.page):
             return False
         return (
             (line.size, line.bold, line.page) == (first.size, first.bold, first.page)
@@ -245,7 +303,7 @@ class Assembler:
             return False
         if abs(above.size - line.size) > 0.6 or _BULLET.match(line.text):
             return False
-        if self._bookmarks.names(line.text, line.page) or self._heading_level(line):
+        if self._bookmarks.find(line.text, line.page) or self._heading_level(line):
             return False
         if self._is_code(index) or (line.bold != above.bold and (above.text.endswith("?") or line.bold)):
             return False

@@ -25,13 +25,10 @@ from knowledge.readers.base import (
     unreadable,
 )
 from knowledge.readers.ocr import Recognised, ocr_languages, recognise_pages
-from knowledge.readers.pdf.assembly import Assembler, main_size
-from knowledge.readers.pdf.bookmarks import read_bookmarks
-from knowledge.readers.pdf.furniture import without_furniture
-from knowledge.readers.pdf.layout import Page, arranged
+from knowledge.readers.pdf.assembly import Assembler, main_size, read_bookmarks
+from knowledge.readers.pdf.layout import Page, arranged, without_furniture
 from knowledge.readers.pdf.lines import Line, PageFrame, page_lines
-from knowledge.readers.pdf.rules import page_rules
-from knowledge.readers.pdf.tables import page_tables
+from knowledge.readers.pdf.tables import page_rules, page_tables
 
 _PROTECTED = (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
 _MALFORMED = (pypdfium2.PdfiumError, *MALFORMED)

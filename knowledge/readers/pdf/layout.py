@@ -1,11 +1,15 @@
-"""The pieces of a page to written lines, in the order that they are read.
+"""The pieces of a page to written lines, in the order that they are read, without what only serves for leafing through.
 
 The order of the file is right almost always, as it is the order in which the text was set. Where it goes back and forth
-between two columns of running text, the columns are read one after the other, between what stands across both.
+between two columns of running text, the columns are read one after the other, between what stands across both. A running
+head is found by its place and its return; a list of contents by its dots and by the titles that it names.
 """
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median
 
 from knowledge.readers.pdf.lines import Line
@@ -41,7 +45,10 @@ def arranged(pieces: Sequence[Line], tables: Sequence[Table], width: float) -> l
     kept = [piece for piece in pieces if id(piece) not in places]
     start = _second_column(kept, width)
     if start and _goes_back_and_forth(kept, start):
-        return [*_by_column(_in_rows(kept, start), tables, start)]
+        rows: list[Line | Table] = []
+        for piece in kept:
+            _append(rows, piece, start)
+        return _by_column([*rows, *tables], start)
     items: list[Line | Table] = []
     put: set[int] = set()
     for piece in pieces:
@@ -120,19 +127,11 @@ def _goes_back_and_forth(pieces: Sequence[Line], start: float) -> bool:
     return times >= _BACK_AND_FORTH
 
 
-def _in_rows(pieces: Sequence[Line], start: float) -> list[Line]:
-    items: list[Line | Table] = []
-    for piece in pieces:
-        _append(items, piece, start)
-    return [item for item in items if isinstance(item, Line)]
-
-
-def _by_column(lines: Sequence[Line], tables: Sequence[Table], start: float) -> list[Line | Table]:
+def _by_column(items: Sequence[Line | Table], start: float) -> list[Line | Table]:
     """Down the left, then down the right, between the items that stand across both."""
     ordered: list[Line | Table] = []
     left: list[Line | Table] = []
     right: list[Line | Table] = []
-    items: list[Line | Table] = [*lines, *tables]
     for item in sorted(items, key=lambda item: item.y0):
         if item.x1 <= start + 1:
             left.append(item)
@@ -142,3 +141,139 @@ def _by_column(lines: Sequence[Line], tables: Sequence[Table], start: float) -> 
             ordered += [*left, *right, item]
             left, right = [], []
     return [*ordered, *left, *right]
+
+
+#: The outermost rows of a page that may be running heads, at each end.
+_EDGE_ROWS = 2
+#: How far from the top or the bottom they may stand, as a share of the page.
+_EDGE = 0.12
+#: The share of pages that have a line at one height, from which it is the place of a running head.
+_PLACE_SHARE = 0.4
+#: How often the same head comes back, anywhere at the edge of a page; and where most pages have one.
+_RETURNS = 3
+_RETURNS_THERE = 2
+_PAGE_NUMBER = re.compile(r"(?:page\s*)?[-–—]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*(?:(?:/|sur|of)\s*\d{1,4})?\s*[-–—]?", re.I)
+_COUNTS = re.compile(r"^\d{1,4}(?=\s)|\b\d{1,4}(?:\s*(?:/|sur|of)\s*\d{1,4})?$")
+#: Dots, at least four, that lead to a page number.
+_LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
+_DOTS = re.compile(r"\s*(?:[.·…_]\s?){6,}\s*")
+#: Lines that lead to titles, from which a page is one of contents.
+_CONTENTS_LINES = 3
+_CONTENTS = re.compile(
+    r"(?:table of |list of )?contents|table des mati[èe]res|sommaire|list of (?:tables|figures)|"
+    r"liste des (?:tableaux|figures|illustrations)|inhaltsverzeichnis|[íi]ndice",
+    re.I,
+)
+_NUMBER_AT_END = re.compile(r"\s+(?:\d{1,4}|[ivxlc]{1,7})$")
+_CAPTION = re.compile(r"^(?:table|tableau|tabelle|tabla|figure|abbildung|fig\.)\s+[\d.]+\s*[-–—:.]?\s*", re.I)
+_NUMBERING = re.compile(
+    r"^(?:(?:chapter|chapitre|part|partie|appendix|annexe|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[A-Z]|[IVXLC]+)[.:)]?\s+(?=\S)",
+    re.I,
+)
+
+
+@lru_cache(maxsize=4096)
+def title_key(text: str) -> str:
+    """A title as it is compared: letters and digits, without its number."""
+    bare = _NUMBERING.sub("", text)
+    return re.sub(r"[\W_]+", "", bare.casefold()) or text.casefold().strip()
+
+
+def without_furniture(pages: Sequence[Page], titles: Collection[str]) -> None:
+    """Take running heads, page numbers and contents off the pages; `titles` are keys of the bookmarks."""
+    _drop_running_heads(pages, titles)
+    _drop_contents(pages, titles)
+
+
+def _drop_running_heads(pages: Sequence[Page], titles: Collection[str]) -> None:
+    heights: Counter[int] = Counter()
+    patterns: Counter[tuple[int, str]] = Counter()
+    for page in pages:
+        edges = list(_edges(page))
+        heights.update({_height(line) for line in edges})
+        patterns.update({(_height(line), _pattern(line)) for line in edges})
+    filled = sum(bool(page.lines) for page in pages)
+    for page in pages:
+        dropped = set()
+        for line in _edges(page):
+            place = _height(line)
+            if _PAGE_NUMBER.fullmatch(line.text):
+                dropped.add(id(line))
+                continue
+            returns = max(patterns[place + step, _pattern(line)] for step in (-1, 0, 1))
+            common = max(heights[place + step] for step in (-1, 0, 1))
+            if returns >= max(_RETURNS, 0.5 * filled):
+                dropped.add(id(line))
+            elif common >= max(_RETURNS, _PLACE_SHARE * filled) and _is_head(line, returns, titles):
+                dropped.add(id(line))
+        page.items = [item for item in page.items if id(item) not in dropped]
+
+
+def _is_head(line: Line, returns: int, titles: Collection[str]) -> bool:
+    """Of a line where running heads stand: whether it comes back, or names a title beside a number."""
+    if sum(character.isalpha() for character in line.text) < 3 or line.mono:
+        return False
+    if returns >= _RETURNS_THERE:
+        return True
+    bare = _COUNTS.sub("", line.text)
+    return bare != line.text and title_key(bare) in titles
+
+
+def _edges(page: Page) -> Iterator[Line]:
+    rows: list[list[Line]] = []
+    boxes = sorted(page.items, key=lambda item: item.y0 + item.y1)
+    for item in boxes:
+        if isinstance(item, Table) or item.turned:
+            rows.append([])
+        elif rows and rows[-1] and abs(item.middle - rows[-1][0].middle) <= 0.5 * item.size:
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+    outer = rows[:_EDGE_ROWS] + rows[max(_EDGE_ROWS, len(rows) - _EDGE_ROWS) :]
+    top, bottom = _EDGE * page.height, (1 - _EDGE) * page.height
+    yield from (line for row in outer for line in row if line.y1 <= top or line.y0 >= bottom)
+
+
+def _height(line: Line) -> int:
+    return round(line.middle / 3)
+
+
+def _pattern(line: Line) -> str:
+    return re.sub(r"\d+|\b[ivxlc]{1,7}$", "#", line.text.casefold())
+
+
+def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
+    """Lines that lead to a page of a title which is in the document itself go; other leaders are shortened."""
+    known = set(titles)
+    for page in pages:
+        for line in page.lines:
+            if not _leads(line):
+                known.add(title_key(_CAPTION.sub("", line.text)))
+    for page in pages:
+        leading = [line for line in page.lines if _leads(line)]
+        found = sum(title_key(_LEADER.sub("", line.text)) in known for line in leading)
+        is_contents = found >= max(_CONTENTS_LINES, 0.5 * len(leading)) or any(
+            _CONTENTS.fullmatch(line.text) for line in page.lines[:6]
+        )
+        page.items = list(_without_contents(page, known, is_contents=is_contents))
+
+
+def _leads(line: Line) -> bool:
+    return not line.mono and bool(_LEADER.search(line.text))
+
+
+def _without_contents(page: Page, known: Collection[str], *, is_contents: bool) -> Iterator[Line | Table]:
+    for item in page.items:
+        if isinstance(item, Table) or item.mono:
+            yield item
+            continue
+        if is_contents and _CONTENTS.fullmatch(item.text):
+            continue
+        bare = _LEADER.sub("", item.text) if _leads(item) else item.text
+        if bare == item.text and is_contents:
+            bare = _NUMBER_AT_END.sub("", item.text)
+        if bare != item.text and (not bare or title_key(bare) in known):
+            continue
+        # What leads to no title may be a price: it keeps its number, unless the page is one of contents.
+        item.text = bare if is_contents and _leads(item) else _DOTS.sub(" … ", item.text).strip()
+        yield item

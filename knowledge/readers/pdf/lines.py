@@ -32,30 +32,15 @@ _BOLD = re.compile(r"bold|black|heavy|semib|-B$|(?<=[a-z])TB$|cmbx|sfbx|ecbx", r
 _FIXED_PITCH, _FORCED_BOLD = 1, 1 << 18
 
 #: Accents that stand alone in old fonts, and what puts them on a letter.
-_ACCENTS = {
-    "´": "\u0301",
-    "`": "\u0300",
-    "^": "\u0302",
-    "ˆ": "\u0302",
-    "¨": "\u0308",
-    "~": "\u0303",
-    "˜": "\u0303",
-    "¸": "\u0327",
-    "˚": "\u030a",
-    "ˇ": "\u030c",
-    "¯": "\u0304",
-    "˘": "\u0306",
-    "˝": "\u030b",
-    "˙": "\u0307",
-}
-_LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}  # fmt: skip
-#: Where TeX's fonts have them and the file does not say what they are.
-_TEX_LIGATURES = {0x0B: "ff", 0x0C: "fi", 0x0E: "ffi", 0x0F: "ffl"}
+_MARKS = "\u0301\u0300\u0302\u0302\u0308\u0303\u0303\u0327\u030a\u030c\u0304\u0306\u030b\u0307"
+_ACCENTS = dict(zip("´`^ˆ¨~˜¸˚ˇ¯˘˝˙", _MARKS, strict=True))
+#: The first four where TeX's fonts have them and the file does not say what they are.
+_LIGATURES = dict(
+    zip((*(11, 12, 14, 15), *range(0xFB00, 0xFB07)), "ff fi ffi ffl ff fi fl ffi ffl st st".split(), strict=True)
+)
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _LINE_ENDS = (0x0A, 0x0D)
 _SPACES = (0x20, 0xA0, 0x09, 0x2002, 0x2003, 0x2009, 0x202F)
-
-
 #: An upright rule: x, and from where to where down the page.
 Wall = tuple[float, float, float]
 
@@ -157,10 +142,8 @@ def _characters(text_page: Any, frame: PageFrame) -> Iterator[_Character | None]
 def _spelled(code: int, text_page: Any, index: int) -> str:
     if code == 0xFFFE or (code < 0x20 and pdfium.FPDFText_IsHyphen(text_page, index) == 1):
         return "-"
-    if code in _LIGATURES:
-        return _LIGATURES[code]
-    if code < 0x20:
-        return _TEX_LIGATURES.get(code, "")
+    if code < 0x20 or code in _LIGATURES:
+        return _LIGATURES.get(code, "")
     # A lone half of a pair is no character.
     return "" if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF else chr(code)
 
@@ -243,7 +226,14 @@ class _Gathering:
             under = self._current[index]
             if accented := _accented(under, character):
                 self._words[index] = self._words[index][: -len(under.text)] + accented
-                self._current[index] = _around(under, character, accented)
+                self._current[index] = _Character(
+                    accented,
+                    min(under.x0, character.x0),
+                    min(under.y0, character.y0),
+                    max(under.x1, character.x1),
+                    max(under.y1, character.y1),
+                    character.look,
+                )
                 self._spaced = self._spaced and index < len(self._current) - 1
                 return True
         return False
@@ -289,12 +279,6 @@ class _Gathering:
             turned=not looks[0].upright,
         )
         (self._turned if line.turned else self._lines).append(line)
-
-
-def _around(one: _Character, other: _Character, text: str) -> _Character:
-    x0, y0 = min(one.x0, other.x0), min(one.y0, other.y0)
-    x1, y1 = max(one.x1, other.x1), max(one.y1, other.y1)
-    return _Character(text, x0, y0, x1, y1, other.look)
 
 
 def _accented(last: _Character, character: _Character) -> str:

@@ -1,7 +1,5 @@
 """Word files: structure by style, and archives that must not be opened."""
 
-import io
-import zipfile
 from typing import Any
 
 import docx
@@ -9,32 +7,9 @@ import pytest
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
 from lxml import etree
-from pytest_django.fixtures import Settings
 
-from knowledge.exceptions import UnreadableDocumentError
 from knowledge.readers.registry import parse_document
-
-
-def saved(document: Any) -> bytes:
-    buffer = io.BytesIO()
-    document.save(buffer)
-    return buffer.getvalue()
-
-
-def refusal(data: bytes) -> str:
-    with pytest.raises(UnreadableDocumentError) as caught:
-        parse_document(data, filename="note.docx")
-    return str(caught.value.public_message)
-
-
-def rewritten(data: bytes, name: str, content: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
-        for entry in old.namelist():
-            new.writestr(entry, content if entry == name else old.read(entry))
-        if name not in old.namelist():
-            new.writestr(name, content)
-    return buffer.getvalue()
+from tests.unit.knowledge.readers.office_files import saved
 
 
 def test_styles_give_title_headings_lists_and_tables() -> None:
@@ -61,43 +36,6 @@ def test_bold_paragraph_keeps_its_mark() -> None:
     document = docx.Document()
     document.add_paragraph().add_run("Qui signe ?").bold = True
     assert parse_document(saved(document), filename="n.docx").blocks[0].text == "**Qui signe ?**"
-
-
-def test_zip_bomb_is_refused_before_it_is_opened(settings: Settings) -> None:
-    settings.MAX_UNPACKED_BYTES = 1_000_000
-    bomb = rewritten(saved(docx.Document()), "word/media/x.bin", b"\0" * 2_000_000)
-    assert "bombe" in refusal(bomb)
-
-
-def test_absurd_ratio_is_refused() -> None:
-    bomb = rewritten(saved(docx.Document()), "word/document.xml", b" " * 60_000_000)
-    assert "bombe" in refusal(bomb)
-
-
-def test_entities_are_refused() -> None:
-    entities = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bb">]><a>&b;</a>'
-    assert "entités" in refusal(rewritten(saved(docx.Document()), "word/document.xml", entities))
-
-
-def test_old_or_encrypted_word_file_is_refused() -> None:
-    assert "sans mot de passe" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600)
-
-
-def test_other_archive_is_refused() -> None:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("content.xml", "<a/>")
-    assert "Word" in refusal(buffer.getvalue())
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_truncated_file_is_refused(share: float) -> None:
-    data = saved(docx.Document())
-    assert "tronqué" in refusal(data[: int(len(data) * share)])
-
-
-def test_malformed_part_is_refused() -> None:
-    assert "abîmé" in refusal(rewritten(saved(docx.Document()), "word/document.xml", b"<w:document>"))
 
 
 def test_cells_merged_across_columns_leave_the_others_in_theirs() -> None:

@@ -1,11 +1,8 @@
 """Presentations: what a slide gives in which order, and the files that are refused."""
 
-import io
-import zipfile
 from typing import Any, cast
 
 import pptx
-import pytest
 from lxml import etree
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
@@ -14,10 +11,10 @@ from pptx.opc.packuri import PackURI
 from pptx.util import Inches
 from pytest_django.fixtures import Settings
 
-from knowledge.exceptions import UnreadableDocumentError
 from knowledge.models import SourceType
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
+from tests.unit.knowledge.readers.office_files import powerpoint, refusal, saved
 
 
 def add_slide(presentation: Any, title: str, *lines: str, layout: int = 1) -> Any:
@@ -35,36 +32,8 @@ def add_box(slide: Any, text: str, *, left: float = 1, top: float = 1) -> Any:
     return box
 
 
-def saved(presentation: Any) -> bytes:
-    buffer = io.BytesIO()
-    presentation.save(buffer)
-    return buffer.getvalue()
-
-
 def read(presentation: Any) -> ParsedDocument:
     return parse_document(saved(presentation), filename="guide.pptx")
-
-
-def refusal(data: bytes) -> str:
-    with pytest.raises(UnreadableDocumentError) as caught:
-        parse_document(data, filename="guide.pptx")
-    return str(caught.value.public_message)
-
-
-def small() -> bytes:
-    presentation = pptx.Presentation()
-    add_slide(presentation, "Horaires", "Ouvert le lundi.")
-    return saved(presentation)
-
-
-def rewritten(data: bytes, name: str, content: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
-        for entry in old.namelist():
-            if entry != name:
-                new.writestr(entry, old.read(entry))
-        new.writestr(name, content)
-    return buffer.getvalue()
 
 
 def test_titles_are_headings_and_the_first_names_the_document() -> None:
@@ -133,51 +102,17 @@ def test_hidden_slide_is_left_out_and_noticed() -> None:
     assert "diapositive 2" in parsed.notices[0]
 
 
-def test_presentation_without_text_is_refused() -> None:
-    presentation = pptx.Presentation()
-    add_slide(presentation, "", layout=6)
-    assert "aucun texte" in refusal(saved(presentation))
-
-
-def test_text_named_pptx_is_refused() -> None:
-    assert ".pptx" in refusal(b"Bonjour.")
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-def test_truncated_presentation_is_refused(share: float) -> None:
-    data = small()
-    assert "tronqué" in refusal(data[: int(len(data) * share)])
-
-
-@pytest.mark.parametrize("part", ["ppt/slides/slide1.xml", "ppt/presentation.xml"])
-def test_malformed_part_is_refused(part: str) -> None:
-    assert "abîmé" in refusal(rewritten(small(), part, b"<p:sld>"))
-
-
-def test_encrypted_presentation_is_refused() -> None:
-    assert "mot de passe" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600)
-
-
-def test_bomb_is_refused_before_it_is_opened() -> None:
-    assert "bombe" in refusal(rewritten(small(), "ppt/media/a.bin", b"\0" * 60_000_000))
-
-
-def test_entities_are_refused() -> None:
-    bad = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bb">]><a>&b;</a>'
-    assert "entités" in refusal(rewritten(small(), "ppt/slides/slide1.xml", bad))
-
-
 def test_slides_are_bounded(settings: Settings) -> None:
     presentation = pptx.Presentation()
     for _index in range(3):
         add_slide(presentation, "Horaires", "Ouvert.")
     settings.MAX_DOCUMENT_PAGES = 2
-    assert "trop de diapositives" in refusal(saved(presentation))
+    assert "trop de diapositives" in refusal(saved(presentation), "a.pptx")
 
 
 def test_characters_are_bounded(settings: Settings) -> None:
     settings.MAX_DOCUMENT_CHARACTERS = 10
-    assert "trop long" in refusal(small())
+    assert "trop long" in refusal(powerpoint(), "a.pptx")
 
 
 def test_texts_of_a_diagram_are_a_list() -> None:
