@@ -63,7 +63,7 @@ class Reader:
         `MachineTroubleError`.
         """
         if not settings.PARSE_ISOLATED:
-            return _guarded(data, filename=filename, pages=pages)
+            return read_guarded(data, filename=filename, pages=pages)
         self._started()
         question: dict[str, Any] = {}
         if pages is not self._told:
@@ -166,23 +166,20 @@ def _language_of(parsed: ParsedDocument) -> str:
     return document_language([f"{block.question} {block.text}" for block in blocks])
 
 
-def _guarded(data: bytes, *, filename: str, pages: Collection[str]) -> ReadDocument:
+def read_guarded(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ReadDocument:
+    """Read a file in this process; whatever a hostile one makes the libraries raise concerns that file alone."""
     try:
         return read_here(data, filename=filename, pages=pages)
-    except UnreadableDocumentError as error:
-        if (trouble := machine_trouble(error)) is not None:
-            raise trouble from error
+    except MemoryError:
         raise
     except Exception as error:
         if (trouble := machine_trouble(error)) is not None:
             raise trouble from error
-        # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
-        logger.exception("A parser failed.")
-        raise unreadable(f"{filename}: {type(error).__name__}", failed_parser_message()) from error
-
-
-def failed_parser_message() -> str:
-    return _("Ce fichier n’a pas pu être lu : il est abîmé, ou d’une forme inattendue.")
+        if isinstance(error, UnreadableDocumentError):
+            raise
+        logger.exception("A reader failed.")
+        message = _("Ce fichier n’a pas pu être lu : il est abîmé, ou d’une forme inattendue.")
+        raise unreadable(f"{filename}: {type(error).__name__}", message) from error
 
 
 def frame(value: dict[str, Any]) -> bytes:

@@ -10,13 +10,13 @@ import logging
 import re
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from django.conf import settings
 
+from agents.cache import TtlCache
 from knowledge.chunking import ChunkDraft, Place
 from knowledge.exceptions import PagePictureError
 from knowledge.models import Chunk, Document, DocumentStatus, SourceType
@@ -106,41 +106,6 @@ def cited_place(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPla
     return CitedPlace(chunk.document, pieces)
 
 
-class _Pictures:
-    """The last pictures of this process, and how many are drawn at once."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._lock = threading.Lock()
-        self._drawing = threading.BoundedSemaphore(PAGE_PICTURES_AT_ONCE)
-
-    def of(self, document: Document, page: int) -> bytes:
-        key = document.file_hash, page
-        if (found := self._find(key)) is not None:
-            return found
-        if not self._drawing.acquire(timeout=PAGE_PICTURE_SECONDS):
-            raise PagePictureError("too many pages are drawn")
-        try:
-            # Somebody else may have drawn it meanwhile.
-            found = self._find(key)
-            return found if found is not None else self._keep(key, _drawn(document, page))
-        finally:
-            self._drawing.release()
-
-    def _find(self, key: tuple[str, int]) -> bytes | None:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def _keep(self, key: tuple[str, int], picture: bytes) -> bytes:
-        with self._lock:
-            self._kept[key] = picture
-            while len(self._kept) > PAGE_PICTURES_KEPT:
-                self._kept.popitem(last=False)
-        return picture
-
-
 def _drawn(document: Document, page: int) -> bytes:
     try:
         with document.file.open("rb") as file:
@@ -159,12 +124,22 @@ def _drawn(document: Document, page: int) -> bytes:
         raise PagePictureError(f"document {document.pk}, page {page}") from error
 
 
-_pictures = _Pictures()
+_pictures: TtlCache[bytes] = TtlCache(most=PAGE_PICTURES_KEPT)
+_drawing = threading.BoundedSemaphore(PAGE_PICTURES_AT_ONCE)
 
 
 def page_picture(document: Document, page: int) -> bytes:
     """A page as PNG. Raises `PagePictureError` where it cannot be drawn now. Synchronous, for a second or so."""
-    return _pictures.of(document, page)
+
+    def draw() -> bytes:
+        if not _drawing.acquire(timeout=PAGE_PICTURE_SECONDS):
+            raise PagePictureError("too many pages are drawn")
+        try:
+            return _drawn(document, page)
+        finally:
+            _drawing.release()
+
+    return _pictures.get(draw, (document.file_hash, page))
 
 
 #: How many letters may be passed over to find a line, for each letter of it; a short line might be found anywhere.

@@ -56,27 +56,21 @@ def _question(questions: BinaryIO) -> dict[str, Any] | None:
 
 
 def _answer(question: dict[str, Any], data: bytes, pages: frozenset[str]) -> dict[str, Any]:
-    import logging
     from dataclasses import asdict
 
     from django.utils import translation
 
-    from knowledge.exceptions import DiskFullError, UnreadableDocumentError
-    from knowledge.isolation import failed_parser_message, read_here
-    from knowledge.troubles import machine_trouble
+    from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
+    from knowledge.isolation import read_guarded
 
     with translation.override(question["language"]):
         try:
-            return asdict(read_here(data, filename=question["filename"], pages=pages))
+            return asdict(read_guarded(data, filename=question["filename"], pages=pages))
         except MemoryError:
             os._exit(os.EX_OSERR)  # what is left of the memory is not worth counting on
-        except Exception as error:
-            if (trouble := machine_trouble(error)) is not None:
-                return {"trouble": str(trouble), "is_full": isinstance(trouble, DiskFullError)}
-            if not isinstance(error, UnreadableDocumentError):
-                # The edge to the parsers' libraries: whatever a hostile file makes them raise concerns that file alone.
-                logging.getLogger(__name__).exception("A parser failed.")
-                return {"refused": failed_parser_message(), "detail": type(error).__name__}
+        except MachineTroubleError as error:
+            return {"trouble": str(error), "is_full": isinstance(error, DiskFullError)}
+        except UnreadableDocumentError as error:
             return {"refused": str(error.public_message), "detail": str(error)}
 
 
