@@ -193,6 +193,9 @@ def _drop_running_heads(pages: Sequence[Page], titles: Collection[str]) -> None:
         heights.update({_height(line) for line in edges})
         patterns.update({(_height(line), _pattern(line)) for line in edges})
     filled = sum(bool(page.lines) for page in pages)
+    #: What is added to the count of a page to have the number that is printed on it, on most pages.
+    offsets = Counter(n - page.number for page in pages for line in _edges(page) for n in _counts(line))
+    offset = offsets.most_common(1)[0][0] if offsets else 0
     for page in pages:
         dropped = set()
         for line in _edges(page):
@@ -204,19 +207,24 @@ def _drop_running_heads(pages: Sequence[Page], titles: Collection[str]) -> None:
             common = max(heights[place + step] for step in (-1, 0, 1))
             if returns >= max(_RETURNS, 0.5 * filled):
                 dropped.add(id(line))
-            elif common >= max(_RETURNS, _PLACE_SHARE * filled) and _is_head(line, returns, titles):
+            elif common >= max(_RETURNS, _PLACE_SHARE * filled) and _is_head(
+                line, returns, titles, counted=page.number + offset
+            ):
                 dropped.add(id(line))
         page.items = [item for item in page.items if id(item) not in dropped]
 
 
-def _is_head(line: Line, returns: int, titles: Collection[str]) -> bool:
-    """Of a line where running heads stand: whether it comes back, or names a title beside a number."""
+def _counts(line: Line) -> set[int]:
+    return {int(digits) for match in _COUNTS.finditer(line.text) for digits in re.findall(r"\d+", match[0])}
+
+
+def _is_head(line: Line, returns: int, titles: Collection[str], *, counted: int) -> bool:
+    """Of a line where running heads stand: whether it comes back, or names a title beside the number of its page."""
     if sum(character.isalpha() for character in line.text) < 3 or line.mono:
         return False
     if returns >= _RETURNS_THERE:
         return True
-    bare = _COUNTS.sub("", line.text)
-    return bare != line.text and title_key(bare) in titles
+    return counted in _counts(line) and title_key(_COUNTS.sub("", line.text)) in titles
 
 
 def _edges(page: Page) -> Iterator[Line]:
