@@ -1,1 +1,0 @@
-"""A rebuild under load, killed and resumed."""
