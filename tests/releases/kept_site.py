@@ -107,6 +107,8 @@ def _memory() -> None:
     from tests.factories import make_entry, source_of
 
     deployment = Deployment.objects.get(slug=AGENT)
+    # The first one is for rows that say something against an entry.
+    make_entry(deployment, "Qui tient le registre des doutes ?", "Personne.")
     make_entry(deployment, *REMEMBERED)
     chunk = Chunk.objects.get(content__contains="caution")
     make_entry(deployment, *FROM_PASSAGE, sources=[source_of(chunk)])
