@@ -19,7 +19,6 @@ from pathlib import Path
 
 from django.utils.module_loading import import_string
 
-from agents.dispatch import Margins, choose_agent, description_lines, margins_of, nearness
 from benchmarks.retrieval.run import (
     DATA,
     HERE,
@@ -34,6 +33,7 @@ from benchmarks.retrieval.run import (
     read_jsonl,
     read_service_public,
 )
+from chat.turn.dispatch import Margins, choose_agent, description_lines, margins_of, nearness
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.thresholds import Rate, threshold_profile
 

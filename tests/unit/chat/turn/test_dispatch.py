@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.dispatch import (
+from chat.turn.dispatch import (
     DISPATCH_MARGINS,
     UNMEASURED_MARGINS,
     Margins,
