@@ -1,11 +1,12 @@
 """What rows changed, told to the index: after edits and deletions, whoever made them and by which door.
 
-Each receiver only enqueues, after the commit, once a transaction. Changes that send no signal (bulk updates, scripts)
+Each receiver only enqueues, after the commit; an update that waits takes the next along. Changes that send no signal (bulk updates, scripts)
 are found by the reconciliation. Until the points have followed, nothing deleted is served: search confirms every hit in
 the database.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
@@ -89,42 +90,10 @@ def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
 
 
 @receiver(post_save, sender=RuntimeSettings)
-def look_at_the_budget_again(**_kwargs: Any) -> None:
-    """Questions that wait for tomorrow's budget may have one today; the reaper tells a worker."""
+def look_at_the_calls_again(**_kwargs: Any) -> None:
+    """Questions that wait for tomorrow's calls may have some today; the reaper tells a worker."""
     waiting = IndexBuild.objects.filter(kind=BuildKind.QUESTIONS, status=BuildStatus.QUEUED)
     waiting.update(not_before=None)
-
-
-class _Gathered:
-    """What one transaction tells, by agent; it stands among the commit hooks, so a rollback drops it."""
-
-    def __init__(self, send: Callable[[Any, list[Any]], object]) -> None:
-        self.send = send
-        self.found: dict[Any, dict[Any, None]] = {}
-        self.sent = False
-
-    def __call__(self) -> None:
-        self.sent = True
-        for agent, items in self.found.items():
-            _attempt(partial(self.send, agent, list(items)))
-
-    @classmethod
-    def add(cls, send: Callable[[Any, list[Any]], object], agent: Any, items: Iterable[Any]) -> None:
-        connection = transaction.get_connection()
-        savepoints = set(connection.savepoint_ids)
-        hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
-        gathered = next(
-            (
-                hook[1]
-                for hook in hooks
-                if isinstance(hook[1], cls) and hook[1].send == send and hook[0] == savepoints and not hook[1].sent
-            ),
-            None,
-        )
-        fresh = gathered or cls(send)
-        fresh.found.setdefault(agent, {}).update(dict.fromkeys(items))
-        if gathered is None:
-            transaction.on_commit(fresh)
 
 
 def _drop_indexes(agent_slug: str) -> None:
@@ -139,12 +108,15 @@ def _drop_indexes(agent_slug: str) -> None:
 
 
 def _remove(agent_slug: str, ids: list[str]) -> None:
-    _Gathered.add(remove_points.delay, agent_slug, ids)
+    _after_commit(partial(remove_points.delay, agent_slug, ids))
 
 
 def _update(documents: Iterable[Document]) -> None:
+    by_agent: defaultdict[int, list[int]] = defaultdict(list)
     for document in documents:
-        _Gathered.add(_enqueue_update, document.agent_id, [document.pk])
+        by_agent[document.agent_id].append(document.pk)
+    for agent_id, keys in by_agent.items():
+        _after_commit(partial(_enqueue_update, agent_id, keys))
 
 
 def _enqueue_update(agent_id: int, document_ids: list[int]) -> None:

@@ -5,12 +5,11 @@ question with an answer that the chunk holds. A unit that fails is rejected with
 """
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from datetime import time as clock
 from functools import partial
@@ -47,16 +46,13 @@ from knowledge.vectors.payloads import full_path
 UNIT_GENERATION_PARALLEL = 4
 
 UNIT_GENERATION_TOKENS = 2_048
-#: After so many in a row the model is not asked any more: errors, passages whose replies had not the form asked for,
-#: and passages of whose units none could be kept, which happens to a small model now and then.
+#: After so many in a row the model is not asked any more: errors, and passages of whose replies nothing could be kept.
 QUESTIONS_FAILURES = 3
-QUESTIONS_UNREADABLE_PASSAGES = 5
-QUESTIONS_USELESS_PASSAGES = 20
+QUESTIONS_USELESS_PASSAGES = 10
 #: Passages chosen at once: what people asked for meanwhile goes first in the next choice.
 QUESTIONS_CHOICE = 64
-#: Written questions are found after so many passages, or so many seconds, whichever comes first.
-QUESTIONS_WRITE_PASSAGES = 32
-QUESTIONS_WRITE_SECONDS = 20.0
+#: Written questions are found after so many passages.
+QUESTIONS_WRITE_PASSAGES = 16
 #: How often a job that waits for the model looks at its row: it is stopped within this time and one call.
 QUESTIONS_LOOK_SECONDS = 2.0
 
@@ -83,8 +79,6 @@ _INTERROGATIVE = re.compile(
     r"how|what|when|where|who|why|which|can|does|is|are)\b",
     re.IGNORECASE,
 )
-#: The question, and one repair.
-_MOST_CALLS = 2
 _MAX_KEYWORDS = 12
 _MAX_SUMMARY = 600
 
@@ -122,7 +116,6 @@ class GeneratedUnits:
     units: tuple[KnowledgeUnit, ...] = ()
     summary: str = ""
     keywords: tuple[str, ...] = ()
-    model_calls: int = 0
     rejected: tuple[Rejected, ...] = ()
     is_readable: bool = True
 
@@ -135,26 +128,23 @@ class GeneratedUnits:
 
 
 class UnitsRequest:
-    """What a model is asked about one chunk: its next call, and what its reply gives.
+    """What a model is asked about one chunk: its next call (`messages`), and what its reply gives. Sends nothing.
 
-    Whoever makes the calls counts them first, and runs them where it wants to: nothing is sent from here. `language` is
-    the document's where it is known. A model that is told in French to write in the passage's language may write French
-    all the same, so any other language is named.
+    A model that is told in French to write in the passage's language may write French all the same, so any other
+    language is named.
     """
 
     def __init__(self, *, title: str, parent_context: str, content: str, language: str = "") -> None:
         self.messages = _prompt(title=title, parent_context=parent_context, content=content, language=language)
         self.options = GenerationOptions(temperature=0.0, max_tokens=UNIT_GENERATION_TOKENS, json_object=True)
         self._source = f"{title}\n{parent_context}\n{content}"
-        self._spent = GeneratedUnits()
 
     def take(self, reply: Reply) -> GeneratedUnits | None:
         """The chunk's units, none with reasons where nothing can be kept; `None` where `messages` now ask for a repair."""
-        spent = self._spent = replace(self._spent, model_calls=self._spent.model_calls + 1)
         envelope, errors = _parse(reply.text)
         if envelope is not None:
-            return _accepted(envelope, self._source, spent)
-        if spent.model_calls < _MOST_CALLS:
+            return _accepted(envelope, self._source)
+        if len(self.messages) == 2:  # no repair was asked for yet
             self.messages = [
                 *self.messages,
                 PromptMessage("assistant", reply.text or "{}"),
@@ -162,7 +152,7 @@ class UnitsRequest:
             ]
             return None
         reason = _("réponse du modèle illisible : %(errors)s") % {"errors": errors}
-        return replace(spent, rejected=(Rejected("", reason),), is_readable=False)
+        return GeneratedUnits(rejected=(Rejected("", reason),), is_readable=False)
 
 
 def _prompt(*, title: str, parent_context: str, content: str, language: str) -> list[PromptMessage]:
@@ -188,7 +178,7 @@ def _parse(text: str) -> tuple[_Envelope | None, str]:
         return None, ", ".join(problems)
 
 
-def _accepted(envelope: _Envelope, source: str, spent: GeneratedUnits) -> GeneratedUnits:
+def _accepted(envelope: _Envelope, source: str) -> GeneratedUnits:
     known = _words(source)
     kept: dict[str, KnowledgeUnit] = {}
     rejected: list[Rejected] = []
@@ -205,8 +195,7 @@ def _accepted(envelope: _Envelope, source: str, spent: GeneratedUnits) -> Genera
         else:
             kept[key] = KnowledgeUnit(question, answer)
     keywords = dict.fromkeys(" ".join(word.split())[:60] for word in envelope.keywords)
-    return replace(
-        spent,
+    return GeneratedUnits(
         units=tuple(kept.values()),
         summary=" ".join(envelope.summary.split())[:_MAX_SUMMARY],
         keywords=tuple(word for word in keywords if word)[:_MAX_KEYWORDS],
@@ -502,7 +491,6 @@ class _InARow:
     """Replies of no use, one after the other: a model that is down or writes nonsense is not asked for every passage."""
 
     failures: int = 0
-    unreadable: int = 0
     useless: int = 0
 
     def after_a_failure(self) -> str:
@@ -514,19 +502,13 @@ class _InARow:
 
     def after(self, generated: GeneratedUnits) -> str:
         self.failures = 0
-        self.unreadable = 0 if generated.is_readable else self.unreadable + 1
         self.useless = self.useless + 1 if generated.is_nonsense else 0
-        if self.unreadable >= QUESTIONS_UNREADABLE_PASSAGES:
-            return _(
-                "Le modèle a répondu hors du format demandé pour %(count)d passages de suite : il n’est plus interrogé. "
-                "Dernière raison : %(reason)s"
-            ) % {"count": self.unreadable, "reason": generated.rejected[0].reason}
-        if self.useless >= QUESTIONS_USELESS_PASSAGES:
-            return _(
-                "Rien de ce que le modèle a écrit pour %(count)d passages de suite n’a pu être gardé : il n’est plus interrogé. "
-                "Dernière raison : %(reason)s"
-            ) % {"count": self.useless, "reason": generated.rejected[0]}
-        return ""
+        if self.useless < QUESTIONS_USELESS_PASSAGES:
+            return ""
+        return _(
+            "Rien de ce que le modèle a écrit pour %(count)d passages de suite n’a pu être gardé : il n’est plus interrogé. "
+            "Dernière raison : %(reason)s"
+        ) % {"count": self.useless, "reason": generated.rejected[0]}
 
 
 @dataclass(slots=True)
@@ -537,7 +519,6 @@ class _Points:
     report: IndexReport
     due: set[int] = field(default_factory=set)
     passages: int = 0
-    written_at: float = field(default_factory=time.monotonic)
     documents: set[int] = field(default_factory=set)
 
     def note(self, document_id: int) -> None:
@@ -545,8 +526,7 @@ class _Points:
         self.passages += 1
 
     def write_now_and_then(self) -> None:
-        waited = time.monotonic() - self.written_at
-        if self.passages >= QUESTIONS_WRITE_PASSAGES or (self.passages and waited >= QUESTIONS_WRITE_SECONDS):
+        if self.passages >= QUESTIONS_WRITE_PASSAGES:
             self.write()
 
     def write(self) -> None:
@@ -557,4 +537,3 @@ class _Points:
             written = write_documents(agent=self.build.agent, documents=documents, report=self.report)
             self.documents |= {document.pk for document in written}
         self.report.documents = len(self.documents)
-        self.written_at = time.monotonic()
