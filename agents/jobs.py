@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, NoReturn, Protocol
@@ -87,13 +87,16 @@ class Outcome:
     """What a verb has come to; `value` is for who runs it inline."""
 
     status: JobStatus = JobStatus.DONE
-    report: dict[str, Any] = field(default_factory=dict)
+    #: `None` leaves what an earlier attempt told.
+    report: dict[str, Any] | None = None
     error: str = ""
     #: Where something failed that may pass: why. A worker tries again later, as long as there are attempts.
     retry_because: str = ""
     #: Where it is not over: when it goes on. This is no failure, and no attempt is counted.
     again_at: datetime | None = None
     value: Any = None
+    #: A service that is rendered once the end is noted.
+    afterwards: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -160,10 +163,13 @@ def create(
     agent: Agent | None = None,
     by: AbstractBaseUser | None = None,
     total: int = 0,
+    again: bool = True,
 ) -> Job:
-    """The same for who runs it at once. Lists of the payload are united with those of the job that is joined."""
+    """The same for who runs it at once. Lists of the payload are united with those of the job that is joined; that one
+    runs once more, unless what it does is enough (`again`).
+    """
     for _attempt in range(_JOIN_ATTEMPTS):
-        if key and (joined := _join(kind, key, payload or {})) is not None:
+        if key and (joined := _join(kind, key, payload or {}, again=again)) is not None:
             return joined
         try:
             with transaction.atomic():
@@ -180,11 +186,11 @@ def create(
     raise ApplicationError(f"A job {kind} {key} could not be queued.")
 
 
-def _join(kind: JobKind, key: str, payload: Mapping[str, Any]) -> Job | None:
+def _join(kind: JobKind, key: str, payload: Mapping[str, Any], *, again: bool) -> Job | None:
     with short_write():
         job = Job.objects.select_for_update().filter(kind=kind, key=key, status__in=OPEN_JOBS).first()
-        if job is None:
-            return None
+        if job is None or not again:
+            return job
         united = {
             name: sorted({*job.payload.get(name, ()), *value}) if isinstance(value, list) else value
             for name, value in payload.items()
@@ -270,25 +276,27 @@ def carry_out(job_id: int, *, on_progress: OnProgress = _no_progress, in_backgro
             # Over a connection that the database has closed nothing can be said.
             close_connections()
         reason = f"{error.public_message} ({error})"
-        if in_background and error.retryable and _retry_later(job, reason):
+        if in_background and error.retryable and _retry_later(job, reason, Outcome()):
             return Outcome(JobStatus.QUEUED, error=reason)
-        _finish(job, Outcome(JobStatus.FAILED, job.report, reason))
+        _finish(job, Outcome(JobStatus.FAILED, error=reason))
         raise
     except SoftTimeLimitExceeded:
-        _finish(job, Outcome(JobStatus.FAILED, job.report, _("Le travail a dépassé sa durée maximale.")))
+        _finish(job, Outcome(JobStatus.FAILED, error=_("Le travail a dépassé sa durée maximale.")))
         raise
     except Exception as error:
         # The edge of the job: whatever went wrong, its row says so and no worker takes it for running.
         logger.exception("Job %s (%s) failed unexpectedly.", job_id, job.kind)
         failure = UnexpectedJobError(f"{type(error).__name__}: {error}"[:1_000])
-        _finish(job, Outcome(JobStatus.FAILED, job.report, f"{failure.public_message} ({failure})"))
+        _finish(job, Outcome(JobStatus.FAILED, error=f"{failure.public_message} ({failure})"))
         raise failure from error
-    if in_background and outcome.retry_because and _retry_later(job, outcome.retry_because, outcome.report):
+    if in_background and outcome.retry_because and _retry_later(job, outcome.retry_because, outcome):
         return outcome
     if outcome.again_at is not None:
         _go_on_at(job, outcome.again_at, outcome)
     else:
         _finish(job, outcome)
+        if outcome.afterwards:
+            outcome.afterwards()
     return outcome
 
 
@@ -300,8 +308,12 @@ def _finish(job: Job, outcome: Outcome) -> None:
     """Note the end; a job that was asked for again while it ran begins anew, and one of another process is left to it."""
     mine = _mine(job).filter(asked=job.asked)
     now = timezone.now()
-    if not mine.update(status=outcome.status, error=outcome.error, report=outcome.report, finished_at=now):
+    if not mine.update(status=outcome.status, error=outcome.error, finished_at=now, **_told(outcome)):
         _go_on_at(job, now, outcome)
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    return {} if outcome.report is None else {"report": outcome.report}
 
 
 def _go_on_at(job: Job, moment: datetime, outcome: Outcome) -> None:
@@ -310,17 +322,17 @@ def _go_on_at(job: Job, moment: datetime, outcome: Outcome) -> None:
     queued = _mine(job).update(
         status=JobStatus.QUEUED,
         error=outcome.error,
-        report=outcome.report,
         not_before=moment,
         attempts=0,
         lease_owner="",
         finished_at=now,
+        **_told(outcome),
     )
     if queued and moment <= now and job.kind not in _NO_WORK:
         nudge(job.pk)
 
 
-def _retry_later(job: Job, reason: str, report: dict[str, Any] | None = None) -> bool:
+def _retry_later(job: Job, reason: str, outcome: Outcome) -> bool:
     """Queue the job again after a pause that doubles; `False` when its attempts are used up."""
     if job.attempts >= settings.JOB_MAX_ATTEMPTS:
         return False
@@ -328,9 +340,9 @@ def _retry_later(job: Job, reason: str, report: dict[str, Any] | None = None) ->
     _mine(job).update(
         status=JobStatus.QUEUED,
         error=reason,
-        report=job.report if report is None else report,
         not_before=timezone.now() + timedelta(seconds=pause),
         lease_owner="",
+        **_told(outcome),
     )
     return True
 

@@ -6,7 +6,7 @@
 import hashlib
 import secrets
 from datetime import timedelta
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -381,6 +381,13 @@ class AgentLimit(models.Model):
 class JobKind(models.TextChoices):
     """Every kind of work that is not done while somebody waits for a page; `settings.JOBS` names what carries each out."""
 
+    #: Files of an agent that are read and indexed.
+    DOCUMENTS = "documents", _("Documents")
+    REBUILD = "rebuild", _("Reconstruction")
+    SYNC = "sync", _("Mise à jour")
+    REFRESH = "refresh", _("Relecture du web")
+    #: Of documents that answer already (`knowledge.indexing.questions`).
+    QUESTIONS = "questions", _("Écriture de questions")
     #: Every few seconds: what a dead process left is taken up again, and what is due is begun.
     RECOVER = "recover", _("Reprise des travaux")
     #: Every night: what is past its time is deleted.
@@ -410,7 +417,10 @@ OPEN_JOBS = (JobStatus.QUEUED, JobStatus.RUNNING)
 GIVEN_UP_JOBS = (*JOB_FAILURES, JobStatus.CANCELLED)
 
 
-class JobQuerySet(models.QuerySet["Job"]):
+_J = TypeVar("_J", bound="Job")
+
+
+class JobQuerySet(models.QuerySet[_J]):
     def due(self) -> Self:
         """Queued jobs that a worker could begin now."""
         return self.filter(Q(not_before=None) | Q(not_before__lte=timezone.now()), status=JobStatus.QUEUED)

@@ -104,7 +104,6 @@ RULES = (
         count="knowledge.storage.count_orphans",
         delete="knowledge.storage.delete_orphans",
     ),
-    Rule("builds", _("travaux d’indexation finis"), "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.finished_builds"),
     Rule("jobs", _("travaux finis"), "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
     Rule("sessions", _("sessions expirées"), "SESSION_DAYS", "agents.retention.expired_sessions"),
     Rule("admin_log", _("lignes du journal d’administration"), "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
@@ -156,8 +155,7 @@ def retain_now(on_deleted: OnDeleted = lambda _rule, _count: None) -> dict[str, 
     outcome = jobs.carry_out(job.pk, on_progress=watch)
     if outcome is None:
         raise AlreadyRetainingError("another process is at it")
-    found: dict[str, int] = outcome.report["done"]
-    return found
+    return dict((outcome.report or {})["done"])
 
 
 def retain(held: jobs.Held) -> jobs.Outcome:

@@ -99,10 +99,9 @@ def _look() -> None:
 
 def _reconcile() -> None:
     from agents.processes.asking import ask_worker
-    from knowledge.indexing.jobs.reconciliation import RECONCILE_TASK
 
     # Several workers ask at the same time; the message of one is enough and does not outlive the next.
-    ask_worker(RECONCILE_TASK, otherwise="the indexes are compared later", expires=60)
+    ask_worker("knowledge.tasks.reconcile_indexes", otherwise="the indexes are compared later", expires=60)
 
 
 app.steps["worker"].add(Maintenance)
@@ -170,19 +169,19 @@ _has_built = False
 
 
 @task_postrun.connect
-def leave_after_the_builds(task: Any, retval: Any, **_kwargs: Any) -> None:
+def leave_after_the_builds(task: Any, args: Any, retval: Any, **_kwargs: Any) -> None:
     """An embedded worker ends once no indexing job waits and is started anew: the models it loaded go with it.
 
     It does not for a message whose job was done before: each start would cost more than the work.
     """
+    from agents.jobs import RUN_TASK
     from chat.serve import is_child
-    from knowledge.indexing.jobs.queue import RUN_TASK
     from knowledge.models import IndexBuild
 
     global _has_built
     if not is_child() or task.name != RUN_TASK:
         return
     # What was raised is its value, too.
-    _has_built = _has_built or bool(retval)
+    _has_built = _has_built or (bool(retval) and IndexBuild.objects.filter(pk__in=args).exists())
     if _has_built and not IndexBuild.objects.due().exists():
         state.should_stop = os.EX_OK  # type: ignore[assignment]  # celery leaves it as `None` only

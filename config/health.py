@@ -21,12 +21,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from agents.jobs import worker_state
-from agents.models import Job, JobKind
+from agents.jobs import waiting_seconds, worker_state
+from agents.models import Job, JobKind, JobStatus
 from config.readiness import readiness
 from config.version import VERSION
-from knowledge.indexing.jobs.queue import waiting_seconds
-from knowledge.models import BuildStatus, IndexBuild
+from knowledge.models import IndexBuild
 
 
 @require_safe
@@ -90,10 +89,10 @@ def _job_figures() -> Iterator[GaugeMetricFamily]:
     jobs = GaugeMetricFamily("repondant_index_jobs", "Indexing jobs, by status.", labels=["status"])
     found = dict(IndexBuild.objects.values_list("status").annotate(Count("pk")).order_by())
     # Of which some files failed is a failure, as it is for staff: whoever is alerted of one is alerted of both.
-    partly = found.pop(BuildStatus.PARTLY_FAILED, 0)
-    for status in BuildStatus.values:
-        if status != BuildStatus.PARTLY_FAILED:
-            extra = partly if status == BuildStatus.FAILED else 0
+    partly = found.pop(JobStatus.PARTLY_FAILED, 0)
+    for status in JobStatus.values:
+        if status != JobStatus.PARTLY_FAILED:
+            extra = partly if status == JobStatus.FAILED else 0
             jobs.add_metric([status], found.get(status, 0) + extra)
     yield jobs
     yield GaugeMetricFamily(

@@ -23,11 +23,10 @@ from django.conf import settings
 from django.core.cache import cache as shared_cache
 from django.db import connections, transaction
 
-from agents.jobs import worker_state
+from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Job, JobKind, JobStatus
 from chat.metrics import MODEL_SEEN
-from knowledge.indexing.jobs.queue import waiting_seconds
 from knowledge.vectors.base import vector_store
 
 #: `/readyz` looks anew after this time, however often it is asked, ...

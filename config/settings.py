@@ -324,7 +324,7 @@ if not -1 <= RETAIN_HOUR <= 23:
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://")
 CELERY_TASK_IGNORE_RESULT = True
 # RabbitMQ takes a message that is not acknowledged within half an hour for lost and closes the channel; a large job is
-# longer. Rows are the truth, so that a message which went with its worker is sent again (`knowledge.indexing.jobs`).
+# longer. Rows are the truth, so that a message which went with its worker is sent again (`agents.jobs`).
 CELERY_TASK_ACKS_LATE = not CELERY_BROKER_URL.startswith(("amqp://", "amqps://"))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A worker waits for its broker as long as it is away: by default it would give up after an hour.
@@ -347,6 +347,7 @@ if CELERY_BROKER_URL == "filesystem://":
 
 #: What carries out a job, by its kind (`agents.jobs`).
 JOBS = {
+    **dict.fromkeys(("documents", "rebuild", "sync", "refresh", "questions"), "knowledge.indexing.jobs.carry_out"),
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
     "figures": "chat.staff.figures.count_days",
@@ -354,8 +355,7 @@ JOBS = {
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {
     "jobs": "agents.jobs.recover",
-    "builds": "knowledge.indexing.jobs.lease.reap_builds",
-    "refreshes": "knowledge.indexing.jobs.reconciliation.enqueue_due_refreshes",
+    "refreshes": "knowledge.indexing.jobs.enqueue_due_refreshes",
     "turns": "chat.runs.stale.interrupt_stale_turns",
     "lessons": "chat.runs.afterwards.settle_left_behind",
     "answers": "faqs.answer_points.reap_learned",

@@ -5,7 +5,6 @@ vectors as long as its text stays (`content_hash`). What staff change is kept be
 """
 
 import uuid
-from datetime import timedelta
 from pathlib import PurePath
 from typing import ClassVar, Self
 from urllib.parse import quote
@@ -14,10 +13,9 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Agent, IndexingMethod
+from agents.models import Agent, Job, JobKind, JobQuerySet
 
 #: A passage longer than this is cut in a prompt.
 MAX_PASSAGE_CHARACTERS = 6_000
@@ -376,31 +374,6 @@ class Synonym(models.Model):
         return f"{self.short} = {self.long}"
 
 
-class BuildStatus(models.TextChoices):
-    QUEUED = "queued", _("En attente")
-    RUNNING = "running", _("En cours")
-    DONE = "done", _("Terminé")
-    #: It ran to its end, and some of its files failed.
-    PARTLY_FAILED = "partly_failed", _("En partie en échec")
-    FAILED = "failed", _("En échec")
-    CANCELLED = "cancelled", _("Annulé")
-
-
-#: What staff and monitoring count as failed.
-FAILURES = (BuildStatus.FAILED, BuildStatus.PARTLY_FAILED)
-UNDER_WAY = (BuildStatus.QUEUED, BuildStatus.RUNNING)
-GIVEN_UP = (*FAILURES, BuildStatus.CANCELLED)
-
-
-class BuildKind(models.TextChoices):
-    DOCUMENTS = "documents", _("Documents")
-    REBUILD = "rebuild", _("Reconstruction")
-    SYNC = "sync", _("Mise à jour")
-    REFRESH = "refresh", _("Relecture du web")
-    #: Of documents that answer already (`knowledge.indexing.questions`).
-    QUESTIONS = "questions", _("Écriture de questions")
-
-
 class BuildPhase(models.TextChoices):
     """What a build is doing, and what its progress counts."""
 
@@ -410,98 +383,50 @@ class BuildPhase(models.TextChoices):
     VECTORS = "vectors", _("Points")
 
 
-class IndexBuildQuerySet(models.QuerySet["IndexBuild"]):
-    def expired(self) -> Self:
-        """Running builds whose worker no longer renews its lease."""
-        return self.filter(status=BuildStatus.RUNNING, lease_expires_at__lt=timezone.now())
-
-    def due(self) -> Self:
-        """Queued builds that a worker could begin now."""
-        now = timezone.now()
-        return self.filter(Q(not_before=None) | Q(not_before__lte=now), status=BuildStatus.QUEUED)
-
-    def claim(self, pk: int, owner: str) -> bool:
-        """Take a queued build, or one whose lease ran out; one winner however many try at once."""
-        now = timezone.now()
-        return bool(
-            (self.due() | self.expired())
-            .filter(pk=pk)
-            .update(
-                status=BuildStatus.RUNNING,
-                lease_owner=owner,
-                lease_expires_at=now + timedelta(seconds=settings.JOB_LEASE_SECONDS),
-                attempts=models.F("attempts") + 1,
-                started_at=now,
-                finished_at=None,
-                not_before=None,
-                error="",
-            )
-        )
-
-    def renew(self, pk: int, owner: str) -> bool:
-        """Extend the lease; `False` means that another worker has taken the build over."""
-        expires = timezone.now() + timedelta(seconds=settings.JOB_LEASE_SECONDS)
-        return bool(self.filter(pk=pk, lease_owner=owner, status=BuildStatus.RUNNING).update(lease_expires_at=expires))
+#: Jobs that make an index.
+BUILD_KINDS = (JobKind.DOCUMENTS, JobKind.REBUILD, JobKind.SYNC, JobKind.REFRESH, JobKind.QUESTIONS)
 
 
-class IndexBuild(models.Model):
-    """A long job as a row: what to do, who holds its lease, how far it is, what came out."""
+class _Builds(models.Manager["IndexBuild"]):
+    def get_queryset(self) -> "JobQuerySet[IndexBuild]":
+        return JobQuerySet(self.model, using=self._db).filter(kind__in=BUILD_KINDS)
 
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="builds", verbose_name=_("agent"))
-    kind = models.CharField(_("travail"), max_length=20, choices=BuildKind.choices)
-    method = models.CharField(_("méthode"), max_length=20, choices=IndexingMethod.choices, blank=True, default="")
-    document_ids = models.JSONField(default=list, blank=True)
-    source = models.ForeignKey(
-        WebSource,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="builds",
-        verbose_name=_("adresse du web"),
-    )
-    status = models.CharField(_("état"), max_length=20, choices=BuildStatus.choices, default=BuildStatus.QUEUED)
-    phase = models.CharField(_("étape"), max_length=20, choices=BuildPhase.choices, blank=True, default="")
-    phase_started_at = models.DateTimeField(null=True, blank=True, editable=False)
-    done = models.PositiveIntegerField(_("fait"), default=0)
-    total = models.PositiveIntegerField(_("à faire"), default=0)
-    report = models.JSONField(_("bilan"), default=dict, blank=True)
-    error = models.TextField(_("erreur"), blank=True, default="")
-    generation = models.CharField(_("génération"), max_length=200, blank=True, default="")
-    attempts = models.PositiveSmallIntegerField(_("essais"), default=0)
-    lease_owner = models.CharField(max_length=200, blank=True, default="", editable=False)
-    lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
-    #: After a failure that may pass, when the next attempt may begin.
-    not_before = models.DateTimeField(_("prochain essai"), null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
-    started_at = models.DateTimeField(_("commencé le"), null=True, blank=True)
-    finished_at = models.DateTimeField(_("fini le"), null=True, blank=True)
 
-    objects = IndexBuildQuerySet.as_manager()
+class IndexBuild(Job):
+    """A job that makes an index, with what its payload says by name."""
+
+    objects = _Builds.from_queryset(JobQuerySet)()  # type: ignore[misc, assignment]  # of fewer rows
 
     class Meta:
+        proxy = True
         verbose_name = _("indexation")
         verbose_name_plural = _("indexations")
-        ordering: ClassVar = ["-created_at"]
-        constraints: ClassVar = [
-            # The lock of a rebuild: a second one at the same time fails at once.
-            models.UniqueConstraint(
-                fields=["agent", "method"],
-                condition=Q(kind="rebuild", status__in=["queued", "running"]),
-                name="one_rebuild_at_a_time",
-            ),
-            # Updates that nobody has begun are joined into one.
-            models.UniqueConstraint(
-                fields=["agent"], condition=Q(kind="sync", status="queued"), name="one_waiting_update_per_agent"
-            ),
-            models.UniqueConstraint(
-                fields=["source"],
-                condition=Q(kind="refresh", status__in=["queued", "running"]),
-                name="one_refresh_at_a_time",
-            ),
-        ]
 
-    def __str__(self) -> str:
-        return f"{self.get_kind_display()} · {self.agent}"
+    @property
+    def indexed_agent(self) -> Agent:
+        if self.agent is None:
+            raise TypeError(f"The build {self.pk} has no agent.")
+        return self.agent
+
+    @property
+    def method(self) -> str:
+        return str(self.payload.get("method", ""))
+
+    @property
+    def generation(self) -> str:
+        return str(self.payload.get("generation", ""))
+
+    @property
+    def document_ids(self) -> list[int]:
+        return list(self.payload.get("document_ids", ()))
+
+    @property
+    def address(self) -> str:
+        """Of the pages that are read again."""
+        return str(self.payload.get("address", ""))
+
+    def get_phase_display(self) -> str:
+        return str(BuildPhase(self.phase).label) if self.phase in BuildPhase.values else self.phase
 
 
 class QuestionSpending(models.Model):

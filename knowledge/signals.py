@@ -17,11 +17,11 @@ from django.db.models import Model, QuerySet
 from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
-from agents.models import Agent, Deployment, RuntimeSettings
+from agents.models import Agent, Deployment, JobKind, JobStatus, RuntimeSettings
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.indexing.jobs.queue import enqueue_sync
+from knowledge.indexing.jobs import enqueue_sync
 from knowledge.indexing.sync import point_ids, release_indexes
-from knowledge.models import BuildKind, BuildStatus, Category, Chunk, Document, DocumentStatus, IndexBuild
+from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
 @receiver(post_save, sender=RuntimeSettings)
 def look_at_the_calls_again(**_kwargs: Any) -> None:
     """Questions that wait for tomorrow's calls may have some today; the reaper tells a worker."""
-    waiting = IndexBuild.objects.filter(kind=BuildKind.QUESTIONS, status=BuildStatus.QUEUED)
+    waiting = IndexBuild.objects.filter(kind=JobKind.QUESTIONS, status=JobStatus.QUEUED)
     waiting.update(not_before=None)
 
 

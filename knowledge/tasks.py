@@ -1,18 +1,12 @@
-"""Celery tasks of `knowledge`: nudges that call one verb each.
-
-A job's truth is its row (`knowledge.indexing.jobs`), so no task retries a build: its row says when it is tried again.
-"""
+"""Celery tasks of `knowledge`: nudges that call one verb each."""
 
 import logging
 from functools import partial
 
 from celery import shared_task
-from django.conf import settings
 
-from agents.errors import ApplicationError
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.indexing import sync
-from knowledge.indexing.jobs import reconciliation, run
+from knowledge.indexing import jobs, sync
 
 logger = logging.getLogger(__name__)
 
@@ -27,25 +21,14 @@ _deletion_task = partial(
 )
 
 
-@shared_task(soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
-def run_index_build(build_id: int) -> bool:
-    """Whether there was anything to do: a message may come late, or twice."""
-    try:
-        return run.run_build(build_id, may_retry=True) is not None
-    except ApplicationError as error:
-        # Its row says so; Celery would print where.
-        logger.warning("Build %s failed: %s", build_id, " ".join(str(error).split()))
-        return True
-
-
 @shared_task(soft_time_limit=600, time_limit=660)
 def reconcile_indexes() -> None:
-    reconciliation.reconcile_indexes()
+    jobs.reconcile_indexes()
 
 
 @shared_task(soft_time_limit=600, time_limit=660)
 def reconcile_agent(agent_id: int) -> None:
-    reconciliation.reconcile_agent(agent_id)
+    jobs.reconcile_agent(agent_id)
 
 
 @_deletion_task()

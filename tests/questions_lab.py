@@ -28,13 +28,12 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, Usage
-from agents.models import Agent, IndexingMethod, RuntimeSettings
+from agents.models import Agent, IndexingMethod, JobKind, RuntimeSettings
 from knowledge.indexing import questions
-from knowledge.indexing.jobs.queue import enqueue_questions
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import enqueue_questions, run_build
 from knowledge.indexing.points import plan_agent
 from knowledge.indexing.sync import stale_documents
-from knowledge.models import BuildKind, Chunk, IndexBuild, QuestionSpending, UnitsOrigin
+from knowledge.models import Chunk, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent
 from tests.scripted import ScriptedLLM
@@ -68,7 +67,7 @@ def build() -> None:
 def write(fatal: int) -> None:
     settings.UNIT_GENERATION_PARALLEL = 1
     questions.QUESTIONS_WRITE_PASSAGES = 2
-    job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+    job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
     model = mock.patch.object(questions, "language_model", return_value=NotingModel())
     with model, boundaries(fatal):
         run_build(job.pk, may_retry=True)
@@ -108,7 +107,7 @@ def experiment(fatal: int) -> dict[str, Any]:
     planned = {point.id for point in plan_agent(agent, IndexingMethod.QA_ATOMIC)}
     stored = [point.id for batch in vector_store().scroll(alias) for point in batch]
     return row | {
-        "ended": IndexBuild.objects.get(kind=BuildKind.QUESTIONS).status,
+        "ended": IndexBuild.objects.get(kind=JobKind.QUESTIONS).status,
         "written": Chunk.objects.filter(units_origin=UnitsOrigin.GENERATED).count(),
         "once": sorted(stored) == sorted(planned) and not stale_documents(agent),
         "all_calls": calls(),

@@ -77,7 +77,7 @@ LOGGED = {
     "knowledge.chunk": Logged("content parent_context knowledge_units enabled", births=False, by_people=True),
     "knowledge.synonym": Logged("short long state", by_people=True),
     "knowledge.questionoverlap": Logged("dismissed", births=False, by_people=True),
-    "knowledge.indexbuild": Logged("agent kind method status", by_people=True, is_restorable=False),
+    "agents.job": Logged("agent kind status", by_people=True, is_restorable=False, page="knowledge.indexbuild"),
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),
     "faqs.learnedresponse": Logged("agent question answer category status status_reason review_date"),

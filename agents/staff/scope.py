@@ -28,6 +28,7 @@ OWNED = {
     "knowledge.questionoverlap": "agent",
     "knowledge.synonym": "agent",
     "knowledge.indexbuild": "agent",
+    "agents.job": "agent",
     "faqs.learnedresponse": "agent",
     "faqs.phrasing": "response__agent",
     "faqs.answerversion": "response__agent",

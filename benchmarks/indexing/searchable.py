@@ -82,11 +82,11 @@ PATIENCE_SECONDS = 3_600
 
 
 def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> dict[str, Any]:
-    from agents.models import Agent, Deployment, RuntimeSettings
+    from agents.models import Agent, Deployment, JobKind, RuntimeSettings
     from knowledge.embeddings.base import embedder
-    from knowledge.indexing.jobs.queue import enqueue_documents
+    from knowledge.indexing.jobs import enqueue_documents
     from knowledge.indexing.path import store_document
-    from knowledge.models import BuildKind, Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
+    from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 
     RuntimeSettings(values={"question_calls_per_day": options.budget}).save()
     agent = Agent.objects.create(slug="bench", name="bench")
@@ -120,7 +120,7 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     found["first_question"] = since(lambda: written() > 0)
     found["kills"] = _killed_until_the_budget_is_spent(worker, options.kills)
     cpu = os.times()
-    job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+    job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
     return found | {
         "seconds": round(time.monotonic() - started, 1),
         "worker_processor_seconds": round(cpu.children_user + cpu.children_system, 1),
@@ -138,10 +138,11 @@ def _killed_until_the_budget_is_spent(worker: "subprocess.Popen[bytes]", most: i
     """Kill the worker now and then, at most so often, and start it again, until the job waits for tomorrow. Returns how
     often.
     """
-    from knowledge.models import BuildKind, BuildStatus, IndexBuild
+    from agents.models import JobKind, JobStatus
+    from knowledge.models import IndexBuild
 
     waiting = IndexBuild.objects.filter(
-        kind=BuildKind.QUESTIONS, status=BuildStatus.QUEUED, not_before__isnull=False
+        kind=JobKind.QUESTIONS, status=JobStatus.QUEUED, not_before__isnull=False
     ).exclude(error="")
     rng = random.Random()  # noqa: S311  # moments, not secrets
     limit = time.monotonic() + PATIENCE_SECONDS

@@ -14,13 +14,12 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import admin_url, duration_text, missing_text, moment_text
-from agents.jobs import WorkerState, worker_state
+from agents.jobs import WorkerState, waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, Job, JobKind, JobStatus
 from agents.staff.scope import limit_of
 from chat.models import Turn
 from config.desk.todays_work import lines_for, passages_without_questions
-from knowledge.indexing.jobs.queue import waiting_seconds
 from knowledge.models import Document
 
 

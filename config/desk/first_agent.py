@@ -21,7 +21,7 @@ from agents.models import Agent, Deployment
 from chat.staff.admin.private import prose
 from chat.staff.simulator import Trial
 from knowledge.admin.uploads import SeveralFilesField, store_uploads
-from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.indexing.jobs import enqueue_documents
 from knowledge.models import Document, DocumentStatus
 
 #: How often the page looks whether its documents have been read.

@@ -18,13 +18,14 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import Tone, admin_url
 from agents.llm.base import language_model
+from agents.models import JobStatus
 from agents.staff.inheritance import unmeasured_model
 from agents.staff.scope import visible
 from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
 from faqs.models import GroupStatus, IndexState, LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.review import answers_to_review, entries_to_review
-from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
+from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
 
 #: The front page counts what waits up to here, and says "1,000+" beyond; it names so many rows of each kind itself.
 FRONT_PAGE_COUNTED = 1_000
@@ -125,7 +126,7 @@ def lines_for(request: HttpRequest, alarm: str) -> list[Line]:
 
 
 def _worker(alarm: str) -> Line | None:
-    address = admin_url(IndexBuild, "changelist", status__exact=BuildStatus.QUEUED)
+    address = admin_url(IndexBuild, "changelist", status__exact=JobStatus.QUEUED)
     title, remedy = _("Le travail de fond est à l’arrêt"), _("Voir ce qui attend")
     return Line(title, address, remedy, "bad", why=alarm) if alarm else None
 
@@ -206,10 +207,10 @@ def _most_asked(request: HttpRequest) -> list[Named]:
 def _failed_builds() -> Rows:
     """Of the last days, and not made up for: no later job of the same kind and agent has ended well."""
     later = IndexBuild.objects.filter(
-        agent=OuterRef("agent"), kind=OuterRef("kind"), created_at__gt=OuterRef("created_at"), status=BuildStatus.DONE
+        agent=OuterRef("agent"), kind=OuterRef("kind"), created_at__gt=OuterRef("created_at"), status=JobStatus.DONE
     )
     recent = IndexBuild.objects.filter(created_at__gte=timezone.now() - RECENT)
-    return recent.filter(status=BuildStatus.FAILED).exclude(Exists(later))
+    return recent.filter(status=JobStatus.FAILED).exclude(Exists(later))
 
 
 def _to_review(*, stale: bool) -> Callable[[], Sequence[tuple[Rows, str, str]]]:
@@ -310,7 +311,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Voir pourquoi"),
         "bad",
         **_of(_failed_builds, "created_at", "knowledge.view_indexbuild"),
-        address=_list(IndexBuild, status__in=BuildStatus.FAILED),
+        address=_list(IndexBuild, status__in=JobStatus.FAILED),
     ),
     Waiting(
         _("Réponses validées qui n’ont pas pu être indexées"),

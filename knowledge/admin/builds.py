@@ -16,6 +16,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
 
+from agents import jobs
 from agents.admin_base import (
     ReadOnlyAdmin,
     Tone,
@@ -38,14 +39,13 @@ from agents.admin_base import (
 from agents.cache import TtlCache
 from agents.errors import ApplicationError
 from agents.jobs import WorkerState, worker_state
-from agents.models import Agent, IndexingMethod
+from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobKind, JobStatus
 from agents.staff.scope import agents_for
 from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
-from knowledge.indexing.jobs.decisions import cancel_build, retry_build
-from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_rebuild
+from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
-from knowledge.models import GIVEN_UP, UNDER_WAY, BuildKind, BuildStatus, Document, IndexBuild
+from knowledge.models import Document, IndexBuild
 
 
 @require_http_methods(["GET", "POST"])
@@ -144,7 +144,7 @@ def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
 
 def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
     """Queue failed builds again and say how many; the others are left alone."""
-    chosen = [build for build in builds if build.status in GIVEN_UP]
+    chosen = [build for build in builds if build.status in GIVEN_UP_JOBS]
     if not chosen:
         messages.warning(request, gettext("Aucune de ces indexations n’est en échec ou annulée."))
         return
@@ -167,7 +167,7 @@ def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
 def cancel(request: HttpRequest, build_id: int) -> HttpResponse:
     build = get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
     require(request, "knowledge.change_indexbuild", row=build)
-    if cancel_build(build):
+    if jobs.cancel(build):
         messages.success(request, gettext("L’indexation est annulée ; ce qui est fait est gardé."))
     else:
         messages.warning(request, gettext("Cette indexation est déjà finie."))
@@ -253,12 +253,12 @@ UNCLAIMED_AFTER = timedelta(seconds=60)
 _workers: TtlCache[WorkerState] = TtlCache(5.0)
 
 _BUILD_TONES: dict[str, Tone] = {
-    BuildStatus.QUEUED: "neutral",
-    BuildStatus.RUNNING: "busy",
-    BuildStatus.DONE: "good",
-    BuildStatus.PARTLY_FAILED: "bad",
-    BuildStatus.FAILED: "bad",
-    BuildStatus.CANCELLED: "neutral",
+    JobStatus.QUEUED: "neutral",
+    JobStatus.RUNNING: "busy",
+    JobStatus.DONE: "good",
+    JobStatus.PARTLY_FAILED: "bad",
+    JobStatus.FAILED: "bad",
+    JobStatus.CANCELLED: "neutral",
 }
 
 
@@ -283,9 +283,9 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     purpose = _("Les travaux de fond : lire des documents, reconstruire un index.")
     change_form_template = "admin/knowledge/indexbuild/change_form.html"
     list_display = ("title", "agent", "state", "progress", "created_at")
-    list_filter = ("status", "kind", "agent", "method")
-    list_select_related = ("agent", "source")
-    search_fields = ("agent__name", "agent__slug", "generation", "error")
+    list_filter = ("status", "kind", "agent")
+    list_select_related = ("agent",)
+    search_fields = ("agent__name", "agent__slug", "error")
     ordering = ("-created_at",)
     actions = ("retry",)
     fieldsets = (
@@ -319,10 +319,10 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         build = kwargs.get("obj")
         if isinstance(build, IndexBuild):
-            context["refresh_seconds"] = REFRESH_SECONDS if build.status in UNDER_WAY else 0
+            context["refresh_seconds"] = REFRESH_SECONDS if build.status in OPEN_JOBS else 0
             context["retry_allowed"] = self.has_retry_permission(request)
-            context["may_retry"] = context["retry_allowed"] and build.status in GIVEN_UP
-            context["may_cancel"] = context["retry_allowed"] and build.status in UNDER_WAY
+            context["may_retry"] = context["retry_allowed"] and build.status in GIVEN_UP_JOBS
+            context["may_cancel"] = context["retry_allowed"] and build.status in OPEN_JOBS
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.action(description=_("Réessayer"), permissions=["retry"])
@@ -332,12 +332,12 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     @admin.display(description=_("travail"), ordering="kind")
     def title(self, build: IndexBuild) -> str:
         if build.method:
-            return f"{build.get_kind_display()} · {build.get_method_display()}"
-        if build.source is not None:
-            return f"{build.get_kind_display()} · {build.source}"
+            return f"{build.get_kind_display()} · {IndexingMethod(build.method).label}"
+        if build.address:
+            return f"{build.get_kind_display()} · {build.address}"
         count = len(build.document_ids)
         documents = ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
-        is_written = build.kind == BuildKind.QUESTIONS
+        is_written = build.kind == JobKind.QUESTIONS
         return f"{build.get_kind_display()} · {documents}" if is_written else documents
 
     agent_link = linked("agent", _("agent"), ordering="agent__name")
@@ -350,9 +350,9 @@ class IndexBuildAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("avancement"))
     def progress(self, build: IndexBuild) -> str:
-        if build.status == BuildStatus.DONE:
+        if build.status == JobStatus.DONE:
             return progress_bar(100, "100 %")
-        if not build.total or build.status == BuildStatus.QUEUED:
+        if not build.total or build.status == JobStatus.QUEUED:
             return "–"
         percent = min(100, 100 * build.done // build.total)
         phase = f"{build.get_phase_display()} : " if build.phase else ""
@@ -400,7 +400,7 @@ def with_progress(text: Any, build: IndexBuild) -> SafeString:
 def _done_per_second(build: IndexBuild) -> float:
     """The rate since this phase began; zero where nothing can be said yet."""
     began = build.phase_started_at or build.started_at
-    if build.status != BuildStatus.RUNNING or began is None or not build.done:
+    if build.status != JobStatus.RUNNING or began is None or not build.done:
         return 0.0
     elapsed = (timezone.now() - began).total_seconds()
     return build.done / elapsed if elapsed > 0 else 0.0
@@ -430,14 +430,14 @@ def _waiting_text(waited: timedelta) -> str:
 def state_hint(build: IndexBuild) -> str:
     """What staff should know about an indexation that does not move."""
     now = timezone.now()
-    if build.status == BuildStatus.QUEUED and build.not_before and build.not_before > now:
+    if build.status == JobStatus.QUEUED and build.not_before and build.not_before > now:
         return gettext("%(reason)s Nouvel essai à %(time)s.") % {
             "reason": f"{build.error.removesuffix('.')}. " if build.error else "",
             "time": formats.time_format(timezone.localtime(build.not_before)),
         }
-    if build.status == BuildStatus.QUEUED:
+    if build.status == JobStatus.QUEUED:
         return build.error or _waiting_text(now - (build.not_before or build.created_at))
     expired = build.lease_expires_at is not None and build.lease_expires_at < now
-    if build.status == BuildStatus.RUNNING and expired:
+    if build.status == JobStatus.RUNNING and expired:
         return gettext("Le worker ne donne plus signe de vie ; un autre va la reprendre.")
     return ""

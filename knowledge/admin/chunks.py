@@ -27,7 +27,7 @@ from agents.models import Agent
 from agents.staff.scope import visible
 from knowledge.chunking import KnowledgeUnit
 from knowledge.indexing.chunks import document_text, edit_chunk, resolve_conflict
-from knowledge.indexing.jobs.queue import enqueue_questions, enqueue_sync
+from knowledge.indexing.jobs import enqueue_questions, enqueue_sync
 from knowledge.indexing.questions import questions_model
 from knowledge.models import (
     MAX_PASSAGE_CHARACTERS,

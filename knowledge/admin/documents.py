@@ -32,7 +32,7 @@ from agents.admin_base import (
 from agents.llm.base import language_model
 from knowledge.admin.builds import with_progress
 from knowledge.admin.uploads import add_documents, download_file, refusal_of
-from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.indexing.jobs import enqueue_documents
 from knowledge.indexing.path import receive_file
 from knowledge.models import Category, Chunk, Document, DocumentStatus, PageState, UnitsOrigin, WebPage
 

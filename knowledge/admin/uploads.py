@@ -23,7 +23,7 @@ from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.staff.scope import agents_for
 from knowledge.exceptions import UnreadableDocumentError
-from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.indexing.jobs import enqueue_documents
 from knowledge.indexing.path import receive_file
 from knowledge.models import Category, Document, IndexBuild
 from knowledge.readers.registry import SUPPORTED_SUFFIXES, refuse_unsupported

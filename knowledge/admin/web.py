@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from agents.admin_base import StaffAdmin, admin_url, badge, bullets, change_link, count_link, link, moment_text, stacked
 from knowledge.admin.builds import with_progress
 from knowledge.exceptions import PageRefusedError
-from knowledge.indexing.jobs.queue import enqueue_refresh
+from knowledge.indexing.jobs import enqueue_refresh, refreshes
 from knowledge.indexing.refresh import next_reading
 from knowledge.models import Document, PageState, SourceKind, WebSource
 from knowledge.web import looks_like_sitemap, normal_address
@@ -124,6 +124,6 @@ class WebSourceAdmin(StaffAdmin):
 
     @admin.display(description=_("dernières lectures"))
     def readings(self, source: WebSource) -> str:
-        builds = source.builds.order_by("-pk")[:5]
+        builds = refreshes(source).order_by("-pk")[:5]
         rows = [(change_link(build, moment_text(build.created_at)), build.get_status_display()) for build in builds]
         return bullets("{} : {}", rows)

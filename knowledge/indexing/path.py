@@ -2,8 +2,8 @@
 
 1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
    The doors are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
-2. It is queued (`jobs.queue.enqueue_documents`), and a worker's `jobs.run.run_build` takes it; the command goes on
-here.
+2. It is queued (`jobs.enqueue_documents`), and a worker's `jobs.carry_out` takes it; the command goes on
+   here.
 3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`isolation`);
    the document's rows become what it says now (`chunks`);
    the rows become points, and only what changed is embedded and written (`sync`, `points`);

@@ -302,7 +302,7 @@ def write_questions(
 
     What `on_progress` raises stops it: calls under way are waited for and kept, since they are paid.
     """
-    model = questions_model(build.agent)
+    model = questions_model(build.indexed_agent)
     if model is None:
         return
     report.go_on_from(build.report)
@@ -362,7 +362,7 @@ class _Run:
 
     def carry_out(self) -> None:
         if self.build.attempts > 1 or self.report.model_calls:
-            self.points.due |= set(stale_documents(self.build.agent))
+            self.points.due |= set(stale_documents(self.build.indexed_agent))
         try:
             while True:
                 self._look()
@@ -424,8 +424,8 @@ class _Run:
 
     def _choose(self) -> None:
         row = IndexBuild.objects.filter(pk=self.build.pk)
-        self.build.document_ids = row.values_list("document_ids", flat=True).first() or []
-        found = waiting_passages(self.build.agent, self.model, self.build.document_ids)
+        self.build.payload = row.values_list("payload", flat=True).first() or {}
+        found = waiting_passages(self.build.indexed_agent, self.model, self.build.document_ids)
         left = [key for key, _document in found if key not in self.tried]
         self.queue = left[:QUESTIONS_CHOICE]
         self.total = self.done + len(self.running) + len(left)
@@ -534,6 +534,6 @@ class _Points:
         rows = Document.objects.filter(pk__in=due, status=DocumentStatus.INDEXED)
         documents = list(rows.select_related("category", "agent"))
         if documents:
-            written = write_documents(agent=self.build.agent, documents=documents, report=self.report)
+            written = write_documents(agent=self.build.indexed_agent, documents=documents, report=self.report)
             self.documents |= {document.pk for document in written}
         self.report.documents = len(self.documents)

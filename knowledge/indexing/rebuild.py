@@ -9,17 +9,13 @@ and none comes back.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.db.models import QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.hooks import Hooks
-from agents.models import Agent, IndexingMethod
+from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
 from agents.staff.audit import INDEX_IN_SERVICE, log_event
 from agents.texts import read_json
 from knowledge.embeddings.base import embedder
@@ -35,7 +31,7 @@ from knowledge.indexing.sync import (
     previous_generation,
     superseded_generations,
 )
-from knowledge.models import GIVEN_UP, UNDER_WAY, BuildStatus, DocumentStatus, IndexBuild
+from knowledge.models import DocumentStatus, IndexBuild
 from knowledge.search import confirm_passages, query_of, search
 from knowledge.synonyms import learn_from
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, collection_alias, vector_store
@@ -266,24 +262,17 @@ def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
 # --- Generations that nobody needs -----------------------------------------------------------------------------------
 
 
-def finished_builds() -> QuerySet[IndexBuild]:
-    if not settings.FINISHED_JOB_DAYS:
-        return IndexBuild.objects.none()
-    limit = timezone.now() - timedelta(days=settings.FINISHED_JOB_DAYS)
-    return IndexBuild.objects.filter(status__in=(BuildStatus.DONE, *GIVEN_UP), finished_at__lt=limit)
-
-
 def unused_generations() -> list[CollectionInfo]:
     """Those that no alias, no build and no rollback needs."""
     infos = vector_store().collections()
     # Asked after the list: a build that starts now uses a collection that is not in it.
-    unfinished = IndexBuild.objects.filter(status__in=UNDER_WAY)
-    return superseded_generations(infos, in_use=set(unfinished.values_list("generation", flat=True)))
+    unfinished = IndexBuild.objects.filter(status__in=OPEN_JOBS)
+    return superseded_generations(infos, in_use={build.generation for build in unfinished})
 
 
 def abandoned_generations() -> list[CollectionInfo]:
     """Unused ones whose job is forgotten: staff may still retry the others."""
-    known = set(IndexBuild.objects.exclude(generation="").values_list("generation", flat=True))
+    known = {build.generation for build in IndexBuild.objects.filter(kind=JobKind.REBUILD)}
     return [info for info in unused_generations() if info.name not in known]
 
 

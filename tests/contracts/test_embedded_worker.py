@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
 
 _UPLOADS = """
 from agents.models import Agent
-from knowledge.indexing.jobs.queue import enqueue_documents
+from knowledge.indexing.jobs import enqueue_documents
 from knowledge.indexing.path import store_document
 agent = Agent.objects.create(slug="a", name="a")
 for number in range(3):
@@ -22,7 +22,7 @@ for number in range(3):
     enqueue_documents(agent=agent, document_ids=[stored.document.pk])
 """
 _AGAIN = """
-from knowledge.indexing.jobs.queue import nudge
+from knowledge.indexing.jobs import nudge
 from knowledge.models import IndexBuild
 for build in IndexBuild.objects.all():
     nudge(build.pk)

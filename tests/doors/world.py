@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from agents.models import Agent, Audience, Deployment, Logo, RuntimeSettings
+from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, RuntimeSettings
 from chat.access.visitors import WidgetVisitor
 from chat.archive.sharing import share_branch
 from chat.models import (
@@ -41,8 +41,6 @@ from chat.runs.runner import runner
 from chat.staff.golden import add_questions
 from faqs.models import QuestionGroup
 from knowledge.models import (
-    BuildKind,
-    BuildStatus,
     Category,
     Chunk,
     Document,
@@ -124,7 +122,7 @@ def _knowledge_rows(agent: Agent) -> Iterator[Model]:
     yield Category.objects.create(name=MARK)
     yield WebSource.objects.create(agent=agent, url=f"https://{MARK}.example.org/", kind="page")
     yield IndexBuild.objects.create(
-        agent=agent, kind=BuildKind.REBUILD, method="qr_atomique", status=BuildStatus.FAILED, error=MARK
+        agent=agent, kind=JobKind.REBUILD, payload={"method": "qr_atomique"}, status=JobStatus.FAILED, error=MARK
     )
     yield QuestionOverlap.objects.create(
         agent=agent,

@@ -14,8 +14,7 @@ from agents.models import Agent
 from agents.texts import storable
 from knowledge.exceptions import PageRefusedError
 from knowledge.indexing.folders import FolderFile, gone_documents, remove_documents, store_files
-from knowledge.indexing.jobs.queue import enqueue_questions
-from knowledge.indexing.jobs.run import build_missing_indexes, refresh_now
+from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, refresh_now
 from knowledge.indexing.path import index_documents
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.refresh import add_source

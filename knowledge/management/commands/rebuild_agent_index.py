@@ -8,8 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from agents.models import Agent, IndexingMethod
-from knowledge.indexing.jobs.queue import create_rebuild, enqueue_rebuild
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.rebuild import (
     prepare_rollback,

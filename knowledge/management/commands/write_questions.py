@@ -5,10 +5,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from agents.models import Agent
-from knowledge.indexing.jobs.decisions import cancel_build
-from knowledge.indexing.jobs.queue import create_questions
-from knowledge.indexing.jobs.run import run_build
+from agents import jobs
+from agents.models import OPEN_JOBS, Agent, JobKind
+from knowledge.indexing.jobs import create_questions, run_build
 from knowledge.indexing.questions import waiting_count
 from knowledge.management.terminal import (
     JsonCommand,
@@ -18,7 +17,7 @@ from knowledge.management.terminal import (
     report_lines,
     waiting_line,
 )
-from knowledge.models import UNDER_WAY, BuildKind, IndexBuild
+from knowledge.models import IndexBuild
 
 
 class Command(JsonCommand):
@@ -63,6 +62,6 @@ class Command(JsonCommand):
 
 
 def _stop(agent: Agent) -> None:
-    build = IndexBuild.objects.filter(agent=agent, kind=BuildKind.QUESTIONS, status__in=UNDER_WAY).first()
-    if build is None or not cancel_build(build):
+    build = IndexBuild.objects.filter(agent=agent, kind=JobKind.QUESTIONS, status__in=OPEN_JOBS).first()
+    if build is None or not jobs.cancel(build):
         raise CommandError(f"There is no writing of questions to stop for {agent.slug}.")

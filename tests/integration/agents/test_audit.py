@@ -22,7 +22,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.models import Agent, AgentLimit, Deployment, RuntimeSettings, Specialist
+from agents.models import Agent, AgentLimit, Deployment, Job, RuntimeSettings, Specialist
 from agents.retention import RULES
 from agents.staff.audit import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, take_back
 from chat.models import ApiKey
@@ -123,7 +123,7 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "knowledge.chunk": ("enabled", False),
     "knowledge.synonym": ("state", "refused"),
     "knowledge.questionoverlap": ("dismissed", True),
-    "knowledge.indexbuild": ("status", "cancelled"),
+    "agents.job": ("status", "cancelled"),
     "knowledge.thresholdcalibration": ("memory", 0.91),
     "knowledge.pairverdict": ("same_answer", None),
     "faqs.learnedresponse": ("answer", "Une autre réponse."),
@@ -161,6 +161,7 @@ class TableOfChangesTest(TestCase):
         cls.rows["faqs.phrasing"] = Phrasing.objects.create(response=learned, text="Ou ?")
         tool = world.rows[ToolOverride]
         cls.rows["tools_registry.toolexample"] = ToolExample.objects.create(override=tool, text="a")
+        cls.rows["agents.job"] = Job.objects.get(pk=cls.rows["knowledge.indexbuild"].pk)
         ToolSource.objects.update(allowed_hosts=["x.example"])
         cls.person = make_user(is_staff=True, is_superuser=True)
 

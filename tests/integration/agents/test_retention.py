@@ -19,12 +19,12 @@ from django.utils import timezone
 
 from agents import retention
 from agents.jobs import announce, carry_out, ensure
-from agents.models import Job, JobKind
+from agents.models import Job, JobKind, JobStatus
 from agents.retention import next_night, retain_now
 from chat.models import Conversation
 from faqs.models import CachedResponse
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.models import BuildKind, BuildStatus, Document, IndexBuild
+from knowledge.models import Document, IndexBuild
 from tests.factories import make_agent, make_conversation, make_deployment, make_entry, make_user
 
 LONG_AGO = timezone.now() - timedelta(days=3_000)
@@ -37,9 +37,9 @@ def make_sessions(count: int, expires: datetime) -> None:
     )
 
 
-def make_job(status: BuildStatus, finished_at: datetime | None) -> IndexBuild:
+def make_job(status: JobStatus, finished_at: datetime | None) -> IndexBuild:
     agent = make_agent(slug=f"a{IndexBuild.objects.count()}")
-    return IndexBuild.objects.create(agent=agent, kind=BuildKind.DOCUMENTS, status=status, finished_at=finished_at)
+    return IndexBuild.objects.create(agent=agent, kind=JobKind.DOCUMENTS, status=status, finished_at=finished_at)
 
 
 class EndTests(TestCase):
@@ -53,11 +53,11 @@ class EndTests(TestCase):
         assert Session.objects.count() == 3
 
     def test_finished_jobs_go_and_those_that_wait_or_are_recent_stay(self) -> None:
-        make_job(BuildStatus.DONE, LONG_AGO)
-        make_job(BuildStatus.FAILED, LONG_AGO)
-        make_job(BuildStatus.PARTLY_FAILED, LONG_AGO)
-        stay = [make_job(BuildStatus.DONE, timezone.now()).pk, make_job(BuildStatus.QUEUED, None).pk]
-        assert retain_now()["builds"] == 3
+        make_job(JobStatus.DONE, LONG_AGO)
+        make_job(JobStatus.FAILED, LONG_AGO)
+        make_job(JobStatus.PARTLY_FAILED, LONG_AGO)
+        stay = [make_job(JobStatus.DONE, timezone.now()).pk, make_job(JobStatus.QUEUED, None).pk]
+        assert retain_now()["jobs"] == 3
         assert list(IndexBuild.objects.order_by("pk").values_list("pk", flat=True)) == stay
 
     def test_lines_of_the_admin_log_go(self) -> None:

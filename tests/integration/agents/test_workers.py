@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.jobs import Heartbeat, announce, carry_out, ensure, worker_state
-from agents.models import Job, JobKind
-from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from agents.models import Job, JobKind, JobStatus
+from knowledge.models import IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import make_agent
 from tests.integration.config.test_health import figures
@@ -26,7 +26,7 @@ def age(name: str, by: timedelta = SILENT) -> None:
 
 
 def queue_job(waited: timedelta) -> IndexBuild:
-    build = IndexBuild.objects.create(agent=make_agent(), kind=BuildKind.DOCUMENTS)
+    build = IndexBuild.objects.create(agent=make_agent(), kind=JobKind.DOCUMENTS)
     IndexBuild.objects.filter(pk=build.pk).update(created_at=timezone.now() - waited)
     return build
 
@@ -125,5 +125,5 @@ class ToldTests(TestCase):
 
     def test_a_job_that_is_over_waits_for_nobody(self) -> None:
         build = queue_job(timedelta(minutes=5))
-        IndexBuild.objects.filter(pk=build.pk).update(status=BuildStatus.DONE)
+        IndexBuild.objects.filter(pk=build.pk).update(status=JobStatus.DONE)
         assert figures(self.client)["repondant_jobs_waiting_seconds[]"] == 0

@@ -8,7 +8,7 @@ from django.test import TestCase
 from django.urls import reverse
 
 from agents.models import Agent, AgentLimit, Deployment
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import run_build
 from knowledge.models import Document, IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import in_role

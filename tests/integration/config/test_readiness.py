@@ -11,10 +11,10 @@ from django.test import Client, SimpleTestCase, TestCase
 from django.utils import timezone
 
 from agents.jobs import announce
-from agents.models import Job, JobKind
+from agents.models import Job, JobKind, JobStatus
 from chat.metrics import ModelSeen
 from config.readiness import OK, Detail, Part, Readiness, worker_detail
-from knowledge.models import BuildStatus, IndexBuild
+from knowledge.models import IndexBuild
 from tests.constants import override
 from tests.factories import make_agent
 
@@ -99,7 +99,7 @@ class WorkerTests(TestCase):
     def test_last_sign_of_life_and_the_wait_are_told(self) -> None:
         assert worker_detail()["status"] == "unknown"
         announce("celery@here")
-        IndexBuild.objects.create(agent=make_agent(), kind="rebuild", method="qr_atomique", status=BuildStatus.QUEUED)
+        IndexBuild.objects.create(agent=make_agent(), kind="rebuild", status=JobStatus.QUEUED)
         IndexBuild.objects.update(created_at=timezone.now() - timedelta(seconds=90))
         assert worker_detail()["status"] == "ok"
         assert worker_detail()["waiting_seconds"] >= 90

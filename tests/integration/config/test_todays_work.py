@@ -10,6 +10,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
+from agents.models import JobKind, JobStatus
 from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Turn, TurnStatus, Verdict
 from config.desk.todays_work import Line
@@ -24,7 +25,7 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
-from knowledge.models import BuildKind, BuildStatus, Chunk, Document, IndexBuild, WebPage, WebSource
+from knowledge.models import Chunk, Document, IndexBuild, WebPage, WebSource
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
 from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_entry, make_exchange, make_learned
@@ -87,7 +88,7 @@ class TodaysWorkTest(TestCase):
         WebSource.objects.create(
             agent=self.agent, url=f"https://example.org/plan/{number}", error="muette", checked_at=timezone.now()
         )
-        IndexBuild.objects.create(agent=make_deployment().agent, kind=BuildKind.REBUILD, status=BuildStatus.FAILED)
+        IndexBuild.objects.create(agent=make_deployment().agent, kind=JobKind.REBUILD, status=JobStatus.FAILED)
         make_exchange(make_conversation(self.deployment), "Panne ?", "", status=TurnStatus.FAILED)
 
     # --- The lines -------------------------------------------------------------------------------
@@ -178,12 +179,12 @@ class TodaysWorkTest(TestCase):
         assert lines["Réponses périmées"].count == lines["Réponses à relire"].count == "1"
 
     def test_a_failed_job_that_was_made_up_for_is_no_work(self) -> None:
-        for status in (BuildStatus.FAILED, BuildStatus.DONE):
-            IndexBuild.objects.create(agent=self.agent, kind=BuildKind.SYNC, status=status)
+        for status in (JobStatus.FAILED, JobStatus.DONE):
+            IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC, status=status)
         assert "Indexations en échec" not in self.lines()
 
     def test_a_worker_that_is_dead_is_said_first(self) -> None:
-        IndexBuild.objects.create(agent=self.agent, kind=BuildKind.SYNC)
+        IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC)
         with mock.patch("config.desk.dashboard.waiting_seconds", return_value=9_999.0):
             first = next(iter(self.lines().values()))
         assert "à l’arrêt" in str(first.title)

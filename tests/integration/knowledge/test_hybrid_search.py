@@ -11,8 +11,7 @@ from agents.models import Agent, IndexingMethod
 from knowledge import search as search_module
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing import rebuild
-from knowledge.indexing.jobs.queue import create_rebuild
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import create_rebuild, run_build
 from knowledge.indexing.rebuild import compare_questions
 from knowledge.models import VectorPoint
 from knowledge.search import SearchResult, confirm_passages, search

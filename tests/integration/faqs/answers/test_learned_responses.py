@@ -27,9 +27,7 @@ from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.exceptions import VectorStoreUnavailableError
-from knowledge.indexing.jobs.queue import create_rebuild
-from knowledge.indexing.jobs.reconciliation import reconcile_agent
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
 from knowledge.indexing.path import update_documents
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.models import Chunk

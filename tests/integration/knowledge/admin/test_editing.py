@@ -8,11 +8,11 @@ from django.test import TestCase
 from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.models import IndexingMethod
+from agents.models import IndexingMethod, JobKind, JobStatus
 from knowledge.indexing import questions
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import run_build
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
+from knowledge.models import Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, add_document, make_agent, set_settings
@@ -64,7 +64,7 @@ class PassageTest(TestCase):
         )
         assert self.reload().content == text
         assert self.chunk.units_origin == UnitsOrigin.STAFF
-        assert IndexBuild.objects.get().kind == BuildKind.SYNC
+        assert IndexBuild.objects.get().kind == JobKind.SYNC
         page = self.client.get(self.address)
         self.assertContains(page, "trois semaines")
         self.assertContains(page, "quatre semaines")
@@ -109,7 +109,7 @@ class PassageTest(TestCase):
         for action, points in (("disable", 0), ("enable", 5)):
             keys = list(self.document.chunks.values_list("pk", flat=True))
             self.client.post(LIST, {"action": action, "_selected_action": keys}, follow=True)
-            for build in IndexBuild.objects.filter(status=BuildStatus.QUEUED):
+            for build in IndexBuild.objects.filter(status=JobStatus.QUEUED):
                 run_build(build.pk)
             assert vector_store().count(alias) == points
 
@@ -120,7 +120,7 @@ class PassageTest(TestCase):
         with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             self.client.post(LIST, asked, follow=True)
         assert Chunk.objects.filter(asked_with="").get() == self.chunk
-        assert IndexBuild.objects.get().kind == BuildKind.QUESTIONS
+        assert IndexBuild.objects.get().kind == JobKind.QUESTIONS
 
     def test_without_a_model_nothing_is_promised_or_forgotten(self) -> None:
         Chunk.objects.update(asked_with="model")
@@ -213,7 +213,7 @@ class BuildPageTest(TestCase):
         assert "déjà finie" in shown_messages(self.decide("cancel"))
         self.decide("retry")
         self.build.refresh_from_db()
-        assert self.build.status == BuildStatus.QUEUED
+        assert self.build.status == JobStatus.QUEUED
 
     def test_decisions_need_the_right(self) -> None:
         client = client_of(make_staff("knowledge.view_indexbuild"))

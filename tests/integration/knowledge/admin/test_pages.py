@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.models import Agent, IndexingMethod
+from agents.models import Agent, IndexingMethod, JobKind, JobStatus
 from knowledge.exceptions import CollectionMissingError
-from knowledge.indexing.jobs.run import run_build
-from knowledge.models import BuildKind, BuildStatus, Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
+from knowledge.indexing.jobs import run_build
+from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, make_agent
 
@@ -39,7 +39,7 @@ def make_chunk(document: Document | None = None, **overrides: Any) -> Chunk:
 
 
 def make_build(agent: Agent | None = None, **overrides: Any) -> IndexBuild:
-    defaults = {"kind": BuildKind.DOCUMENTS, "status": BuildStatus.DONE}
+    defaults = {"kind": JobKind.DOCUMENTS, "status": JobStatus.DONE}
     return IndexBuild.objects.create(agent=agent or make_agent(), **{**defaults, **overrides})
 
 
@@ -319,9 +319,7 @@ class IndexBuildTest(TestCase):
     def test_a_running_build_shows_its_pace_and_asks_again(self) -> None:
         started = timezone.now() - timedelta(seconds=1000)
         lease = timezone.now() + timedelta(seconds=60)
-        page = self.page(
-            status=BuildStatus.RUNNING, done=5000, total=10_000, started_at=started, lease_expires_at=lease
-        )
+        page = self.page(status=JobStatus.RUNNING, done=5000, total=10_000, started_at=started, lease_expires_at=lease)
         self.assertContains(page, 'hx-trigger="every 3s"')
         self.assertContains(page, "50 % (5000 / 10000)")
         self.assertContains(page, "5,0 par seconde, encore 16 min 40 s")
@@ -338,27 +336,27 @@ class IndexBuildTest(TestCase):
         self.assertContains(page, "<strong>scan.pdf</strong> : Ce PDF est une photographie.")
 
     def test_builds_that_do_not_move_say_why(self) -> None:
-        build = make_build(status=BuildStatus.QUEUED)
+        build = make_build(status=JobStatus.QUEUED)
         IndexBuild.objects.update(created_at=timezone.now() - timedelta(minutes=5))
         page = self.client.get(admin_url(IndexBuild, "change", build.pk))
         self.assertContains(page, "En attente depuis 5 min 0 s. Aucun worker n’a encore été vu")
         past = timezone.now() - timedelta(seconds=1)
-        self.assertContains(self.page(status=BuildStatus.RUNNING, lease_expires_at=past), "signe de vie")
+        self.assertContains(self.page(status=JobStatus.RUNNING, lease_expires_at=past), "signe de vie")
 
     def test_a_failed_build_is_retried_from_its_page_and_from_the_list(self) -> None:
-        build = make_build(status=BuildStatus.FAILED, error="Panne.")
+        build = make_build(status=JobStatus.FAILED, error="Panne.")
         self.assertContains(self.client.get(admin_url(IndexBuild, "change", build.pk)), "Réessayer")
         self.client.post(reverse("admin:knowledge_indexbuild_retry", args=[build.pk]))
         build.refresh_from_db()
-        assert build.status == BuildStatus.QUEUED
-        IndexBuild.objects.update(status=BuildStatus.FAILED)
+        assert build.status == JobStatus.QUEUED
+        IndexBuild.objects.update(status=JobStatus.FAILED)
         response = self.client.post(
             admin_url(IndexBuild, "changelist"), {"action": "retry", "_selected_action": [build.pk]}, follow=True
         )
         assert "1 indexation relancée." in shown_messages(response)
 
     def test_a_build_that_did_not_fail_is_not_retried(self) -> None:
-        build = make_build(status=BuildStatus.DONE)
+        build = make_build(status=JobStatus.DONE)
         address = reverse("admin:knowledge_indexbuild_retry", args=[build.pk])
         assert "Aucune de ces indexations" in shown_messages(self.client.post(address, follow=True))
         assert self.client.get(address).status_code == 405
@@ -403,7 +401,7 @@ class IndexPagesTest(TestCase):
             ("scan.pdf", DocumentStatus.FAILED),
         }
         self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
-        run_build(IndexBuild.objects.filter(kind=BuildKind.REBUILD).get().pk)
+        run_build(IndexBuild.objects.filter(kind=JobKind.REBUILD).get().pk)
         rollback = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
         text = shown_messages(self.client.post(rollback, follow=True))
         assert "répond de nouveau avec la génération" in text

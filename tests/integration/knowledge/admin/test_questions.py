@@ -7,9 +7,9 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
-from agents.models import Agent
+from agents.models import Agent, JobKind, JobStatus
 from knowledge.indexing import questions
-from knowledge.models import BuildKind, BuildStatus, Chunk, IndexBuild
+from knowledge.models import Chunk, IndexBuild
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.factories import add_document, make_agent
 from tests.scripted import ScriptedLLM
@@ -24,13 +24,13 @@ class QuestionPagesTest(TestCase):
         self.begin = admin_url(IndexBuild, "questions", agent=self.agent.pk)
 
     def job(self) -> IndexBuild:
-        return IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+        return IndexBuild.objects.get(kind=JobKind.QUESTIONS)
 
     def test_what_waits_is_shown_before_anything_is_queued(self) -> None:
         self.assertContains(self.client.get(self.begin), "1 passage attend")
-        assert not IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).exists()
+        assert not IndexBuild.objects.filter(kind=JobKind.QUESTIONS).exists()
         self.client.post(self.begin)
-        assert self.job().status == BuildStatus.QUEUED
+        assert self.job().status == JobStatus.QUEUED
 
     def test_an_agent_of_a_number_beyond_the_database_is_not_chosen(self) -> None:
         for page in ("questions", "rebuild", "rollback"):

@@ -17,9 +17,10 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.test import TestCase
 
+from agents.models import JobKind, JobStatus
 from knowledge.indexing import questions
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import BuildKind, BuildStatus, IndexBuild, SourceType
+from knowledge.models import IndexBuild, SourceType
 from knowledge.readers.registry import READER_VERSIONS
 from tests.factories import add_document, make_agent
 from tests.scripted import ScriptedLLM
@@ -178,8 +179,8 @@ class FolderAgainTests(TestCase):
             out = io.StringIO()
             call_command("rebuild_agent_index", self.agent.slug, stdout=out)
             assert "3 chunks answer by their text" in out.getvalue()
-        job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
-        assert job.status == BuildStatus.QUEUED
+        job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
+        assert job.status == JobStatus.QUEUED
 
 
 class WriteQuestionsTests(TestCase):
@@ -201,16 +202,16 @@ class WriteQuestionsTests(TestCase):
         model = ScriptedLLM([json.dumps({"units": [reply]})])
         with mock.patch.object(questions, "language_model", return_value=model):
             assert "1 model calls" in self.run_command()
-        assert IndexBuild.objects.get(kind=BuildKind.QUESTIONS).status == BuildStatus.DONE
+        assert IndexBuild.objects.get(kind=JobKind.QUESTIONS).status == JobStatus.DONE
 
     def test_it_stops_what_a_worker_does(self) -> None:
         with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
-            from knowledge.indexing.jobs.queue import enqueue_questions
+            from knowledge.indexing.jobs import enqueue_questions
 
             job = enqueue_questions(agent=self.agent)
             assert job is not None
             self.run_command("--stop")
             job.refresh_from_db()
-            assert job.status == BuildStatus.CANCELLED
+            assert job.status == JobStatus.CANCELLED
             with pytest.raises(CommandError, match="no writing of questions to stop"):
                 self.run_command("--stop")

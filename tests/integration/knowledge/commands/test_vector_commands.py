@@ -11,11 +11,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase, override_settings
 
-from agents.models import Agent, IndexingMethod
+from agents.models import Agent, IndexingMethod, JobKind, JobStatus
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.exceptions import EmbeddingMismatchError
 from knowledge.management.commands.migrate_vectors import migrate_vectors
-from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from knowledge.models import IndexBuild
 from knowledge.vectors.base import Json, Point, Query, VectorStore, Wanted, vector_store
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
@@ -115,10 +115,9 @@ class StoreCommandTests(TestCase):
         agent = Agent.objects.create(slug="aide", name="Aide")
         IndexBuild.objects.create(
             agent=agent,
-            kind=BuildKind.REBUILD,
-            method=IndexingMethod.QA_ATOMIC,
-            status=BuildStatus.RUNNING,
-            generation=BROKEN,
+            kind=JobKind.REBUILD,
+            status=JobStatus.RUNNING,
+            payload={"method": IndexingMethod.QA_ATOMIC, "generation": BROKEN},
         )
         assert run("qdrant_cleanup")["dropped"] == [OLDEST]
 

@@ -11,17 +11,16 @@ from django.core.files.base import ContentFile
 from django.db import connection
 from django.test import TestCase, TransactionTestCase
 
-from agents.models import IndexingMethod
-from knowledge.exceptions import KnowledgeError
+from agents.errors import ApplicationError
+from agents.models import IndexingMethod, JobStatus
 from knowledge.indexing import chunks, sync
-from knowledge.indexing.jobs import run
-from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing import jobs as run
+from knowledge.indexing.jobs import create_rebuild, enqueue_documents, run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import PointWriter
 from knowledge.indexing.sync import stale_documents
 from knowledge.isolation import Reader
-from knowledge.models import BuildStatus, Chunk, Document, DocumentStatus
+from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, make_agent
 
@@ -119,19 +118,19 @@ class OvertakenTests(TestCase):
 
     def test_document_deleted_while_it_is_read_stops_no_other(self) -> None:
         build = self.run_with("read", lambda document: document.delete())
-        assert (build.status, build.report["documents"]) == (BuildStatus.DONE, 1)
+        assert (build.status, build.report["documents"]) == (JobStatus.DONE, 1)
         assert [row["item"] for row in build.report["skipped"]] == ["a.md"]
         assert Document.objects.get(name="b.md").status == DocumentStatus.INDEXED
 
     def test_document_deleted_while_its_points_are_written_leaves_none(self) -> None:
         build = self.run_with("write", lambda document: document.delete(), owner=PointWriter)
-        assert (build.status, build.report["documents"]) == (BuildStatus.DONE, 1)
+        assert (build.status, build.report["documents"]) == (JobStatus.DONE, 1)
         assert vector_store().count(self.alias) == 5
 
     def test_failed_document_that_was_deleted_stops_no_other(self) -> None:
         self.store("a.md", "")
         build = self.run_with("read", lambda document: document.delete())
-        assert build.status == BuildStatus.DONE
+        assert build.status == JobStatus.DONE
         assert Document.objects.get(name="b.md").status == DocumentStatus.INDEXED
 
     def test_content_replaced_while_the_old_one_is_read_is_not_undone(self) -> None:
@@ -161,16 +160,16 @@ class OvertakenTests(TestCase):
         build = create_rebuild(agent=self.agent, method=QA)
         with (
             mock.patch.object(run, "fill_generation", side_effect=ZeroDivisionError("x")),
-            self.assertLogs("knowledge.indexing.jobs", "ERROR"),
-            pytest.raises(KnowledgeError, match="ZeroDivisionError"),
+            self.assertLogs("agents.jobs", "ERROR"),
+            pytest.raises(ApplicationError, match="ZeroDivisionError"),
         ):
             run_build(build.pk)
         build.refresh_from_db()
-        assert build.status == BuildStatus.FAILED
+        assert build.status == JobStatus.FAILED
         assert "ZeroDivisionError" in build.error
 
     def test_documents_indexed_again_unchanged_ask_for_no_other_update(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)
         with self.captureOnCommitCallbacks(execute=True):
             index_documents(agent=self.agent, documents=list(self.agent.documents.all()))
-        assert not self.agent.builds.exists()
+        assert not self.agent.jobs.exists()

@@ -12,9 +12,7 @@ from django.test import TestCase
 from agents.models import Agent, IndexingMethod
 from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
-from knowledge.indexing.jobs.decisions import retry_build
-from knowledge.indexing.jobs.queue import create_rebuild
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import generations, point_ids, remove_points, stale_documents

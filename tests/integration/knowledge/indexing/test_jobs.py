@@ -3,7 +3,6 @@
 import io
 import json
 import tempfile
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,41 +10,32 @@ from unittest import mock
 
 import pytest
 from celery import current_app
-from celery.exceptions import OperationalError as BrokerError
 from django.core.files.base import ContentFile
 from django.core.management import call_command
 from django.db import OperationalError, transaction
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from agents.models import Agent, IndexingMethod
+from agents.jobs import JobCancelledError, cancel, recover
+from agents.models import Agent, IndexingMethod, JobKind, JobStatus
 from knowledge.indexing import rebuild, sync
-from knowledge.indexing.jobs import lease, queue
-from knowledge.indexing.jobs.decisions import cancel_build, retry_build
-from knowledge.indexing.jobs.lease import BuildCancelledError, heartbeat, reap_builds
-from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents, enqueue_sync
-from knowledge.indexing.jobs.reconciliation import reconcile_agent
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import (
+    create_rebuild,
+    enqueue_documents,
+    enqueue_sync,
+    reconcile_agent,
+    retry_build,
+    run_build,
+)
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import generations
-from knowledge.models import (
-    BuildKind,
-    BuildPhase,
-    BuildStatus,
-    Category,
-    Chunk,
-    Document,
-    DocumentStatus,
-    IndexBuild,
-    IndexBuildQuerySet,
-)
+from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder
-from tests.waiting import PATIENCE_SECONDS
 
 QA = IndexingMethod.QA_ATOMIC
 TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euros.\n"
@@ -53,12 +43,6 @@ TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euro
 
 def stored_documents(agent: Agent, count: int) -> list[Document]:
     return [store_document(agent=agent, name=f"{n}.md", data=TEXT.format(n=n).encode()).document for n in range(count)]
-
-
-def _raised(answer: bool | Exception) -> bool:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 class FailureTests(TestCase):
@@ -88,58 +72,38 @@ class FailureTests(TestCase):
     def test_failure_that_may_pass_is_tried_again_later_and_completes(self) -> None:
         with failing_store("") as store:
             build = self.run_with_retries()
-            assert build.status == BuildStatus.QUEUED
+            assert build.status == JobStatus.QUEUED
             assert build.not_before is not None
             assert run_build(build.pk) is None  # its time has not come
             store.down = ()
             IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
             run_build(build.pk, may_retry=True)
         build.refresh_from_db()
-        assert (build.status, build.attempts) == (BuildStatus.DONE, 2)
+        assert (build.status, build.attempts) == (JobStatus.DONE, 2)
         assert self.statuses() == ["indexed"] * 4
 
     def test_database_in_trouble_is_said_and_the_job_tried_again_later(self) -> None:
         full = OperationalError("database or disk is full")
-        with mock.patch("knowledge.indexing.jobs.run.index_documents", side_effect=full):
+        with mock.patch("knowledge.indexing.jobs.index_documents", side_effect=full):
             build = self.run_with_retries()
-        assert build.status == BuildStatus.QUEUED
+        assert build.status == JobStatus.QUEUED
         assert build.not_before is not None
         assert "La base de données" in build.error
         assert "disk is full" in build.error
-
-    def test_broker_that_is_away_is_said_until_a_worker_comes(self) -> None:
-        away = mock.patch("agents.processes.asking.current_app.send_task", side_effect=BrokerError("away"))
-        with away, self.captureOnCommitCallbacks(execute=True):
-            build = enqueue_documents(agent=self.agent, document_ids=[self.documents[0].pk])
-        build.refresh_from_db()
-        assert build.status == BuildStatus.QUEUED
-        assert "La file des tâches est injoignable" in build.error
-        run_build(build.pk)
-        build.refresh_from_db()
-        assert (build.status, build.error) == (BuildStatus.DONE, "")
-
-    @override_settings(JOB_HEARTBEAT_SECONDS=0.01)
-    def test_lease_outlives_a_database_that_is_busy_for_a_moment(self) -> None:
-        locked = OperationalError("locked")
-        answers: Iterator[bool | Exception] = iter([locked, True, locked])
-        renewed = mock.Mock(side_effect=lambda *_: _raised(next(answers, False)))
-        with mock.patch.object(IndexBuildQuerySet, "renew", renewed), heartbeat(1, "me") as lost:
-            assert lost.wait(PATIENCE_SECONDS)
-        assert renewed.call_count == 4
 
     @override_settings(JOB_MAX_ATTEMPTS=1)
     def test_retries_are_bounded_and_the_report_tells_each_document(self) -> None:
         with failing_store(""):
             build = self.run_with_retries()
         # Nothing of it was done.
-        assert build.status == BuildStatus.FAILED
+        assert build.status == JobStatus.FAILED
         assert len(build.report["failed"]) == 4
         assert build.error.startswith("0.md : ")
 
     def test_unreadable_file_is_never_retried(self) -> None:
         self.documents.append(store_document(agent=self.agent, name="vide.md", data=b" ").document)
         build = self.run_with_retries()
-        assert build.status == BuildStatus.PARTLY_FAILED
+        assert build.status == JobStatus.PARTLY_FAILED
         assert [row["item"] for row in build.report["failed"]] == ["vide.md"]
 
     def test_file_that_this_worker_does_not_see_is_a_failure_that_can_be_tried_again(self) -> None:
@@ -148,13 +112,13 @@ class FailureTests(TestCase):
             data = file.read()
         document.file.storage.delete(str(document.file.name))
         build = self.run_with_retries()
-        assert build.status == BuildStatus.PARTLY_FAILED
+        assert build.status == JobStatus.PARTLY_FAILED
         assert "DOCUMENT_STORAGE" in build.error
         document.file.storage.save(document.file.name, ContentFile(data))
         retry_build(build)
         run_build(build.pk)
         build.refresh_from_db()
-        assert (build.status, build.error) == (BuildStatus.DONE, "")
+        assert (build.status, build.error) == (JobStatus.DONE, "")
         assert self.statuses() == ["indexed"] * 4
 
     def test_rebuild_whose_store_stops_is_tried_again_in_its_own_generation(self) -> None:
@@ -163,7 +127,7 @@ class FailureTests(TestCase):
         with failing_store(""):
             run_build(build.pk, may_retry=True)
         build.refresh_from_db()
-        assert build.status == BuildStatus.QUEUED
+        assert build.status == JobStatus.QUEUED
         IndexBuild.objects.update(not_before=None)
         run_build(build.pk, may_retry=True)
         alias = collection_alias(self.agent.slug, QA)
@@ -182,15 +146,6 @@ class FailureTests(TestCase):
         assert report is not None
         assert (written, report.embedded, report.points) == (4, 2, 8)
 
-    def test_waiting_build_is_not_nudged_before_its_time(self) -> None:
-        with failing_store(""):
-            build = self.run_with_retries()
-        past = timezone.now() - timedelta(minutes=5)
-        IndexBuild.objects.filter(pk=build.pk).update(created_at=past)
-        with mock.patch.object(lease, "nudge") as nudge:
-            reap_builds()
-        nudge.assert_not_called()
-
     def test_jobs_that_wait_have_a_message_each_however_often_a_worker_looks(self) -> None:
         for document in self.documents:
             enqueue_documents(agent=self.agent, document_ids=[document.pk])
@@ -199,10 +154,10 @@ class FailureTests(TestCase):
         with current_app.connection_for_write() as broker:
             messages = broker.SimpleQueue(current_app.conf.task_default_queue)
             for _look in range(3):
-                reap_builds()
+                recover()
             assert messages.qsize() == len(self.documents)
             messages.get(timeout=5).ack()
-            reap_builds()
+            recover()
             assert messages.qsize() == len(self.documents)
 
     def test_second_run_of_the_same_files_embeds_nothing_and_asks_no_model(self) -> None:
@@ -231,14 +186,14 @@ class CancelTests(TestCase):
     def test_cancelled_build_stops_keeps_what_is_done_and_is_resumed(self) -> None:
         build = enqueue_documents(agent=self.agent, document_ids=[d.pk for d in self.documents])
 
-        def cancel(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+        def cancel_then(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
             if phase is BuildPhase.VECTORS and done == 2:
-                cancel_build(build)
+                cancel(build)
 
-        with mock.patch.object(sync, "GROUP_POINTS", 2), pytest.raises(BuildCancelledError):
-            run_build(build.pk, on_progress=cancel)
+        with mock.patch.object(sync, "GROUP_POINTS", 2), pytest.raises(JobCancelledError):
+            run_build(build.pk, on_progress=cancel_then)
         build.refresh_from_db()
-        assert build.status == BuildStatus.CANCELLED
+        assert build.status == JobStatus.CANCELLED
         assert self.agent.documents.filter(status=DocumentStatus.INDEXED).count() == 1
         retry_build(build)
         report = run_build(build.pk)
@@ -247,14 +202,14 @@ class CancelTests(TestCase):
 
     def test_queued_build_is_cancelled_before_it_begins(self) -> None:
         build = enqueue_documents(agent=self.agent, document_ids=[])
-        assert cancel_build(build)
+        assert cancel(build)
         assert run_build(build.pk) is None
-        assert not cancel_build(build)
+        assert not cancel(build)
 
     def test_cancelled_rebuild_overtaken_by_another_is_resumed_in_a_new_generation(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)
         first = create_rebuild(agent=self.agent, method=QA)
-        cancel_build(first)
+        cancel(first)
         run_build(create_rebuild(agent=self.agent, method=QA).pk)
         retry_build(first)
         first.refresh_from_db()
@@ -311,7 +266,7 @@ class FollowingRowsTests(TestCase):
 
     def run_queued(self) -> list[str]:
         kinds = []
-        for build in IndexBuild.objects.filter(status=BuildStatus.QUEUED):
+        for build in IndexBuild.objects.filter(status=JobStatus.QUEUED):
             kinds.append(build.kind)
             run_build(build.pk)
         return kinds
@@ -325,7 +280,7 @@ class FollowingRowsTests(TestCase):
         with self.captureOnCommitCallbacks(execute=True):
             self.chunk.content = "La carte coûte 99 euros."
             self.chunk.save()
-        assert self.run_queued() == [BuildKind.SYNC]
+        assert self.run_queued() == [JobKind.SYNC]
         assert self.texts().count("La carte coûte 99 euros.") == 2
 
     def test_many_edits_of_one_transaction_are_one_job(self) -> None:
@@ -343,7 +298,7 @@ class FollowingRowsTests(TestCase):
 
     def test_bulk_update_is_found_by_comparing(self) -> None:
         Chunk.objects.filter(pk=self.chunk.pk).update(content="La carte coûte 99 euros.")
-        assert [build.kind for build in reconcile_agent(self.agent.pk)] == [BuildKind.SYNC]
+        assert [build.kind for build in reconcile_agent(self.agent.pk)] == [JobKind.SYNC]
         self.run_queued()
         assert self.texts().count("La carte coûte 99 euros.") == 2
         assert reconcile_agent(self.agent.pk) == []
@@ -379,12 +334,12 @@ class FollowingRowsTests(TestCase):
             deployment.config_overlay = {"indexing_method": "legacy"}
             deployment.save()
         build = IndexBuild.objects.get(agent=agent)
-        assert (build.kind, build.method) == (BuildKind.REBUILD, "legacy")
+        assert (build.kind, build.method) == (JobKind.REBUILD, "legacy")
         run_build(build.pk)
         assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
 
     def test_rolled_back_edit_enqueues_nothing(self) -> None:
-        with self.captureOnCommitCallbacks(execute=True), mock.patch.object(queue, "nudge"):
+        with self.captureOnCommitCallbacks(execute=True), mock.patch("agents.jobs.nudge"):
             try:
                 with transaction.atomic():
                     self.chunk.save()

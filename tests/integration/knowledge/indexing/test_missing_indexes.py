@@ -11,17 +11,15 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
-from agents.models import Agent, Deployment, IndexingMethod
+from agents.models import Agent, Deployment, IndexingMethod, JobKind, JobStatus
 from knowledge.embeddings.base import embedder
 from knowledge.exceptions import CollectionMissingError
 from knowledge.indexing import points
-from knowledge.indexing.jobs.queue import create_rebuild, enqueue_documents
-from knowledge.indexing.jobs.reconciliation import reconcile_agent
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.sync import current_generation
-from knowledge.models import BuildKind, BuildStatus, IndexBuild
+from knowledge.models import IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
 
@@ -61,8 +59,8 @@ class MissingIndexTests(TestCase):
         stored = store_document(agent=self.agent, name="new.md", data=NEW.encode())
         run_build(enqueue_documents(agent=self.agent, document_ids=[stored.document.pk]).pk)
         assert self.store.resolve_alias(self.alias) is None
-        rebuild = IndexBuild.objects.get(kind=BuildKind.REBUILD)
-        assert (rebuild.method, rebuild.status) == (LEGACY, BuildStatus.QUEUED)
+        rebuild = IndexBuild.objects.get(kind=JobKind.REBUILD)
+        assert (rebuild.method, rebuild.status) == (LEGACY, JobStatus.QUEUED)
         run_build(rebuild.pk)
         assert self.store.count(self.alias) == 4
 
@@ -80,7 +78,7 @@ class MissingIndexTests(TestCase):
         make_deployment(agent, config_overlay={"indexing_method": "legacy"})
         add_document(agent)
         assert self.store.count(collection_alias(agent.slug, LEGACY)) == 3
-        assert not agent.builds.exists()
+        assert not agent.jobs.exists()
 
     def test_points_of_other_apps_are_content_too(self) -> None:
         agent = make_agent(indexing_method=LEGACY)

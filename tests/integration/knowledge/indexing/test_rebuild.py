@@ -9,16 +9,15 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.hooks import Hooks
-from agents.models import Agent, IndexingMethod
+from agents.jobs import recover
+from agents.models import Agent, IndexingMethod, JobStatus
 from knowledge.exceptions import RebuildInProgressError
 from knowledge.indexing import points
-from knowledge.indexing.jobs.lease import reap_builds
-from knowledge.indexing.jobs.queue import create_rebuild
-from knowledge.indexing.jobs.run import run_build
+from knowledge.indexing.jobs import create_rebuild, run_build
 from knowledge.indexing.points import PlannedPoint, PointSource
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.indexing.sync import generations
-from knowledge.models import BuildStatus, Chunk, IndexBuild
+from knowledge.models import Chunk, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
 from tests.factories import add_document, make_agent
 from tests.hashing import HashingEmbedder
@@ -50,7 +49,7 @@ class RebuildTests(TestCase):
         with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
             build = self.rebuild()
         assert embed.call_count == 0
-        assert build.status == BuildStatus.DONE
+        assert build.status == JobStatus.DONE
         assert self.store.resolve_alias(self.alias) == build.generation != before
         assert build.report["points"] == self.store.count(self.alias) == 5
 
@@ -81,10 +80,10 @@ class RebuildTests(TestCase):
     def test_abandoned_rebuild_is_resumed_in_its_own_generation(self) -> None:
         build = create_rebuild(agent=self.agent, method=QA)
         IndexBuild.objects.filter(pk=build.pk).update(
-            status=BuildStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
+            status=JobStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
         )
         resumed = self.rebuild()
-        assert (resumed.pk, resumed.status) == (build.pk, BuildStatus.DONE)
+        assert (resumed.pk, resumed.status) == (build.pk, JobStatus.DONE)
 
     def test_preview_counts_what_a_rebuild_would_change(self) -> None:
         chunk = Chunk.objects.filter(document__agent=self.agent).waiting().get()
@@ -100,7 +99,7 @@ class RebuildTests(TestCase):
             with pytest.raises(RebuildInProgressError):
                 run_build(build.pk)
         build.refresh_from_db()
-        assert build.status == BuildStatus.FAILED
+        assert build.status == JobStatus.FAILED
         assert build.error
         assert self.store.resolve_alias(self.alias) == before
 
@@ -110,21 +109,21 @@ class ReaperTests(TestCase):
         build = create_rebuild(agent=make_agent(), method=QA)
         past = timezone.now() - timedelta(minutes=5)
         IndexBuild.objects.filter(pk=build.pk).update(
-            status=BuildStatus.RUNNING, lease_expires_at=past, created_at=past, attempts=1
+            status=JobStatus.RUNNING, lease_expires_at=past, created_at=past, attempts=1
         )
-        with mock.patch("knowledge.indexing.jobs.lease.nudge") as nudge:
-            assert reap_builds() == 1
+        with mock.patch("agents.jobs.nudge") as nudge:
+            assert recover() == 1
         build.refresh_from_db()
-        assert build.status == BuildStatus.QUEUED
+        assert build.status == JobStatus.QUEUED
         nudge.assert_called_once_with(build.pk)
 
     def test_build_that_killed_every_worker_is_given_up_with_a_reason(self) -> None:
         build = create_rebuild(agent=make_agent(), method=QA)
         past = timezone.now() - timedelta(minutes=5)
-        IndexBuild.objects.filter(pk=build.pk).update(status=BuildStatus.RUNNING, lease_expires_at=past, attempts=5)
-        reap_builds()
+        IndexBuild.objects.filter(pk=build.pk).update(status=JobStatus.RUNNING, lease_expires_at=past, attempts=5)
+        recover()
         build.refresh_from_db()
-        assert build.status == BuildStatus.FAILED
+        assert build.status == JobStatus.FAILED
         assert build.error
 
     def test_one_worker_wins_a_claim(self) -> None:

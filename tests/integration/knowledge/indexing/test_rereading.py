@@ -13,10 +13,11 @@ from django.core.management import call_command
 from django.test import TestCase
 from fpdf import FPDF
 
+from agents.models import JobKind
 from knowledge import isolation
 from knowledge.indexing import questions, rereading
 from knowledge.indexing.rereading import outdated_documents
-from knowledge.models import BuildKind, Chunk, Document, IndexBuild, UnitsOrigin
+from knowledge.models import Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
 from tests.scripted import ScriptedLLM
 
@@ -118,7 +119,7 @@ class RereadingTests(TestCase):
         self.as_read_by_the_first_release()
         with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
             self.run_command("reread_documents")
-        job = IndexBuild.objects.get(kind=BuildKind.QUESTIONS)
+        job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
         assert job.document_ids == [Document.objects.get(name="guide.pdf").pk]
 
     def test_one_reader_is_opened_for_all_batches(self) -> None:

@@ -17,26 +17,20 @@ from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.models import Agent
+from agents.jobs import recover, run_job
+from agents.models import Agent, JobStatus
 from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
-from knowledge.indexing.jobs import queue
-from knowledge.indexing.jobs.lease import reap_builds
-from knowledge.indexing.jobs.queue import create_refresh, enqueue_refresh
-from knowledge.indexing.jobs.reconciliation import enqueue_due_refreshes, reschedule_sources
-from knowledge.indexing.jobs.run import run_build
-from knowledge.indexing.refresh import add_source
-from knowledge.models import (
-    BuildStatus,
-    Document,
-    DocumentStatus,
-    IndexBuild,
-    PageState,
-    SourceKind,
-    WebPage,
-    WebSource,
+from knowledge.indexing.jobs import (
+    create_refresh,
+    enqueue_due_refreshes,
+    enqueue_refresh,
+    refreshes,
+    reschedule_sources,
+    run_build,
 )
+from knowledge.indexing.refresh import add_source
+from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, SourceKind, WebPage, WebSource
 from knowledge.search import confirm_passages
-from knowledge.tasks import run_index_build
 from knowledge.web import Fetched, fetch_page
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.constants import override
@@ -85,7 +79,7 @@ class PageTests(TestCase):
             source = add_source(agent=self.agent, address=site.url("/tarifs#haut"))
             build = refresh(source)
             document = self.agent.documents.get()
-            assert (build.status, document.status) == (BuildStatus.DONE, DocumentStatus.INDEXED)
+            assert (build.status, document.status) == (JobStatus.DONE, DocumentStatus.INDEXED)
             assert document.url == document.name == site.url("/tarifs")
             assert (document.title, document.source_type) == ("la carte", "html")
             assert document.page.state == PageState.PRESENT
@@ -176,7 +170,7 @@ class PageTests(TestCase):
             IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
             run_build(build.pk, may_retry=True)
         build.refresh_from_db()
-        assert (build.status, build.attempts) == (BuildStatus.DONE, 2)
+        assert (build.status, build.attempts) == (JobStatus.DONE, 2)
         assert self.agent.documents.get().status == DocumentStatus.INDEXED
 
     def test_page_that_finds_the_disk_full_is_tried_again_by_the_worker(self) -> None:
@@ -186,12 +180,12 @@ class PageTests(TestCase):
             with mock.patch.object(FileSystemStorage, "save", side_effect=full):
                 run_build(build.pk, may_retry=True)
             build.refresh_from_db()
-            assert build.status == BuildStatus.QUEUED
+            assert build.status == JobStatus.QUEUED
             assert "Le disque est plein" in build.error
             IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
             run_build(build.pk, may_retry=True)
         build.refresh_from_db()
-        assert build.status == BuildStatus.DONE
+        assert build.status == JobStatus.DONE
         assert Document.objects.get().status == DocumentStatus.INDEXED
 
     def test_what_cannot_be_read_is_a_failed_document_with_its_reason(self) -> None:
@@ -232,9 +226,9 @@ class LoggedTests(TestCase):
         source = add_source(agent=make_agent(), address="http://127.0.0.1/")
         build = create_refresh(source)
         with self.assertLogs() as logged:
-            run_index_build.apply(args=(build.pk,))
+            run_job.apply(args=(build.pk,))
         build.refresh_from_db()
-        assert build.status == BuildStatus.FAILED
+        assert build.status == JobStatus.FAILED
         assert "internal address" in build.error
         [line] = [record for record in logged.records if "internal address" in record.getMessage()]
         assert not any(record.exc_info or record.exc_text for record in logged.records)
@@ -351,7 +345,7 @@ class SitemapTests(TestCase):
         with self.site("a", "b", "c") as (site, source):
             site.pages["/b"] = Answer("x", status=500)
             build = refresh(source)
-        assert build.status == BuildStatus.PARTLY_FAILED
+        assert build.status == JobStatus.PARTLY_FAILED
         assert [row["item"][-1] for row in build.report["failed"]] == ["b"]
         assert self.states()["c"] == ("present", True)
         assert self.agent.documents.get(name__endswith="/b").status == DocumentStatus.FAILED
@@ -431,7 +425,7 @@ class SitemapTests(TestCase):
             assert self.agent.documents.filter(status=DocumentStatus.PENDING).count() == 3
             IndexBuild.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
             site.asked.clear()
-            reap_builds()
+            recover()
             run_build(build.pk)
         assert [path for path in site.paths() if path in ("/a", "/b", "/c")] == ["/c"]
         assert self.agent.documents.filter(status=DocumentStatus.INDEXED).count() == 3
@@ -443,7 +437,7 @@ class ScheduleTests(TestCase):
         self.source = add_source(agent=self.agent, address="http://example.org/a")
 
     def test_two_workers_queue_one_refresh(self) -> None:
-        with mock.patch.object(queue, "nudge"):
+        with mock.patch("agents.jobs.nudge"):
             assert enqueue_due_refreshes() == 1
             assert enqueue_due_refreshes() == 0
             assert enqueue_refresh(self.source) == enqueue_refresh(self.source)
@@ -517,11 +511,11 @@ class AdminTests(TestCase):
         return self.client.post(admin_url(WebSource, "add"), fields)
 
     def test_address_that_staff_add_is_normalised_known_and_queued(self) -> None:
-        with mock.patch.object(queue, "nudge"):
+        with mock.patch("agents.jobs.nudge"):
             assert self.add("HTTPS://Example.org/sitemap.xml").status_code == 302
         source = WebSource.objects.get()
         assert (source.url, source.kind) == ("https://example.org/sitemap.xml", "sitemap")
-        assert source.builds.get().status == BuildStatus.QUEUED
+        assert refreshes(source).get().status == JobStatus.QUEUED
 
     def test_what_is_no_address_of_the_web_is_refused_by_the_form(self) -> None:
         for url in ("ftp://a.example/", "https://u:p@a.example/", "a.example"):
@@ -549,7 +543,7 @@ class AdminTests(TestCase):
             admin_url(WebSource, "change", source.pk),
             admin_url(WebSource, "add"),
             admin_url(IndexBuild, "changelist"),
-            admin_url(IndexBuild, "change", source.builds.latest("pk").pk),
+            admin_url(IndexBuild, "change", refreshes(source).latest("pk").pk),
             admin_url(Document, "changelist"),
         ):
             assert self.client.get(view).status_code == 200, view
@@ -569,9 +563,9 @@ class AdminTests(TestCase):
     def test_reading_again_is_one_action_and_needs_the_right_to_change(self) -> None:
         source = add_source(agent=self.agent, address="http://example.org/a")
         fields = {"action": "read_again", "_selected_action": [source.pk]}
-        with mock.patch.object(queue, "nudge"):
+        with mock.patch("agents.jobs.nudge"):
             self.client.post(admin_url(WebSource, "changelist"), fields)
-        assert source.builds.count() == 1
+        assert refreshes(source).count() == 1
         assert client_of(make_staff()).get(admin_url(WebSource, "changelist")).status_code == 403
 
     def test_lists_take_as_many_queries_for_ten_rows_as_for_one(self) -> None:

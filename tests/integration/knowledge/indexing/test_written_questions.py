@@ -15,20 +15,23 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.effective import effective_config
-from agents.errors import LLMResponseError, LLMUnavailableError
+from agents.errors import ApplicationError, LLMResponseError, LLMUnavailableError
+from agents.jobs import JobCancelledError, cancel
 from agents.llm.base import GenerationOptions, PromptMessage, Reply
-from agents.models import RuntimeSettings
-from knowledge.exceptions import KnowledgeError
+from agents.models import JobKind, JobStatus, RuntimeSettings
 from knowledge.indexing import questions
-from knowledge.indexing.jobs.decisions import cancel_build, retry_build
-from knowledge.indexing.jobs.lease import BuildCancelledError
-from knowledge.indexing.jobs.queue import enqueue_documents, enqueue_questions
-from knowledge.indexing.jobs.reconciliation import reconcile_agent
-from knowledge.indexing.jobs.run import build_missing_indexes, run_build
+from knowledge.indexing.jobs import (
+    build_missing_indexes,
+    enqueue_documents,
+    enqueue_questions,
+    reconcile_agent,
+    retry_build,
+    run_build,
+)
 from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import stale_documents
-from knowledge.models import BuildKind, BuildStatus, Chunk, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
+from knowledge.models import Chunk, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
 from knowledge.search import Passage, search_as
 from tests.constants import override
 from tests.factories import make_agent, make_deployment
@@ -74,7 +77,7 @@ class WrittenQuestionsTests(TestCase):
             yield
 
     def job(self) -> IndexBuild:
-        return IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).latest("pk")
+        return IndexBuild.objects.filter(kind=JobKind.QUESTIONS).latest("pk")
 
     def write(self, *, may_retry: bool = False) -> IndexReport:
         report = run_build(self.job().pk, may_retry=may_retry)
@@ -102,7 +105,7 @@ class WrittenQuestionsTests(TestCase):
             found = self.found("prix du passeport")
         assert silent.calls == []
         assert "86 euros" in found.content
-        assert self.job().status == BuildStatus.QUEUED
+        assert self.job().status == JobStatus.QUEUED
         assert self.chunk().document.status == DocumentStatus.INDEXED
 
     def test_first_documents_of_many_answer_before_the_last_are_embedded(self) -> None:
@@ -122,20 +125,20 @@ class WrittenQuestionsTests(TestCase):
             self.add()
             report = self.write()
         assert self.found(GOOD["question"]).question == GOOD["question"]
-        assert (self.job().status, report.waiting) == (BuildStatus.DONE, 0)
+        assert (self.job().status, report.waiting) == (JobStatus.DONE, 0)
         assert stale_documents(self.agent) == []
 
     def test_nothing_is_queued_where_nothing_waits_or_no_model_is_there(self) -> None:
         self.add()
         with self.model():
             self.add(name="qa.md", text=b"# A\n\n## Combien ?\n\nLa carte vaut 12 euros.\n")
-        assert not IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).exists()
+        assert not IndexBuild.objects.filter(kind=JobKind.QUESTIONS).exists()
 
     def test_documents_join_the_writing_that_is_not_over(self) -> None:
         with self.model(reply(GOOD), reply(GOOD)):
             self.add(name="a.md")
             self.add(name="b.md")
-            assert IndexBuild.objects.filter(kind=BuildKind.QUESTIONS).count() == 1
+            assert IndexBuild.objects.filter(kind=JobKind.QUESTIONS).count() == 1
             self.write()
         assert self.written() == 2
 
@@ -143,17 +146,17 @@ class WrittenQuestionsTests(TestCase):
         with self.model(reply(GOOD), reply(GOOD)):
             self.add(name="a.md")
 
-            def join(*_args: Any) -> BuildStatus:
+            def join(*_args: Any) -> JobStatus:
                 ended.stop()
                 self.add(name="b.md")
-                return BuildStatus.DONE
+                return JobStatus.DONE
 
-            ended = mock.patch("knowledge.indexing.jobs.run._outcome", join)
+            ended = mock.patch("knowledge.indexing.jobs._status", join)
             ended.start()
             self.write()
-            assert self.job().status == BuildStatus.QUEUED
+            assert self.job().status == JobStatus.QUEUED
             self.write()
-        assert (self.written(), self.job().status) == (2, BuildStatus.DONE)
+        assert (self.written(), self.job().status) == (2, JobStatus.DONE)
 
     def test_passages_that_people_were_answered_from_come_first(self) -> None:
         with self.model(*[reply(GOOD)] * 4) as model:
@@ -170,7 +173,7 @@ class WrittenQuestionsTests(TestCase):
             enqueue_documents(agent=self.agent, document_ids=[])
             self.write(may_retry=True)
             job = self.job()
-            assert (job.status, self.written(), job.attempts) == (BuildStatus.QUEUED, 0, 0)
+            assert (job.status, self.written(), job.attempts) == (JobStatus.QUEUED, 0, 0)
             assert job.not_before is not None
             assert job.not_before > timezone.now()
 
@@ -226,7 +229,7 @@ class WrittenQuestionsTests(TestCase):
             self.add(count=6)
             report = self.write(may_retry=True)
             assert (len(down.calls), report.waiting, report.may_pass) == (3, 6, True)
-            assert self.job().status == BuildStatus.QUEUED
+            assert self.job().status == JobStatus.QUEUED
             IndexBuild.objects.update(not_before=None)
             down.script(*[reply(GOOD)] * 6)
             assert self.write(may_retry=True).waiting == 0
@@ -237,7 +240,7 @@ class WrittenQuestionsTests(TestCase):
             self.write(may_retry=True)
         job = self.job()
         assert len(model.calls) == 6  # three passages, each with its repair
-        assert job.status == BuildStatus.FAILED
+        assert job.status == JobStatus.FAILED
         assert "illisible" in job.error
 
     def test_model_of_whose_units_none_can_be_kept_stops_the_job(self) -> None:
@@ -272,7 +275,7 @@ class WrittenQuestionsTests(TestCase):
             self.write(may_retry=True)
             job = self.job()
             assert (len(model.calls), self.written()) == (2, 2)
-            assert (job.status, job.report["model_calls"]) == (BuildStatus.QUEUED, 2)
+            assert (job.status, job.report["model_calls"]) == (JobStatus.QUEUED, 2)
             assert "appels au modèle par jour" in job.error
             assert job.not_before is not None
             assert timezone.localtime(job.not_before).hour == 0
@@ -291,7 +294,7 @@ class WrittenQuestionsTests(TestCase):
             self.write(may_retry=True)
             self.allow(question_calls_per_day=3)
             self.write(may_retry=True)
-        assert (self.written(), self.job().status) == (3, BuildStatus.DONE)
+        assert (self.written(), self.job().status) == (3, JobStatus.DONE)
 
     def test_repair_counts_as_a_call(self) -> None:
         self.allow(question_calls_per_day=1)
@@ -309,13 +312,13 @@ class WrittenQuestionsTests(TestCase):
     # Stopped, taken up.
 
     def test_stop_gives_it_up_until_somebody_asks_again(self) -> None:
-        with self.using(_Deciding(lambda: cancel_build(self.job()))):
+        with self.using(_Deciding(lambda: cancel(self.job()))):
             self.add(count=3)
-            with pytest.raises(BuildCancelledError):
+            with pytest.raises(JobCancelledError):
                 self.write()
             assert self.written() == 1
             reconcile_agent(self.agent.pk)
-            assert self.job().status == BuildStatus.CANCELLED
+            assert self.job().status == JobStatus.CANCELLED
             retry_build(self.job())
             self.write()
         assert self.written() == 3
@@ -325,10 +328,10 @@ class WrittenQuestionsTests(TestCase):
             self.add(count=3)
             job = self.job()
             # Its second call has no reply that was declared, which nothing expects.
-            with pytest.raises(KnowledgeError):
+            with pytest.raises(ApplicationError):
                 self.write()
             assert (self.written(), QuestionSpending.objects.get().calls) == (1, 2)
-            died = {"status": BuildStatus.RUNNING, "lease_expires_at": timezone.now()}
+            died = {"status": JobStatus.RUNNING, "lease_expires_at": timezone.now()}
             IndexBuild.objects.filter(pk=job.pk).update(**died)
             model.script(*[reply(GOOD)] * 2)
             self.write()
@@ -341,19 +344,12 @@ class WrittenQuestionsTests(TestCase):
                 self.write(may_retry=True)
             document = self.chunk().document
             assert (document.status, document.error) == (DocumentStatus.INDEXED, "")
-            assert self.job().status == BuildStatus.QUEUED
+            assert self.job().status == JobStatus.QUEUED
             assert stale_documents(self.agent) == [document.pk]
             IndexBuild.objects.update(not_before=None)
             self.write(may_retry=True)
-        assert (self.job().status, stale_documents(self.agent)) == (BuildStatus.DONE, [])
+        assert (self.job().status, stale_documents(self.agent)) == (JobStatus.DONE, [])
         assert self.found(GOOD["question"]).question == GOOD["question"]
-
-    def test_what_an_earlier_release_took_for_done_is_asked_again(self) -> None:
-        with self.model(reply(GOOD)):
-            self.add()
-            IndexBuild.objects.filter(pk=self.job().pk).update(status=BuildStatus.DONE)
-            reconcile_agent(self.agent.pk)
-            assert self.job().status == BuildStatus.QUEUED
 
 
 class _Answering(ScriptedLLM):

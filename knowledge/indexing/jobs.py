@@ -1,0 +1,348 @@
+"""Indexing as jobs: what is asked for, what carries it out, and what is due although nobody asked.
+
+An `IndexBuild` is a `Job` (`agents.jobs`) of five kinds: the key of a rebuild is its index, that of a refresh its
+source, that of an update or of a writing of questions its agent. Commands run the same jobs inline (`run_build`).
+Imports the rest of `knowledge.indexing`, which never imports it.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from agents import jobs
+from agents.database import named_trouble
+from agents.errors import ApplicationError
+from agents.jobs import Held, Outcome
+from agents.models import OPEN_JOBS, Agent, IndexingMethod, Job, JobKind, JobStatus
+from knowledge.exceptions import KnowledgeError, RebuildInProgressError
+from knowledge.indexing.path import index_documents, update_documents
+from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
+from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
+from knowledge.indexing.refresh import next_reading, refresh_pages
+from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.sync import methods_without_index, new_generation, stale_documents
+from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
+from knowledge.overlaps import find_overlaps
+from knowledge.troubles import named_machine, staff_reason
+from knowledge.vectors.base import collection_alias, vector_store
+
+logger = logging.getLogger(__name__)
+
+#: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
+#: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
+QUESTIONS_TURN_SECONDS = 300.0
+#: Finished refreshes of one source that are kept to be looked at.
+_KEPT_REFRESHES = 10
+
+# --- What is asked for -----------------------------------------------------------------------------------------------
+
+
+def _build(job: Job) -> IndexBuild:
+    return IndexBuild.objects.select_related("agent").get(pk=job.pk)
+
+
+def _nudged(build: IndexBuild) -> IndexBuild:
+    transaction.on_commit(partial(jobs.nudge, build.pk))
+    return build
+
+
+def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
+    ids = list(document_ids)
+    return _build(jobs.enqueue(JobKind.DOCUMENTS, agent=agent, payload={"document_ids": ids}, total=len(ids)))
+
+
+def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
+    """Queue an update of these documents' points; an open one takes them along."""
+    ids = sorted(set(document_ids))
+    payload = {"document_ids": ids}
+    return _build(jobs.enqueue(JobKind.SYNC, key=str(agent.pk), agent=agent, payload=payload, total=len(ids)))
+
+
+def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
+    """The row of a writing of questions for these documents (all of the agent's, if none are named); an open one takes
+    them along. `None` where no model is asked, or none of their passages waits.
+    """
+    model = questions_model(agent)
+    passages = waiting_passages(agent, model, document_ids) if model else []
+    if not passages:
+        return None
+    payload = {"document_ids": sorted({document_id for _chunk, document_id in passages})}
+    key = str(agent.pk)
+    return _build(jobs.create(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages)))
+
+
+def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
+    """Have a worker write questions; a writing that waits for tomorrow is left as it is."""
+    build = create_questions(agent=agent, document_ids=document_ids)
+    return _nudged(build) if build else None
+
+
+def refreshes(source: WebSource) -> QuerySet[IndexBuild]:
+    return IndexBuild.objects.filter(kind=JobKind.REFRESH, key=str(source.pk))
+
+
+def create_refresh(source: WebSource) -> IndexBuild:
+    """The row of a refresh, which is its source's lock: the one that waits or runs, where there is one."""
+    payload = {"address": source.url}
+    job = jobs.create(JobKind.REFRESH, key=str(source.pk), agent=source.agent, payload=payload, again=False)
+    finished = refreshes(source).filter(finished_at__isnull=False).exclude(status__in=OPEN_JOBS).order_by("-pk")
+    Job.objects.filter(pk__in=list(finished.values_list("pk", flat=True)[_KEPT_REFRESHES:])).delete()
+    return _build(job)
+
+
+def enqueue_refresh(source: WebSource) -> IndexBuild:
+    """Queue a refresh; one that waits or runs already is that one."""
+    return _nudged(create_refresh(source))
+
+
+def create_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
+    """The row of a rebuild, which is its lock. A dead worker's lock is taken over, its generation resumed."""
+    key = f"{agent.pk}:{method}"
+    abandoned = IndexBuild.objects.expired().filter(kind=JobKind.REBUILD, key=key).first()
+    if abandoned is not None:
+        return abandoned
+    payload = {"method": method, "generation": new_generation(agent, method)}
+    try:
+        with transaction.atomic():
+            return _build(Job.objects.create(kind=JobKind.REBUILD, key=key, agent=agent, payload=payload))
+    except IntegrityError as error:
+        raise RebuildInProgressError(f"{agent.slug} ({method}) is being rebuilt.") from error
+
+
+def enqueue_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
+    """Queue a rebuild; raises `RebuildInProgressError` while one is queued or running for the same index."""
+    return _nudged(create_rebuild(agent=agent, method=method))
+
+
+def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
+    builds = []
+    for method in methods_without_index(agent):
+        try:
+            builds.append(enqueue_rebuild(agent=agent, method=method))
+        except RebuildInProgressError:
+            logger.info("%s (%s) is being rebuilt already.", agent.slug, method)
+    return builds
+
+
+def retry_build(build: IndexBuild) -> None:
+    """Queue a failed or cancelled build again, with its attempts forgotten; it goes on where it was."""
+    payload = dict(build.payload)
+    agent = build.indexed_agent
+    if build.kind == JobKind.REBUILD and _is_overtaken(build):
+        payload["generation"] = new_generation(agent, IndexingMethod(build.method))
+    try:
+        jobs.retry(build, payload=payload)
+    except IntegrityError as error:
+        if build.kind == JobKind.REBUILD:
+            raise RebuildInProgressError(f"{agent.slug} ({build.method}) is being rebuilt.") from error
+        if build.kind != JobKind.REFRESH:  # another of which is there already and does the same
+            jobs.enqueue(JobKind(build.kind), key=build.key, agent=agent, payload=payload)
+
+
+def _is_overtaken(build: IndexBuild) -> bool:
+    """Whether a later generation is in service: names sort by time, and an older one cannot follow it."""
+    alias = collection_alias(build.indexed_agent.slug, IndexingMethod(build.method))
+    return (vector_store().resolve_alias(alias) or "") > build.generation
+
+
+# --- Carrying it out -------------------------------------------------------------------------------------------------
+
+
+def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False) -> IndexReport | None:
+    """Claim and carry out a build; `None` when another worker has it, or it is tried again later."""
+    outcome = jobs.carry_out(build_id, on_progress=on_progress, in_background=may_retry)
+    return outcome.value if outcome else None
+
+
+def carry_out(held: Held) -> Outcome:
+    """The verb of all five kinds."""
+    build = _build(held.job)
+
+    def watched(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
+        held.progress(done, total, phase)
+
+    try:
+        with named_trouble(), named_machine():
+            report = _carried_out(build, held, watched)
+    except ApplicationError as error:
+        error.public_message = staff_reason(error)
+        if error.retryable:
+            _tell_waiting(build, error)
+        raise
+    failure = next((f"{row['item']} : {row['reason']}" for row in report.failed), "")
+    if held.in_background and report.may_pass:
+        reason = "; ".join(row["reason"] for row in report.failed[:1])
+        return Outcome(_status(build, report), report.as_json(), failure, retry_because=reason, value=report)
+    if report.goes_on_at is not None:
+        error_text = report.goes_on_because
+        return Outcome(report=report.as_json(), error=error_text, again_at=report.goes_on_at, value=report)
+    if build.kind != JobKind.QUESTIONS and build.document_ids:
+        # Before the end is noted: a worker that dies in between does it again.
+        enqueue_questions(agent=build.indexed_agent, document_ids=build.document_ids)
+    afterwards = partial(_look_for_overlaps, build) if report.embedded else None
+    return Outcome(_status(build, report), report.as_json(), failure, value=report, afterwards=afterwards)
+
+
+def _tell_waiting(build: IndexBuild, error: ApplicationError) -> None:
+    waiting = Document.objects.filter(pk__in=build.document_ids, status=DocumentStatus.PENDING)
+    try:
+        waiting.update(error=str(error.public_message))
+    except ApplicationError:
+        logger.warning("Build %s: the reason could not be written on its documents.", build.pk)
+
+
+def _status(build: IndexBuild, report: IndexReport) -> JobStatus:
+    """A run whose files failed is not done: some of them, or all there was to do."""
+    if not report.failed:
+        return JobStatus.DONE
+    has_done = report.documents or report.unchanged or build.kind == JobKind.REBUILD
+    return JobStatus.PARTLY_FAILED if has_done else JobStatus.FAILED
+
+
+def _look_for_overlaps(build: IndexBuild) -> None:
+    """A service to staff after the work is done: that it failed is no failure of the build."""
+    whole = build.kind == JobKind.REBUILD
+    try:
+        find_overlaps(build.indexed_agent, document_ids=None if whole else set(build.document_ids))
+    except KnowledgeError as error:
+        logger.warning("Build %s: close questions could not be looked for: %s", build.pk, error)
+
+
+def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> IndexReport:
+    agent = build.indexed_agent
+    if build.kind == JobKind.REBUILD:
+        return _rebuild(build, on_progress)
+    report = IndexReport()
+    if build.kind == JobKind.QUESTIONS:
+        gives_way = partial(_seconds_for_others, build, time.monotonic()) if held.in_background else lambda: None
+        write_questions(build, report, on_progress, gives_way)
+        return report
+    if build.kind == JobKind.REFRESH:
+        _refresh(build, held, report, on_progress)
+    rows = Document.objects.filter(agent=agent, pk__in=build.document_ids)
+    documents = list(rows.select_related("category", "agent"))
+    if build.kind == JobKind.REFRESH:
+        documents = [each for each in documents if each.status != DocumentStatus.INDEXED]
+        if not documents:
+            return report
+    if build.kind == JobKind.SYNC:
+        documents = [each for each in documents if each.status == DocumentStatus.INDEXED]
+        update_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
+    else:
+        index_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
+    if not report.may_pass:
+        enqueue_missing_indexes(agent)
+    return report
+
+
+def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
+    """When a writing of questions should come back; `None` while it need not go. An indexation goes first at once:
+    documents are found before more questions are written.
+    """
+    if IndexBuild.objects.due().exclude(pk=build.pk).exclude(kind=JobKind.QUESTIONS).exists():
+        return settings.JOB_REAP_SECONDS
+    return 0.0 if time.monotonic() - since > QUESTIONS_TURN_SECONDS else None
+
+
+def _refresh(build: IndexBuild, held: Held, report: IndexReport, on_progress: OnProgress) -> None:
+    """Pages settled by an attempt before this one are not fetched again; those that it could not index are."""
+    source = WebSource.objects.select_related("agent").filter(pk=build.key).first()
+    if source is not None:
+        changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
+        build.payload["document_ids"] = sorted({*build.document_ids, *(document.pk for document in changed)})
+        held.keep(payload=build.payload)
+
+
+def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
+    agent, method, generation = build.indexed_agent, IndexingMethod(build.method), build.generation
+    if is_in_service(agent=agent, method=method, generation=generation):
+        return complete_generation(agent=agent, method=method, generation=generation)
+    report = fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
+    put_in_service(agent=agent, method=method, generation=generation, fingerprints=report.fingerprints)
+    return report
+
+
+def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
+    """Build here and now the indexes that do not exist; one that another worker builds is left to it, and told."""
+    for method in methods_without_index(agent):
+        queued = IndexBuild.objects.filter(kind=JobKind.REBUILD, key=f"{agent.pk}:{method}", status=JobStatus.QUEUED)
+        try:
+            build = queued.first() or create_rebuild(agent=agent, method=method)
+        except RebuildInProgressError as error:
+            report.skip(collection_alias(agent.slug, method), str(error.public_message))
+            continue
+        if built := run_build(build.pk, on_progress=on_progress):
+            report.points += built.points
+            report.embedded += built.embedded
+            report.reused += built.reused
+
+
+def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
+    """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and
+    told.
+    """
+    build = create_refresh(source)
+    try:
+        done = run_build(build.pk, on_progress=on_progress)
+    except ApplicationError as error:
+        report.fail(source.url, f"{error.public_message} ({error})")
+        return
+    if done is None:
+        report.skip(source.url, _("Un autre worker relit cette adresse en ce moment."))
+    else:
+        report.absorb(done)
+
+
+# --- What nobody asked for and is due all the same -------------------------------------------------------------------
+
+
+def due_sources() -> QuerySet[WebSource]:
+    due = WebSource.objects.filter(is_active=True, due_at__lte=timezone.now())
+    return due.select_related("agent").order_by("due_at")
+
+
+def enqueue_due_refreshes() -> int:
+    """Queue a refresh of every source whose time has come; returns how many. Workers ask this every few seconds."""
+    count = 0
+    for source in due_sources():
+        # Of several workers one moves the time on, and queues; a refresh that fails leaves it there.
+        taken = WebSource.objects.filter(pk=source.pk, due_at=source.due_at)
+        source.checked_at = timezone.now()
+        if taken.update(due_at=next_reading(source)):
+            enqueue_refresh(source)
+            count += 1
+    return count
+
+
+def reschedule_sources() -> None:
+    """Have sources follow the interval that staff changed for an agent or for the site since they were read."""
+    for source in WebSource.objects.filter(is_active=True).select_related("agent"):
+        due = next_reading(source) if source.checked_at else source.due_at
+        # Never later than it is planned: a failed reading may be tried again before its interval.
+        if (due is None) != (source.due_at is None) or (due and source.due_at and due < source.due_at):
+            WebSource.objects.filter(pk=source.pk, due_at=source.due_at).update(due_at=due)
+
+
+def reconcile_indexes() -> None:
+    """Look at every agent for documents and methods whose points do not follow their rows, and at the plan of the web."""
+    reschedule_sources()
+    for agent_id in Agent.objects.order_by("pk").values_list("pk", flat=True):
+        reconcile_agent(agent_id)
+
+
+def reconcile_agent(agent_id: int) -> list[IndexBuild]:
+    """Queue what an agent's indexes lack: one that was never built, documents changed without a signal."""
+    agent = Agent.objects.filter(pk=agent_id).prefetch_related("deployments__agent").first()
+    if agent is None:
+        return []
+    builds = enqueue_missing_indexes(agent)
+    if not builds and (stale := stale_documents(agent)):
+        builds.append(enqueue_sync(agent=agent, document_ids=stale))
+    return builds
