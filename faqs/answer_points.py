@@ -39,7 +39,7 @@ from faqs.second_key.agreement import ask_the_same
 from faqs.versions import begin_history, record_versions
 from knowledge.acronyms import Form, Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
-from knowledge.exceptions import CollectionMissingError, KnowledgeError
+from knowledge.errors import CollectionMissingError, KnowledgeError
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
 from knowledge.indexing.report import OnProgress, no_progress
 from knowledge.indexing.sync import current_generation, remove_points

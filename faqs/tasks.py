@@ -8,7 +8,7 @@ from celery import shared_task
 from agents.models import Agent
 from faqs import answer_points
 from faqs.models import LearnedResponse
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 
 
 @shared_task(soft_time_limit=600, time_limit=660)

@@ -24,13 +24,12 @@ from django.utils.translation import gettext as _
 
 from agents.texts import read_json
 from knowledge.chunking import ChunkDraft, KnowledgeUnit, Place, affordable_chunks
-from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
+from knowledge.errors import DiskFullError, MachineTroubleError, UnreadableDocumentError, machine_trouble
 from knowledge.language.words import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.page_viewer import placed_chunks
 from knowledge.readers.base import MAX_HEADING_CHARACTERS, ParsedDocument, unreadable
 from knowledge.readers.registry import parse_document
-from knowledge.troubles import machine_trouble
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from django.conf import settings
 
 from agents.cache import TtlCache
 from knowledge.chunking import ChunkDraft, Place
-from knowledge.exceptions import PagePictureError
+from knowledge.errors import PagePictureError
 from knowledge.models import Chunk, Document, DocumentStatus, SourceType
 from knowledge.readers.base import ParsedDocument, PlacedLine
 from knowledge.readers.pdf.drawing import UndrawablePageError, draw_page

@@ -60,7 +60,7 @@ def _answer(question: dict[str, Any], data: bytes, pages: frozenset[str]) -> dic
 
     from django.utils import translation
 
-    from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
+    from knowledge.errors import DiskFullError, MachineTroubleError, UnreadableDocumentError
     from knowledge.isolation import read_guarded
 
     with translation.override(question["language"]):

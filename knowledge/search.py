@@ -27,7 +27,7 @@ from agents.hooks import Hooks
 from agents.models import Agent
 from agents.settings import CategoryUse
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.exceptions import CollectionMissingError
+from knowledge.errors import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
 from knowledge.models import Chunk, Document, UnitsOrigin, page_address
 from knowledge.thresholds import threshold_profile

@@ -18,7 +18,7 @@ from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
 from agents.models import Agent, Deployment, JobKind, JobStatus, RuntimeSettings
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.indexing.jobs import enqueue_sync
 from knowledge.indexing.sync import point_ids, release_indexes
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild

@@ -5,7 +5,7 @@ from functools import partial
 
 from celery import shared_task
 
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.indexing import jobs, sync
 
 logger = logging.getLogger(__name__)

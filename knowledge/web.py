@@ -23,7 +23,7 @@ from lxml import etree
 from protego import Protego
 
 from agents.network import Reach, guarded_async_client, host_of
-from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
+from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.models import page_address
 
 #: A page's address is its document's name.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from django.test import override_settings
 
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.vectors.base import Point
 from knowledge.vectors.table import TableVectorStore
 

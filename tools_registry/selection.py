@@ -23,7 +23,7 @@ from agents.backends import BackendHandler
 from agents.llm.base import LanguageModel, language_model
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
-from knowledge.exceptions import CollectionMissingError
+from knowledge.errors import CollectionMissingError
 from knowledge.vectors.base import Query, Wanted, vector_store
 from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
 from tools_registry.index import EXTERNAL_ALIAS, indexed_vectors

@@ -8,7 +8,7 @@ from celery import shared_task
 from django.db import connection, transaction
 
 from agents.processes.asking import ask_worker
-from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailableError
+from knowledge.errors import EmbeddingUnavailableError, VectorStoreUnavailableError
 from tools_registry.errors import ToolError
 from tools_registry.index import sync_index
 from tools_registry.models import ToolSource

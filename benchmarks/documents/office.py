@@ -300,7 +300,7 @@ def _compared(rows: Table) -> list[Table]:
 
 def measure(path: Path, kind: str) -> Counter[str]:
     from knowledge.chunking import chunk_document
-    from knowledge.exceptions import UnreadableDocumentError
+    from knowledge.errors import UnreadableDocumentError
     from knowledge.readers.registry import parse_document
 
     count: Counter[str] = Counter(files=1)

@@ -22,7 +22,7 @@ from chat.turn.leaning.follow_ups import StandaloneQuestion
 from chat.turn.values import Question, TurnInProgress
 from faqs.recall import recall_learned, scope_of
 from knowledge.embeddings.base import Purpose, Vectors, embedder
-from knowledge.exceptions import CollectionMissingError
+from knowledge.errors import CollectionMissingError
 from knowledge.search import STORY_WEIGHT, SearchResult, compare_late, confirm_passages, detect_category, search_index
 from knowledge.vectors.base import Query, vector_store
 

@@ -15,7 +15,7 @@ from chat.turn.values import Learning, TurnInProgress
 from faqs.learning import Lesson, reason_not_to_learn
 from faqs.recall import Lookup, MemoryMark, Recall, RecalledAnswer, is_known_empty, lookup_of, recall_cached
 from knowledge.embeddings.base import Recipe, Vectors
-from knowledge.exceptions import CollectionMissingError
+from knowledge.errors import CollectionMissingError
 
 #: The agent that an answer from the memory comes from (seed 000, section 1).
 MEMORY_MODEL = "memory_guard"

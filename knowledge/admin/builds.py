@@ -41,7 +41,7 @@ from agents.errors import ApplicationError
 from agents.jobs import WorkerState, worker_state
 from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobKind, JobStatus
 from agents.staff.scope import agents_for
-from knowledge.exceptions import CollectionMissingError, RebuildInProgressError
+from knowledge.errors import CollectionMissingError, RebuildInProgressError
 from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index

@@ -22,7 +22,7 @@ from agents.admin_base import admin_page, admin_url, require
 from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.staff.scope import agents_for
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.indexing.jobs import enqueue_documents
 from knowledge.indexing.path import receive_file
 from knowledge.models import Category, Document, IndexBuild

@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from agents.admin_base import StaffAdmin, admin_url, badge, bullets, change_link, count_link, link, moment_text, stacked
 from knowledge.admin.builds import with_progress
-from knowledge.exceptions import PageRefusedError
+from knowledge.errors import PageRefusedError
 from knowledge.indexing.jobs import enqueue_refresh, refreshes
 from knowledge.indexing.refresh import next_reading
 from knowledge.models import Document, PageState, SourceKind, WebSource

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from django.core.checks import CheckMessage
 
 from agents.backends import BackendHandler
-from knowledge.exceptions import EmbeddingInputError, EmbeddingUnavailableError
+from knowledge.errors import EmbeddingInputError, EmbeddingUnavailableError
 from knowledge.language.words import bounded_marks
 
 Vectors = npt.NDArray[np.float32]

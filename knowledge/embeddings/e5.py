@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]

@@ -20,7 +20,7 @@ from django.core import checks
 
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
 from knowledge.embeddings.e5 import E5Model
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 
 #: Bytes that are compared at a time.
 _COMPARED = 1 << 20

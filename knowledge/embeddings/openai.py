@@ -15,7 +15,7 @@ from agents.errors import LLMError
 from agents.llm.openai import Clients, ServerOptions, translated_errors
 from agents.logs import outgoing_headers
 from knowledge.embeddings.base import Embedder, Recipe, Vectors
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 
 _NATIVE_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 #: Models that return shorter vectors on demand; other servers reject the argument.

@@ -21,7 +21,7 @@ from agents.database import named_trouble
 from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, Job, JobKind, JobStatus
-from knowledge.exceptions import KnowledgeError, RebuildInProgressError
+from knowledge.errors import KnowledgeError, RebuildInProgressError, named_machine, staff_reason
 from knowledge.indexing.path import index_documents, update_documents
 from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
 from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
@@ -30,7 +30,6 @@ from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import methods_without_index, new_generation, stale_documents
 from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.overlaps import find_overlaps
-from knowledge.troubles import named_machine, staff_reason
 from knowledge.vectors.base import collection_alias, vector_store
 
 logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from agents.models import Agent
-from knowledge.exceptions import MachineTroubleError, UnreadableDocumentError
+from knowledge.errors import MachineTroubleError, UnreadableDocumentError, machine_trouble
 from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import refuse, write_documents
@@ -39,7 +39,6 @@ from knowledge.models import BuildPhase, Category, Document, DocumentStatus
 from knowledge.readers.base import page_name
 from knowledge.readers.registry import check_size, is_read_by_newest, reader_version
 from knowledge.synonyms import learn_from
-from knowledge.troubles import machine_trouble
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
 from agents.staff.audit import INDEX_IN_SERVICE, log_event
 from agents.texts import read_json
 from knowledge.embeddings.base import embedder
-from knowledge.exceptions import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
+from knowledge.errors import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
 from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, plan_registered
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import (

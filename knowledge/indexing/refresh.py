@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from agents.effective import agent_setting
 from agents.models import Agent
-from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
+from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.indexing.path import store_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus, PageState, SourceKind, WebPage, WebSource

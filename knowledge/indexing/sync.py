@@ -17,16 +17,16 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.exceptions import (
+from knowledge.errors import (
     CollectionMissingError,
     EmbeddingInputError,
     EmbeddingUnavailableError,
     VectorStoreUnavailableError,
+    staff_reason,
 )
 from knowledge.indexing.points import PlannedPoint, PointWriter, has_content, plan_chunk, plan_document
 from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
-from knowledge.troubles import staff_reason
 from knowledge.vectors.base import CollectionInfo, VectorStore, collection_alias, vector_store
 from knowledge.vectors.payloads import of_documents, undated
 

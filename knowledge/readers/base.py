@@ -14,7 +14,7 @@ from typing import Literal
 
 from django.utils.translation import gettext as _
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.language.words import bounded_marks
 from knowledge.models import SourceType
 

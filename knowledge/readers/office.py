@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from lxml import etree
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.models import SourceType
 from knowledge.readers.base import MALFORMED, BlockKind, clean_text, one_line, table_text, unreadable
 

@@ -21,7 +21,7 @@ from django.core.checks import CheckMessage
 from agents.backends import BackendHandler
 from agents.models import IndexingMethod
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import EmbeddingMismatchError, KnowledgeError
+from knowledge.errors import EmbeddingMismatchError, KnowledgeError
 
 T = TypeVar("T")
 

@@ -23,12 +23,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import (
-    CollectionMissingError,
-    EmbeddingMismatchError,
-    KnowledgeError,
-    VectorStoreUnavailableError,
-)
+from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.vectors.base import (
     NEAREST_ALWAYS,
     SCORE_DECIMALS,

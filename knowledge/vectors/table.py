@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 
 from agents.database import PreparedSelect, PreparedSelectIn, parameter
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
+from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.models import VectorAlias, VectorCollection, VectorPoint
 from knowledge.vectors.base import (
     CollectionInfo,

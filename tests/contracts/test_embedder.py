@@ -10,7 +10,7 @@ import pytest
 from knowledge.embeddings.base import Embedder, Purpose, Recipe
 from knowledge.embeddings.local import MultilingualE5Small, UniversalSentenceEncoder
 from knowledge.embeddings.openai import OpenAIEmbedder
-from knowledge.exceptions import EmbeddingInputError
+from knowledge.errors import EmbeddingInputError
 from tests.hashing import HashingEmbedder
 from tests.servers import embedding_server
 

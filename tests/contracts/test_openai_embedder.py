@@ -9,7 +9,7 @@ import pytest
 
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.openai import OpenAIEmbedder
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 from tests.servers import embedding_server
 from tests.servers.embedding_server import EmbeddingServer
 

@@ -17,12 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import (
-    CollectionMissingError,
-    EmbeddingMismatchError,
-    KnowledgeError,
-    VectorStoreUnavailableError,
-)
+from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.vectors.base import (
     Condition,
     Hit,

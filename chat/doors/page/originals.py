@@ -22,7 +22,7 @@ from chat.archive.cited_passages import CitedPassage, cited_passage, pages_of, p
 from chat.doors.page.rendered import rendered_texts
 from chat.doors.page.views import not_kept
 from chat.exceptions import LinkNotFoundError, RateLimitedError, TurnNotFoundError
-from knowledge.exceptions import PagePictureError
+from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, page_picture
 
 PAGE_PICTURE_CACHE_SECONDS = 3_600

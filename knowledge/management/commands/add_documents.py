@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from agents.models import Agent
 from agents.texts import storable
-from knowledge.exceptions import PageRefusedError
+from knowledge.errors import PageRefusedError
 from knowledge.indexing.folders import FolderFile, gone_documents, remove_documents, store_files
 from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, refresh_now
 from knowledge.indexing.path import index_documents

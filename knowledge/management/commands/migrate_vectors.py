@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from knowledge.exceptions import KnowledgeError
+from knowledge.errors import KnowledgeError
 from knowledge.management.terminal import JsonCommand, errors_to_terminal, progress_bar
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, vector_store
 

@@ -23,7 +23,7 @@ from agents.models import Job, JobKind, JobStatus
 from agents.retention import next_night, retain_now
 from chat.models import Conversation
 from faqs.models import CachedResponse
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Document, IndexBuild
 from tests.factories import make_agent, make_conversation, make_deployment, make_entry, make_user
 

@@ -148,7 +148,7 @@ class EditorTest(TestCase):
     def test_comparison_that_cannot_be_made_is_said_and_the_answer_is_kept(self) -> None:
         make_learned(self.agent)
         with mock.patch("faqs.neighbours.vector_store") as store:
-            from knowledge.exceptions import VectorStoreUnavailableError
+            from knowledge.errors import VectorStoreUnavailableError
 
             store.side_effect = VectorStoreUnavailableError("down")
             response = self.save()

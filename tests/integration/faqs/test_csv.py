@@ -16,7 +16,7 @@ from faqs.errors import AnswerRejectedError
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
 from faqs.previews import find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from knowledge.embeddings.base import embedder
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from tests.constants import override
 from tests.factories import make_agent, make_learned, make_user
 

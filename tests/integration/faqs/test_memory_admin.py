@@ -20,7 +20,7 @@ from faqs.models import (
     StatusReason,
     WrongPair,
 )
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Chunk
 from knowledge.vectors.base import vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client

@@ -11,7 +11,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from knowledge import isolation
-from knowledge.exceptions import DiskFullError, MachineTroubleError, UnreadableDocumentError
+from knowledge.errors import DiskFullError, MachineTroubleError, UnreadableDocumentError
 from knowledge.isolation import Reader, read_here
 from tests.servers.small_disk import small_disk
 

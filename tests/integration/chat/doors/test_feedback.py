@@ -13,7 +13,7 @@ from chat.turn.trace import Trace
 from faqs.memory import delete_entries, edit_entry, question_hash, validate_entries
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
 from knowledge.embeddings.base import embedder
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 from tests.admin_pages import superuser_client
 from tests.factories import make_conversation, make_entry, make_exchange, make_user
 from tests.readers import QUESTION, ReaderTest

@@ -21,7 +21,7 @@ from chat.turn.values import TurnRequest, TurnResult
 from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import Unanswered, keep_unanswered
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 from tests.factories import make_conversation, make_exchange, make_library
 from tests.integration.chat.turn.test_memory_turn import NEAR, WRITTEN
 from tests.integration.chat.turn.test_path import FAR, Listener, scripted

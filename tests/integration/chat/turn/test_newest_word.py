@@ -36,7 +36,7 @@ from faqs.models import (
 )
 from faqs.precedence import foresee
 from faqs.unanswered import approve_draft
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Synonym
 from tests.admin_pages import superuser_client
 from tests.factories import (

@@ -26,7 +26,7 @@ from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.indexing.jobs import create_rebuild, reconcile_agent, run_build
 from knowledge.indexing.path import update_documents
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index

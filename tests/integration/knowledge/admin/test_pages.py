@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod, JobKind, JobStatus
-from knowledge.exceptions import CollectionMissingError
+from knowledge.errors import CollectionMissingError
 from knowledge.indexing.jobs import run_build
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client

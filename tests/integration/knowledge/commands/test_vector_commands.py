@@ -13,7 +13,7 @@ from django.test import TestCase, override_settings
 
 from agents.models import Agent, IndexingMethod, JobKind, JobStatus
 from knowledge.embeddings.base import Recipe, embedder
-from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.errors import EmbeddingMismatchError
 from knowledge.management.commands.migrate_vectors import migrate_vectors
 from knowledge.models import IndexBuild
 from knowledge.vectors.base import Json, Point, Query, VectorStore, Wanted, vector_store

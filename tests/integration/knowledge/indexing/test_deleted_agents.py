@@ -6,7 +6,7 @@ from django.test import TestCase
 
 from agents.models import IndexingMethod
 from knowledge import tasks
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.tasks import drop_abandoned_indexes, drop_indexes
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent

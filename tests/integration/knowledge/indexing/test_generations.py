@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
-from knowledge.exceptions import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
+from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import PlannedPoint

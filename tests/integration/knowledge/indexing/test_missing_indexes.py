@@ -13,7 +13,7 @@ from django.test import TestCase
 
 from agents.models import Agent, Deployment, IndexingMethod, JobKind, JobStatus
 from knowledge.embeddings.base import embedder
-from knowledge.exceptions import CollectionMissingError
+from knowledge.errors import CollectionMissingError
 from knowledge.indexing import points
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
 from knowledge.indexing.path import index_documents, store_document

@@ -6,7 +6,7 @@ import pytest
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from knowledge.exceptions import EmbeddingMismatchError
+from knowledge.errors import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
 from knowledge.search import confirm_passages

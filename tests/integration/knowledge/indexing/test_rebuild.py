@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents.hooks import Hooks
 from agents.jobs import recover
 from agents.models import Agent, IndexingMethod, JobStatus
-from knowledge.exceptions import RebuildInProgressError
+from knowledge.errors import RebuildInProgressError
 from knowledge.indexing import points
 from knowledge.indexing.jobs import create_rebuild, run_build
 from knowledge.indexing.points import PlannedPoint, PointSource

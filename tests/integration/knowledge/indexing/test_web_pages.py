@@ -19,7 +19,7 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from agents.jobs import recover, run_job
 from agents.models import Agent, JobStatus
-from knowledge.exceptions import KnowledgeError, PageRefusedError, PageUnavailableError
+from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.indexing.jobs import (
     create_refresh,
     enqueue_due_refreshes,

@@ -14,7 +14,7 @@ from django.test import TestCase, TransactionTestCase, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from knowledge.embeddings.base import Recipe
-from knowledge.exceptions import VectorStoreUnavailableError
+from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors import table
 from knowledge.vectors.base import Condition, Json, PayloadFilter, Point, Query, Vector, Wanted

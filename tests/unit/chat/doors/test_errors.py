@@ -21,7 +21,7 @@ from chat.doors.openai.requests import RefusedFieldError
 from chat.doors.openai.turns import IdempotencyConflictError, InterruptedTurnError
 from chat.doors.openai.wire import WireError
 from chat.protocol import Failure
-from knowledge.exceptions import EmbeddingUnavailableError, VectorStoreUnavailableError
+from knowledge.errors import EmbeddingUnavailableError, VectorStoreUnavailableError
 
 TRY_AGAIN = (408, 409, 429, 502, 503, 504)
 STATUSES = [

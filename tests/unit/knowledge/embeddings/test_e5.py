@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge.embeddings import e5
 from knowledge.embeddings.e5 import E5Model
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 
 
 @pytest.fixture(scope="module")

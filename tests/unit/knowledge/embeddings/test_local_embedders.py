@@ -12,7 +12,7 @@ import pytest
 
 from knowledge.embeddings.base import Purpose, Recipe, Vectors
 from knowledge.embeddings.local import LocalEmbedder, MultilingualE5Small, UniversalSentenceEncoder, mapped
-from knowledge.exceptions import EmbeddingUnavailableError
+from knowledge.errors import EmbeddingUnavailableError
 
 
 class _CountingEmbedder(LocalEmbedder):

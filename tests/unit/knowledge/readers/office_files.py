@@ -9,7 +9,7 @@ import openpyxl
 import pptx
 import pytest
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.registry import parse_document
 
 

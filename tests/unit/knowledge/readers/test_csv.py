@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
 

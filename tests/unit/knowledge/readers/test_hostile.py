@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
 from tests.waiting import little_work

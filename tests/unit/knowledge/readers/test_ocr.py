@@ -9,7 +9,7 @@ from fpdf import FPDF
 from PIL import Image, ImageDraw
 from pytest_django.fixtures import Settings
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.registry import parse_document
 
 #: Lists its languages; else reads a PGM picture and says what it was given, if the picture has something dark.

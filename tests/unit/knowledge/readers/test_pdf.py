@@ -8,7 +8,7 @@ from fpdf.enums import EncryptionMethod
 from PIL import Image
 from pytest_django.fixtures import Settings
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.registry import parse_document
 
 SENTENCE = "Le congé annuel est accordé au salarié par son employeur dans les conditions du contrat. "

@@ -4,7 +4,7 @@ import pytest
 from fpdf import FPDF
 from pytest_django.fixtures import Settings
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.models import SourceType
 from knowledge.readers.registry import SUPPORTED_SUFFIXES, parse_document
 

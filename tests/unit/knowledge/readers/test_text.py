@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge.exceptions import UnreadableDocumentError
+from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.registry import parse_document
 
 FRENCH = "Où déposer la demande ? À la mairie, « contre reçu », pour 12 € — même l’été."
