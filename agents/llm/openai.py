@@ -518,21 +518,23 @@ class StreamDecoder:
     def _event(self, payload: bytes) -> str:
         if payload == b"[DONE]":
             self.is_done = True
-        if self.is_done or not payload:
-            return ""
-        event = _decoded(payload)
+        return "" if self.is_done or not payload else self._said(_decoded(payload), "delta")
+
+    def add(self, completion: Mapping[str, Any]) -> None:
+        """Take over a whole reply, which is one event with its message in place of a delta."""
+        self._joined(self._said(completion, "message"), hold=False)
+        self.is_done = True
+
+    def _said(self, event: Mapping[str, Any], part: str) -> str:
         self._model = event.get("model") or self._model
         if usage := event.get("usage"):
             self._usage = _usage(usage)
-        choices = event.get("choices")
-        if not choices:
-            return ""
         try:
-            choice = choices[0]
-            delta = choice.get("delta") or {}
-            text = delta.get("content") or delta.get("refusal") or ""
-            if pieces := delta.get("tool_calls"):
-                self._calls.feed(pieces)
+            choice = event["choices"][0] if event.get("choices") else {}
+            said = choice.get(part) or {}
+            text = said.get("content") or said.get("refusal") or ""
+            if calls := said.get("tool_calls"):
+                self._calls.feed(calls)
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
         except (AttributeError, LookupError, TypeError) as error:
             raise LLMResponseError("The server sent a malformed event.") from error
@@ -594,25 +596,14 @@ class _CallAssembler:
 
 def reply_from_completion(body: bytes, *, model: str) -> Reply:
     completion = _decoded(body)
+    reply = StreamDecoder(model=model)
     try:
-        choice = completion["choices"][0]
-        message = choice["message"]
-        text = message.get("content") or message.get("refusal") or ""
-        calls = _CallAssembler()
-        for number, piece in enumerate(message.get("tool_calls") or []):
-            calls.feed([{**piece, "index": number}])
-        finish_reason = choice.get("finish_reason") or "stop"
+        for number, call in enumerate(completion["choices"][0]["message"].get("tool_calls") or ()):
+            call["index"] = number
     except (AttributeError, LookupError, TypeError) as error:
         raise LLMResponseError("The server's reply has no message.") from error
-    if not isinstance(text, str):
-        raise LLMResponseError("The server's reply is not text.")
-    return Reply(
-        text=storable(text),
-        model=completion.get("model") or model,
-        usage=_usage(completion.get("usage")),
-        finish_reason=finish_reason,
-        tool_calls=calls.calls(),
-    )
+    reply.add(completion)
+    return reply.reply()
 
 
 def _decoded(payload: bytes) -> Mapping[str, Any]:
