@@ -263,3 +263,38 @@ def test_model_without_tools_answers_without_them() -> None:
         server.script(ModelReply(tokens=["Bonjour."]))
         assert model.complete(MESSAGES, options).text == "Bonjour."
         assert [call.status for call in server.calls] == [400, 200]
+
+
+# The fake, and what every model inherits
+
+
+def test_an_undeclared_call_fails_at_once_and_at_the_end() -> None:
+    llm = ScriptedLLM()
+    with pytest.raises(AssertionError):
+        llm.complete(MESSAGES, OPTIONS)
+    with pytest.raises(AssertionError):
+        llm.assert_exhausted()
+
+
+def test_a_declared_reply_that_nobody_asked_for_fails_at_the_end() -> None:
+    llm = ScriptedLLM(["un", "deux"])
+    llm.complete(MESSAGES, OPTIONS)
+    with pytest.raises(AssertionError):
+        llm.assert_exhausted()
+    llm.complete(MESSAGES, OPTIONS)
+    llm.assert_exhausted()
+
+
+@pytest.mark.parametrize(
+    ("reply", "written"),
+    [
+        (ScriptedReply(pieces=["Un", " titre"]), "Un titre"),
+        (ScriptedReply(pieces=["Un", " titre", " sans fin"] * 9), "Un titre sans fin"),
+        (ScriptedReply(pieces=["Un"], error=LLMTimeoutError("slow")), None),
+        (ScriptedReply(pieces=["Un"], interval=5), None),
+    ],
+)
+def test_a_short_text_is_bounded_and_a_failure_is_none(reply: ScriptedReply, written: str | None) -> None:
+    llm = ScriptedLLM([reply])
+    got = asyncio.run(llm.write(MESSAGES, OPTIONS, seconds=0.5, characters=10))
+    assert (got and got.text) == written
