@@ -30,13 +30,11 @@ from faqs.models import (
     LearnedResponseQuerySet,
     LearnedStatus,
     Phrasing,
-    WrittenHow,
     validity_condition,
 )
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
 from faqs.second_key.agreement import ask_the_same
-from faqs.versions import begin_history, record_versions
 from knowledge.acronyms import Form, Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.errors import CollectionMissingError, KnowledgeError
@@ -136,12 +134,10 @@ def expire_reviews() -> int:
         held = LearnedResponse.objects.review_overdue().order_by("pk").select_for_update()
         overdue = list(held.values_list("pk", "review_date"))
         keys = [key for key, _day in overdue]
-        begin_history(keys)
         for key, day in overdue:
             LearnedResponse.objects.filter(pk=key).update(
                 status=LearnedStatus.TO_REVIEW, status_reason=_("Date de relecture dépassée (%(day)s).") % {"day": day}
             )
-        record_versions(keys, how=WrittenHow.SYSTEM, by=None)
         schedule_indexing(keys)
     return len(overdue)
 

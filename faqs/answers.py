@@ -8,6 +8,7 @@ import re
 import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -18,12 +19,12 @@ from django.utils.translation import gettext as _
 
 from agents.effective import agent_setting
 from agents.models import Agent
+from agents.staff.audit import PHRASINGS, acting, log_event, origin
 from faqs.answer_points import mark_pending, schedule_indexing, take_effect
 from faqs.errors import AnswerRejectedError
 from faqs.memory import normalised_question
-from faqs.models import AnswerVersion, GroupStatus, LearnedResponse, LearnedStatus, Phrasing, QuestionGroup, WrittenHow
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, Phrasing, QuestionGroup
 from faqs.origins import Origin, accept_passages, keep_passages, origins_of, stale_answers
-from faqs.versions import VERSIONED, begin_history, record_versions
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 
 FAQ_MAX_PHRASINGS = 30
@@ -129,7 +130,7 @@ def learn_from_message(
     response.answer = answer
     validate(response)
     passages = origins_of(sources) or ()
-    save_learned(response, passages=passages, how=WrittenHow.CORRECTED, by=owner)
+    save_learned(response, passages=passages, by=owner)
     return response
 
 
@@ -151,7 +152,7 @@ def draft_faq(
         status_reason=reason or _("Brouillon à relire."),
         owner_id=owner.pk if owner else None,
     )
-    save_learned(response, phrasings=phrasings, how=WrittenHow.UNANSWERED, by=owner)
+    save_learned(response, phrasings=phrasings, by=owner)
     return response
 
 
@@ -160,13 +161,10 @@ def save_learned(
     *,
     phrasings: Sequence[str] | None = None,
     passages: Iterable[Origin] | None = None,
-    how: WrittenHow = WrittenHow.TYPED,
     by: AbstractBaseUser | None = None,
     in_worker: bool = True,
 ) -> None:
     """Check and store a row with its phrasings and its passages (`None` leaves them alone), then have it take effect.
-
-    Who wrote it, and by which door, stands in its new version.
 
     A valid row is a person's word of now, and takes its passages as they stand. Raises `AnswerRejectedError` with what
     is wrong. With `in_worker` off the caller calls `sync_learned` after the commit.
@@ -181,9 +179,7 @@ def save_learned(
     if response.status == LearnedStatus.VALID:
         _vouch_for(response)
     is_new = response.pk is None
-    with transaction.atomic():
-        if not is_new:
-            begin_history([response.pk])
+    with transaction.atomic(), acting(by, origin=origin()) if by is not None else nullcontext():
         response.save()
         if others is not None:
             _store_phrasings(response, others)
@@ -193,16 +189,21 @@ def save_learned(
             accept_passages([response.pk])
         if response.status == LearnedStatus.OBSOLETE:
             _release_groups([response.pk])
-        record_versions([response.pk], how=how, by=by)
         (take_effect if in_worker else mark_pending)([response.pk])
     response.refresh_from_db()
 
 
 def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -> None:
-    """Put back what the journal says a row was; as any other word of a person, with its version."""
+    """Put back what the history says a row was, as any other word of a person.
+
+    A review date that has passed since does not keep a valid answer out of service.
+    """
+    phrasings = values.pop(PHRASINGS, None)
     for name, value in values.items():
         setattr(response, "agent_id" if name == "agent" else name, value)
-    save_learned(response, how=WrittenHow.RESTORED, by=by)
+    if response.status == LearnedStatus.VALID:
+        validate(response)
+    save_learned(response, phrasings=phrasings, by=by)
 
 
 def _vouch_for(response: LearnedResponse) -> None:
@@ -217,9 +218,7 @@ def validate(response: LearnedResponse) -> None:
         response.review_date = None
 
 
-def set_status(
-    rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason: str = "", by: AbstractBaseUser | None = None
-) -> int:
+def set_status(rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason: str = "") -> int:
     """Put rows in service or take them out; their points follow. Rows without an answer are never made valid."""
     keys = [row.pk for row in rows if status is not LearnedStatus.VALID or (row.answer and not _is_overdue(row))]
     now = timezone.now()
@@ -227,7 +226,6 @@ def set_status(
     if status is LearnedStatus.VALID:
         vouched_for["validated_at"] = now
     with transaction.atomic():
-        begin_history(keys)
         LearnedResponse.objects.filter(pk__in=keys).update(
             status=status, status_reason=reason[:500], is_given_in_review=False, updated_at=now, **vouched_for
         )
@@ -235,7 +233,6 @@ def set_status(
             accept_passages(keys)
         elif status is LearnedStatus.OBSOLETE:
             _release_groups(keys)
-        record_versions(keys, how=WrittenHow.STATUS, by=by)
         take_effect(keys)
     return len(keys)
 
@@ -252,14 +249,12 @@ def review_stale_answers(chunk_ids: Iterable[int] | None = None) -> int:
             # Locked with the condition: a person may have put one right meanwhile.
             held = stale.filter(agent=agent).order_by("pk").select_for_update()
             keys = list(held.values_list("pk", flat=True))
-            begin_history(keys)
             count += LearnedResponse.objects.filter(pk__in=keys).update(
                 status=LearnedStatus.TO_REVIEW,
                 status_reason=_("Un passage dont elle est tirée a changé, a été désactivé ou supprimé."),
                 is_given_in_review=not agent_setting(agent, "withhold_stale_answers"),
                 updated_at=timezone.now(),
             )
-            record_versions(keys, how=WrittenHow.SYSTEM, by=None)
             schedule_indexing(keys)
     return count
 
@@ -285,20 +280,7 @@ def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
     """A phrasing that stays keeps its row, and so its point and its vector."""
     stored = {phrasing.text: phrasing for phrasing in response.phrasings.all()}
     removed = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
+    if removed or len(stored) != len(texts):
+        log_event(response, PHRASINGS, list(stored), list(texts))
     Phrasing.objects.filter(pk__in=removed).delete()
     Phrasing.objects.bulk_create(Phrasing(response=response, text=text) for text in texts if text not in stored)
-
-
-def restore_version(version: AnswerVersion, *, by: AbstractBaseUser | None) -> LearnedResponse:
-    """Make the answer what it was. A review date that has passed since does not keep a valid version out of service.
-
-    Raises `AnswerRejectedError` where the settings no longer allow its texts.
-    """
-    with transaction.atomic():
-        response = LearnedResponse.objects.select_for_update().get(pk=version.response_id)
-        for name in VERSIONED:
-            setattr(response, name, getattr(version, name))
-        if response.status == LearnedStatus.VALID:
-            validate(response)
-        save_learned(response, phrasings=version.phrasings, how=WrittenHow.RESTORED, by=by)
-    return response

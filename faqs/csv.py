@@ -23,10 +23,11 @@ from django.utils.translation import gettext_lazy
 
 from agents.errors import ApplicationError
 from agents.models import Agent
+from agents.staff.audit import acting
 from faqs.answers import DEFAULT_CATEGORY, check_texts, clean_answer, one_line, other_phrasings, save_learned, validate
 from faqs.errors import AnswerRejectedError
 from faqs.memory import normalised_question
-from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, SimilarAnswer, find_similar, waiting_phrasings
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.report import OnProgress, no_progress
@@ -435,7 +436,8 @@ def _as_planned(
 def _save(response: LearnedResponse, row: FaqRow, by: AbstractBaseUser | None) -> int:
     response.question, response.answer, response.category = row.question, row.answer, row.category
     validate(response)
-    save_learned(response, phrasings=row.phrasings, how=WrittenHow.IMPORTED, by=by, in_worker=False)
+    with acting(by, origin="import"):
+        save_learned(response, phrasings=row.phrasings, in_worker=False)
     return response.pk
 
 

@@ -464,55 +464,6 @@ class AnswerChunk(models.Model):
         return f"{self.response_id} · {self.chunk_id}"
 
 
-class WrittenHow(models.TextChoices):
-    """By which door a version of a validated answer came."""
-
-    TYPED = "typed", _("Saisie")
-    CORRECTED = "corrected", _("Correction d’une réponse donnée")
-    PROMOTED = "promoted", _("Promue de la mémoire")
-    IMPORTED = "imported", _("Importée")
-    UNANSWERED = "unanswered", _("Question sans réponse")
-    CHOICE = "choice", _("Choix entre questions proches")
-    RESTORED = "restored", _("Version restaurée")
-    STATUS = "status", _("Changement d’état")
-    SYSTEM = "system", _("Automatique")
-
-
-class AnswerVersion(models.Model):
-    """A validated answer as it stood after one change: who made it, when, by which door. Never edited."""
-
-    response = models.ForeignKey(LearnedResponse, on_delete=models.CASCADE, related_name="versions")
-    number = models.PositiveIntegerField(_("version"))
-    made_at = models.DateTimeField(_("le"), default=timezone.now)
-    made_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.SET_NULL,
-        related_name="+",
-        verbose_name=_("par"),
-    )
-    how = models.CharField(_("comment"), max_length=20, choices=WrittenHow.choices)
-    question = models.CharField(_("question"), max_length=1_000)
-    phrasings = models.JSONField(_("autres formulations"), default=list)
-    answer = models.TextField(_("réponse"), blank=True)
-    category = models.CharField(_("catégorie"), max_length=200, blank=True, default="")
-    status = models.CharField(_("validité"), max_length=20, choices=LearnedStatus.choices)
-    status_reason = models.CharField(_("raison"), max_length=500, blank=True, default="")
-    review_date = models.DateField(_("à revoir le"), null=True, blank=True)
-
-    class Meta:
-        verbose_name = _("version d’une réponse validée")
-        verbose_name_plural = _("versions des réponses validées")
-        ordering: ClassVar = ["-number"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["response", "number"], name="version_once_per_response")
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.response_id} · {self.number}"
-
-
 class ImportState(models.TextChoices):
     PLANNED = "planned", _("À choisir")
     APPLYING = "applying", _("En cours")

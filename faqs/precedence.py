@@ -34,12 +34,10 @@ from faqs.models import (
     Phrasing,
     ResponseAnswer,
     StatusReason,
-    WrittenHow,
 )
 from faqs.neighbours import near_answers, stored_vectors
 from faqs.origins import cites_unchanged
 from faqs.second_key.agreement import ask_the_same
-from faqs.versions import begin_history, record_versions
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import same_writing
 from knowledge.synonyms import forms_of, read_forms
@@ -388,7 +386,6 @@ def _review_answers(
         keys = [row.pk for row in held if not same_writing(row.answer, answer)]
         if not keys:
             return
-        begin_history(keys)
         LearnedResponse.objects.filter(pk__in=keys).mark_pending(
             status=LearnedStatus.TO_REVIEW,
             status_reason=reason,
@@ -396,4 +393,3 @@ def _review_answers(
             updated_at=timezone.now(),
             **links,
         )
-        record_versions(keys, how=WrittenHow.SYSTEM, by=None)

@@ -33,7 +33,6 @@ from faqs.models import (
     LearnedStatus,
     QuestionGroup,
     StatusReason,
-    WrittenHow,
 )
 from faqs.neighbours import SimilarAnswer, find_similar
 from faqs.origins import entry_passages, is_stale_answer, stale_entries
@@ -130,7 +129,7 @@ def page_to_review(
     return found[end - size : end], len(found) > end
 
 
-def decide(keys: Collection[str], *, is_valid: bool, by: AbstractBaseUser | None, among: Narrowing = _all) -> int:
+def decide(keys: Collection[str], *, is_valid: bool, among: Narrowing = _all) -> int:
     """Validate the answers of these keys, or take them out of service; returns how many changed.
 
     Left are those deleted, decided or replaced meanwhile, empty or overdue. Raises the errors of the embedder and the
@@ -141,9 +140,9 @@ def decide(keys: Collection[str], *, is_valid: bool, by: AbstractBaseUser | None
     answers = list(among(answers_to_review()).filter(pk__in=answer_ids))
     if not is_valid:
         changed = set_entry_status(entries, EntryStatus.OBSOLETE, StatusReason.STAFF)
-        return changed + set_answer_status(answers, LearnedStatus.OBSOLETE, by=by)
+        return changed + set_answer_status(answers, LearnedStatus.OBSOLETE)
     changed = vouch_for_entries(entries) if entry_ids else 0
-    return changed + set_answer_status(answers, LearnedStatus.VALID, by=by)
+    return changed + set_answer_status(answers, LearnedStatus.VALID)
 
 
 def _ids(keys: Collection[str], table: str) -> list[Any]:
@@ -169,7 +168,7 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> S
     if reason := _why_not(entry):
         raise AnswerRejectedError(_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason})
     response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
-    save_learned(response, passages=entry_passages(entry.pk), how=WrittenHow.PROMOTED, by=owner, in_worker=False)
+    save_learned(response, passages=entry_passages(entry.pk), by=owner, in_worker=False)
     # At once: the next entry may ask the same in other words, and is compared with what is indexed.
     sync_learned([response.pk])
     return None

@@ -261,9 +261,9 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
     return response
 
 
-def approve_draft(group: QuestionGroup, *, by: AbstractBaseUser | None = None) -> bool:
+def approve_draft(group: QuestionGroup) -> bool:
     """Make the group's draft valid and index it now, so that a replay sees it; `False` when it has no answer yet."""
-    if group.response is None or not set_status([group.response], LearnedStatus.VALID, by=by):
+    if group.response is None or not set_status([group.response], LearnedStatus.VALID):
         return False
     sync_learned([group.response.pk])
     return True

@@ -19,6 +19,7 @@ from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 # isort: split
 
 
+from agents.staff.audit import lines_of
 from faqs import previews
 from faqs.answer_points import sync_learned
 from faqs.csv import plan_import
@@ -74,7 +75,10 @@ def experiment(fatal: int) -> dict[str, Any]:
         "ended": ended.state,
         "counts": [ended.done, ended.created, ended.updated, len(ended.refused)],
         "once": stored == Counter([*ROWS, CHANGED]),
-        "versions": sorted(LearnedResponse.objects.get(question=CHANGED[0]).versions.values_list("answer", flat=True)),
+        "changes": [
+            line.changes["answer"]
+            for line in lines_of(LearnedResponse.objects.get(question=CHANGED[0])).filter(action=1)
+        ],
         "settled": not LearnedResponse.objects.unsettled().exists(),
     }
 

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_POST
 from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
 from agents.errors import ApplicationError
 from agents.settings import SITE_KNOBS
-from agents.staff.audit import INDEX_IN_SERVICE, LOGGED, MASK, restorable, take_back
+from agents.staff.audit import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, restorable, take_back
 
 ORIGINS = {
     "admin": _("administration"),
@@ -35,7 +35,11 @@ ORIGINS = {
     "worker": _("tâche de fond"),
     "command": _("commande"),
 }
-_COLUMN_NAMES = {"file_hash": _("Empreinte du fichier"), INDEX_IN_SERVICE: _("Index en service (retour en arrière)")}
+_COLUMN_NAMES = {
+    "file_hash": _("Empreinte du fichier"),
+    INDEX_IN_SERVICE: _("Index en service (retour en arrière)"),
+    PHRASINGS: _("Autres formulations"),
+}
 _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté")}
 #: Lines of one export.
 _EXPORTED = 50_000

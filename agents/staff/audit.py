@@ -81,7 +81,6 @@ LOGGED = {
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),
     "faqs.learnedresponse": Logged("agent question answer category status status_reason review_date"),
-    "faqs.phrasing": Logged("text", is_restorable=False, page="faqs.learnedresponse"),
     "faqs.cachedresponse": Logged("answer status status_reason review_on", births=False, is_named=False),
     "faqs.questiongroup": Logged("status response", births=False, is_named=False, is_restorable=False),
     "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False),
@@ -95,6 +94,8 @@ LOGGED = {
     "tools_registry.remotetool": Logged("needs_approval is_allowed", births=False),
 }
 
+#: What a line of a validated answer says of its other phrasings, all of them: rows of another table.
+PHRASINGS = "phrasings"
 #: What a line says of an index that another took the place of, by hand: no column of a row.
 INDEX_IN_SERVICE = "index_in_service"
 
@@ -300,6 +301,13 @@ def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
     LogEntry.objects.log_create(row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]})
 
 
+def lines_of(row: models.Model) -> models.QuerySet[LogEntry]:
+    """The history of one row, the latest change first."""
+    kind = ContentType.objects.get_for_model(row)
+    lines: models.QuerySet[LogEntry] = LogEntry.objects.filter(content_type=kind, object_pk=str(row.pk))
+    return lines.order_by("-timestamp", "-pk")
+
+
 def _field(model: type[models.Model], name: str) -> "models.Field[Any, Any]":
     field = model._meta.get_field(name)
     assert isinstance(field, models.Field)  # noqa: S101  # columns only
@@ -367,6 +375,8 @@ def restorable(line: LogEntry) -> dict[str, Any]:
     known = set(_columns(model, rule)) - set(rule.masked.split()) - set(rule.fixed.split())
     if _label(model) in _SETTINGS:
         known |= SITE_KNOBS.keys()
+    elif _label(model) == "faqs.learnedresponse":
+        known.add(PHRASINGS)
     changes: dict[str, Any] = line.changes or {}
     return {name: change[0] for name, change in changes.items() if name in known and isinstance(change, list)}
 
@@ -382,7 +392,7 @@ def take_back(line: LogEntry, *, by: Any) -> None:
         column = _SETTINGS[_label(model)]
         merged = {**getattr(row, column), **settings}
         values[column] = {name: value for name, value in merged.items() if value not in (None, "")}
-    values = {name: _read(_field(model, name), value) for name, value in values.items()}
+    values = {n: value if n == PHRASINGS else _read(_field(model, n), value) for n, value in values.items()}
     restore: Restorer = _restorers.get(model._meta.label_lower) or _save
     with transaction.atomic(), acting(by, origin="restore"):
         restore(row, values, by)

@@ -18,7 +18,7 @@ from chat.thread.reading import exchange_of
 from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
 from faqs.answers import cited_sources, learn_from_message, save_learned, validate, without_citations
-from faqs.models import LearnedResponse, UnansweredQuestion, WrittenHow
+from faqs.models import LearnedResponse, UnansweredQuestion
 from faqs.second_key.agreement import ask_the_same
 from faqs.unanswered import close_questions
 from knowledge.language.words import same_writing
@@ -91,7 +91,7 @@ class Correction:
         """Have a validated answer that exists given to this question too: it is one more way to ask it."""
         phrasings = [each.text for each in row.phrasings.all()]
         validate(row)
-        save_learned(row, phrasings=[*phrasings, question], how=WrittenHow.CORRECTED, by=owner)
+        save_learned(row, phrasings=[*phrasings, question], by=owner)
         return row
 
     def is_marked_wrong(self, row: LearnedResponse) -> bool:

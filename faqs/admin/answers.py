@@ -1,15 +1,17 @@
-"""Validated answers as staff see them: the editor with its form, the list, and the versions of an answer.
+"""Validated answers as staff see them: the editor with its form, the list, and the history of an answer.
 
 Rows are written by the verbs of `faqs.answers`, so that their points follow. What waits for its points, or could not be
 indexed, says so in the list with what to do.
 """
 
 from dataclasses import dataclass
-from itertools import zip_longest
+from datetime import date
 from typing import Any, ClassVar
 
+from auditlog.models import LogEntry
 from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -20,7 +22,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanWidget
 
@@ -28,7 +30,6 @@ from agents.admin_base import (
     ConditionFilter,
     StaffAdmin,
     Tone,
-    admin_page,
     admin_url,
     badge,
     change_link,
@@ -39,14 +40,15 @@ from agents.admin_base import (
     stacked,
 )
 from agents.errors import ApplicationError
+from agents.staff.audit import PHRASINGS, lines_of, take_back
 from agents.staff.scope import visible
 from faqs.admin.imports import IMPORT_RIGHTS, Change, compare_fields, import_faqs, preview_import
 from faqs.admin.unanswered import review_answers
 from faqs.answer_points import schedule_indexing
-from faqs.answers import check_texts, clean_answer, one_line, other_phrasings, restore_version, save_learned, set_status
+from faqs.answers import check_texts, clean_answer, one_line, other_phrasings, save_learned, set_status
 from faqs.csv import export_csv
 from faqs.errors import AnswerRejectedError
-from faqs.models import AnswerVersion, IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
+from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import find_similar, similar_text
 
 #: The button that saves a draft and puts it in service at once.
@@ -108,7 +110,7 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
     def _require_unchanged(self, seen: str) -> None:
         stored = LearnedResponse.objects.filter(pk=self.instance.pk or 0).first()
         if stored is not None and seen and stored.updated_at.isoformat() != seen:
-            version = stored.versions.first()
+            line = lines_of(stored).first()
             raise forms.ValidationError(
                 gettext(
                     "Cette réponse a changé depuis l’ouverture de la page (%(state)s, %(who)s) : « %(answer)s ». "
@@ -116,7 +118,7 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
                 )
                 % {
                     "state": stored.get_status_display(),
-                    "who": (version and version.made_by) or gettext("automatique"),
+                    "who": (line and (line.additional_data or {}).get("who")) or gettext("automatique"),
                     "answer": Truncator(stored.answer).chars(300),
                 }
             )
@@ -142,82 +144,66 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
             )
 
 
+#: What the history of an answer shows, and what it is called there.
+_SHOWN: dict[str, Any] = {
+    "question": _("Question"),
+    PHRASINGS: _("Autres formulations"),
+    "answer": _("Réponse"),
+    "category": _("Catégorie"),
+    "status": _("Validité"),
+    "status_reason": _("Raison"),
+    "review_date": _("À revoir le"),
+}
+#: Changes that the page of an answer shows, the latest first.
+_CHANGES_SHOWN = 50
+
+
 @dataclass(frozen=True, slots=True)
-class ShownVersion:
-    """A version and what it changed; `since` is the number of the version before it that is kept, none for the first."""
+class ShownChange:
+    """A line of the history of an answer, with what it changed."""
 
-    version: AnswerVersion
+    line: LogEntry
+    who: str
     changes: list[Change]
-    since: int | None
-    is_current: bool
 
 
-def shown_versions(response: LearnedResponse) -> list[ShownVersion]:
-    """The latest first."""
-    versions = list(response.versions.select_related("made_by").order_by("-number"))
-    # Read anew: a form that was refused has left its texts in the row.
-    now = _texts(LearnedResponse.objects.get(pk=response.pk))
-    return [
-        ShownVersion(
-            version,
-            compare_fields(_texts(before) if before else {}, _texts(version)),
-            before.number if before else None,
-            is_current=_texts(version) == now,
+def shown_changes(response: LearnedResponse) -> list[ShownChange]:
+    found = []
+    for line in lines_of(response)[:_CHANGES_SHOWN]:
+        values = {name: line.changes[name] for name in _SHOWN if isinstance(line.changes.get(name), list)}
+        sides = (
+            {str(_SHOWN[name]): _shown_text(name, change[side]) for name, change in values.items()} for side in (0, 1)
         )
-        for version, before in zip_longest(versions, versions[1:])
-    ]
+        if changes := compare_fields(*sides):
+            found.append(ShownChange(line, (line.additional_data or {}).get("who", ""), changes))
+    return found
 
 
-@require_http_methods(["GET", "POST"])
-def restore_answer(request: HttpRequest, pk: int, number: int) -> HttpResponse:
-    """Show what putting a version back would change; once confirmed, do it."""
-    require(request, "faqs.change_learnedresponse")
-    version = get_object_or_404(
-        visible(request, AnswerVersion.objects.select_related("response", "made_by")), response=pk, number=number
-    )
-    response = version.response
-    if request.method == "POST":
-        if request.POST.get("revision") == str(response.revision):
-            _restore(request, version)
-            return HttpResponseRedirect(admin_url(LearnedResponse, "change", pk))
-        messages.warning(request, gettext("La réponse a changé entre-temps : relisez avant de confirmer."))
-    return admin_page(
-        request,
-        "admin/faqs/learnedresponse/restore.html",
-        model=LearnedResponse,
-        title=gettext("Restaurer la version %(number)d") % {"number": number},
-        version=version,
-        response=response,
-        changes=compare_fields(_texts(response), _texts(version)),
-    )
+def _shown_text(name: str, value: Any) -> str:
+    if value in (None, "", "None"):
+        return ""
+    if name == PHRASINGS:
+        return "\n".join(value)
+    if name == "status":
+        return str(dict(LearnedStatus.choices).get(value, value))
+    return formats.date_format(date.fromisoformat(value)) if name == "review_date" else str(value)
 
 
-def _restore(request: HttpRequest, version: AnswerVersion) -> None:
-    by = signed_in(request)
+@require_POST
+def restore_change(request: HttpRequest, pk: int, line: int) -> HttpResponse:
+    """Put back what a line of the history of an answer says was there before."""
+    response = get_object_or_404(visible(request, LearnedResponse.objects.all()), pk=pk)
+    require(request, "faqs.change_learnedresponse", row=response)
+    found = get_object_or_404(lines_of(response), pk=line)
     try:
-        restore_version(version, by=by)
+        take_back(found, by=signed_in(request))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
     else:
-        text = gettext("La version %(number)d est restaurée.")
-        messages.success(request, text % {"number": version.number})
-
-
-def _texts(state: LearnedResponse | AnswerVersion) -> dict[str, str]:
-    if isinstance(state, LearnedResponse):
-        phrasings = [phrasing.text for phrasing in state.phrasings.all()]
-    else:
-        phrasings = state.phrasings
-    review = formats.date_format(state.review_date) if state.review_date else ""
-    return {
-        gettext("Question"): state.question,
-        gettext("Autres formulations"): "\n".join(phrasings),
-        gettext("Réponse"): state.answer,
-        gettext("Catégorie"): state.category,
-        gettext("Validité"): str(state.get_status_display()),
-        gettext("Raison"): state.status_reason,
-        gettext("À revoir le"): review,
-    }
+        messages.success(request, gettext("Les valeurs d’avant sont rétablies."))
+    return HttpResponseRedirect(admin_url(LearnedResponse, "change", pk))
 
 
 _STATUS_TONES: dict[str, Tone] = {
@@ -290,7 +276,7 @@ class LearnedResponseAdmin(StaffAdmin):
             path("to-review/", wrap(review_answers), name="faqs_learnedresponse_review"),
             path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
             path("import/<uuid:key>/", wrap(preview_import), name="faqs_learnedresponse_import_preview"),
-            path("<int:pk>/versions/<int:number>/restore/", wrap(restore_answer), name="faqs_learnedresponse_restore"),
+            path("<int:pk>/changes/<int:line>/restore/", wrap(restore_change), name="faqs_learnedresponse_restore"),
             *super().get_urls(),
         ]
 
@@ -321,7 +307,7 @@ class LearnedResponseAdmin(StaffAdmin):
     ) -> HttpResponse:
         row = kwargs.get("obj")
         if isinstance(row, LearnedResponse):
-            context["versions"] = shown_versions(row)
+            context["changes"] = shown_changes(row)
             may_change = self.has_change_permission(request, row)
             context["may_restore"] = may_change
             context["may_approve"] = may_change and row.status == LearnedStatus.TO_REVIEW
@@ -384,7 +370,7 @@ class LearnedResponseAdmin(StaffAdmin):
         self, request: HttpRequest, queryset: QuerySet[LearnedResponse], status: LearnedStatus, *, reason: str = ""
     ) -> None:
         rows = list(queryset)
-        changed = set_status(rows, status, reason=reason, by=signed_in(request))
+        changed = set_status(rows, status, reason=reason)
         text = ngettext("%(count)d réponse : %(status)s.", "%(count)d réponses : %(status)s.", changed) % {
             "count": changed,
             "status": status.label,

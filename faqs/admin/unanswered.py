@@ -149,7 +149,7 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
         raise PermissionDenied
     group = _group(request, group_id)
     back = HttpResponseRedirect(admin_url(QuestionGroup, "change", group.pk))
-    if not approve_draft(group, by=signed_in(request)):
+    if not approve_draft(group):
         messages.error(request, gettext("Le brouillon n’a pas encore de réponse : complétez-le d’abord."))
         return back
     messages.success(request, gettext("La réponse est validée."))
@@ -223,7 +223,7 @@ def _decide(request: HttpRequest) -> None:
         return
     is_valid = request.POST.get("decision") != "withdraw"
     try:
-        changed = decide(keys, is_valid=is_valid, by=signed_in(request), among=partial(visible, request))
+        changed = decide(keys, is_valid=is_valid, among=partial(visible, request))
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
         return

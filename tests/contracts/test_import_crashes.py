@@ -35,4 +35,4 @@ def test_killed_import_ends_with_every_row_once() -> None:
     for row in begun:
         assert (row["ended"], row["counts"]) == ("done", [7, 6, 1, 0]), row
         assert (row["once"], row["settled"], row["retried"]) == (True, True, 0), row
-        assert row["versions"] == ["De 7 heures à 22 heures.", "De 9 heures à 20 heures."], row
+        assert row["changes"] == [["De 9 heures à 20 heures.", "De 7 heures à 22 heures."]], row

@@ -6,14 +6,16 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from auditlog.models import LogEntry
 from django.test import TestCase, override_settings
 
 from agents.models import Agent
+from agents.staff.audit import lines_of
 from faqs.answer_points import sync_learned
 from faqs.answers import add_manual_faq, draft_faq, save_learned, set_status
 from faqs.csv import FaqRow, ImportPlan, RowKind, apply_import, csv_lines, plan_import
 from faqs.errors import AnswerRejectedError
-from faqs.models import LearnedKind, LearnedResponse, LearnedStatus, WrittenHow
+from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.previews import find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from knowledge.embeddings.base import embedder
 from knowledge.errors import VectorStoreUnavailableError
@@ -163,13 +165,13 @@ class ApplyingTest(TestCase):
         self.row.refresh_from_db()
         assert self.row.answer == "12 euros."
 
-    def test_chosen_answer_is_replaced_with_a_version_that_says_by_whom(self) -> None:
+    def test_chosen_answer_is_replaced_with_a_line_that_says_by_whom(self) -> None:
         user = make_user()
         plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "15 euros."))
         assert apply_import(plan, chosen={2}, by=user).updated == 1
-        before, after = self.row.versions.order_by("number")
-        assert (before.answer, after.answer) == ("12 euros.", "15 euros.")
-        assert (after.how, after.made_by) == (WrittenHow.IMPORTED, user)
+        line = lines_of(self.row).get(action=LogEntry.Action.UPDATE)
+        assert line.changes["answer"] == ["12 euros.", "15 euros."]
+        assert (line.actor, line.additional_data["origin"]) == (user, "import")
 
     def test_chosen_contradiction_stands_beside_the_other_answer(self) -> None:
         plan = planned(self.agent, FaqRow(REWORDED, "15 euros."))

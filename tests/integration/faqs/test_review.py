@@ -124,7 +124,7 @@ class ReviewTest(TestCase):
         assert not answers_to_review().exists()
         assert not entries_to_review().exists()
         keys = [f"faq-{replaced[0].pk}", f"faq-{replaced[1].pk}", f"memory-{replaced[2].pk}"]
-        assert decide(keys, is_valid=True, by=None) == 0
+        assert decide(keys, is_valid=True) == 0
         newer.refresh_from_db()
         assert newer.status == LearnedStatus.VALID
 
@@ -156,7 +156,7 @@ class ReviewTest(TestCase):
             assert (answered.status, answered.response) == (GroupStatus.ANSWERED, row)
 
     def withdraw_in_the_list(self, row: LearnedResponse) -> None:
-        assert decide([f"faq-{row.pk}"], is_valid=False, by=None) == 1
+        assert decide([f"faq-{row.pk}"], is_valid=False) == 1
 
     def withdraw_in_its_form(self, row: LearnedResponse) -> None:
         row.status = LearnedStatus.OBSOLETE

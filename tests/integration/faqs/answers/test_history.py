@@ -1,0 +1,146 @@
+"""The history of a validated answer: a line for each change, with who made it, and the way back."""
+
+from datetime import timedelta
+
+import pytest
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import TestCase
+from django.utils import timezone
+
+from agents.admin_base import admin_url
+from agents.staff.audit import PHRASINGS, lines_of, take_back
+from faqs.answers import save_learned, set_status
+from faqs.errors import AnswerRejectedError
+from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from tests.admin_pages import client_of, make_staff, queries_of, shown_messages, superuser_client
+from tests.constants import override
+from tests.factories import make_learned, make_user
+
+QUESTION = "Combien coûte la carte de lecteur ?"
+
+
+def make_answer(answer: str = "12 euros.") -> LearnedResponse:
+    return make_learned(question=QUESTION, answer=answer, phrasings=["Quel tarif ?"])
+
+
+def write(row: LearnedResponse, answer: str, *, by: User | None = None) -> LogEntry:
+    row.answer = answer
+    save_learned(row, by=by)
+    line = lines_of(row).first()
+    assert line is not None
+    return line
+
+
+class RecordingTest(TestCase):
+    def test_line_says_what_changed_and_who_changed_it(self) -> None:
+        row, user = make_answer(), make_user()
+        line = write(row, "15 euros.", by=user)
+        assert line.changes["answer"] == ["12 euros.", "15 euros."]
+        assert (line.actor, line.additional_data["who"]) == (user, user.username)
+
+    def test_write_that_changes_nothing_leaves_no_line(self) -> None:
+        row = make_answer()
+        before = lines_of(row).count()
+        write(row, "12 euros.")
+        assert lines_of(row).count() == before
+
+    def test_changed_phrasing_or_status_leaves_a_line(self) -> None:
+        row = make_answer()
+        save_learned(row, phrasings=["Quel prix ?"])
+        line = lines_of(row).first()
+        assert line is not None
+        assert line.changes == {PHRASINGS: [["Quel tarif ?"], ["Quel prix ?"]]}
+        set_status([row], LearnedStatus.OBSOLETE, reason="Fermé.")
+        line = lines_of(row).first()
+        assert line is not None
+        assert line.changes["status"] == ["valid", "obsolete"]
+
+    def test_write_that_is_undone_leaves_no_line(self) -> None:
+        row = make_answer()
+        before = lines_of(row).count()
+        with pytest.raises(AnswerRejectedError):
+            write(row, "")
+        assert lines_of(row).count() == before
+
+
+class RestoringTest(TestCase):
+    def setUp(self) -> None:
+        self.row, self.user = make_answer(), make_user()
+        self.line = write(self.row, "15 euros.")
+
+    def test_restored_answer_is_served_again(self) -> None:
+        revision = self.row.revision
+        take_back(self.line, by=self.user)
+        self.row.refresh_from_db()
+        assert (self.row.answer, self.row.status) == ("12 euros.", LearnedStatus.VALID)
+        assert (self.row.index_state, self.row.revision) == (IndexState.PENDING, revision + 1)
+        latest = lines_of(self.row).first()
+        assert latest is not None
+        assert (latest.actor, latest.additional_data["origin"]) == (self.user, "restore")
+
+    def test_phrasings_come_back_together(self) -> None:
+        save_learned(self.row, phrasings=["Quel prix ?", "Le prix ?"])
+        line = lines_of(self.row).first()
+        assert line is not None
+        take_back(line, by=self.user)
+        assert [phrasing.text for phrasing in self.row.phrasings.all()] == ["Quel tarif ?"]
+        self.row.refresh_from_db()
+        assert self.row.answer == "15 euros."
+
+    def test_review_date_that_has_passed_does_not_come_back(self) -> None:
+        yesterday = timezone.localdate() - timedelta(days=1)
+        LearnedResponse.objects.filter(pk=self.row.pk).update(review_date=yesterday)
+        take_back(self.line, by=None)
+        self.row.refresh_from_db()
+        assert self.row.is_valid
+
+    @override(QA_MAX_ANSWER_CHARACTERS=5)
+    def test_text_that_is_no_longer_allowed_is_refused(self) -> None:
+        with pytest.raises(AnswerRejectedError):
+            take_back(self.line, by=None)
+        self.row.refresh_from_db()
+        assert self.row.answer == "15 euros."
+
+
+class PageTest(TestCase):
+    def setUp(self) -> None:
+        self.user = make_user(username="anne")
+        self.row = make_answer()
+        self.line = write(self.row, "15 euros <b>.", by=self.user)
+        self.page = admin_url(LearnedResponse, "change", self.row.pk)
+        self.restore = admin_url(LearnedResponse, "restore", self.row.pk, self.line.pk)
+
+    def test_page_shows_who_changed_which_words(self) -> None:
+        page = superuser_client().get(self.page).content.decode()
+        assert "anne" in page
+        assert "<del>12</del>" in page
+        assert "<ins>15</ins>" in page
+        assert "&lt;" in page
+        assert "<b>.</ins>" not in page
+        assert page.count(f'action="{self.restore}"') == 1
+
+    def test_page_without_a_history_says_so(self) -> None:
+        LogEntry.objects.all().delete()
+        assert "Aucun changement" in superuser_client().get(self.page).content.decode()
+
+    def test_number_of_queries_does_not_grow_with_the_history(self) -> None:
+        client = superuser_client()
+        client.get(self.page)  # content types and the like are cached by the first request
+        few = queries_of(client, self.page)
+        for number in range(5):
+            write(self.row, f"{number} euros.", by=self.user)
+        assert queries_of(client, self.page) == few
+
+    def test_restoring_puts_the_values_before_back(self) -> None:
+        response = superuser_client().post(self.restore, follow=True)
+        assert "valeurs d’avant sont rétablies" in shown_messages(response)
+        self.row.refresh_from_db()
+        assert self.row.answer == "12 euros."
+
+    def test_who_may_only_look_restores_nothing(self) -> None:
+        reader = client_of(make_staff("faqs.view_learnedresponse"))
+        assert "Rétablir" not in reader.get(self.page).content.decode()
+        assert reader.post(self.restore).status_code == 403
+        other = make_learned(question="Où ?", answer="Ici.")
+        assert superuser_client().post(admin_url(LearnedResponse, "restore", other.pk, self.line.pk)).status_code == 404
