@@ -1,5 +1,4 @@
-"""Application configuration of `chat`: connects its signals, gives the previews of a rebuild their real questions and
-written questions the passages in use.
+"""Application configuration of `chat`: connects its signals.
 
 `chat.archive.search` teaches SQLite a function when a connection opens: it has to be there before the first one does,
 and a process may talk to its database long before it is asked for a page.
@@ -16,10 +15,3 @@ class ChatConfig(AppConfig):
     def ready(self) -> None:
         from chat import signals  # noqa: F401
         from chat.archive import search  # noqa: F401
-        from chat.staff.figures import recently_used_chunks
-        from chat.staff.golden import recent_questions
-        from knowledge.indexing.questions import register_usage_source
-        from knowledge.indexing.rebuild import register_question_source
-
-        register_question_source(recent_questions)
-        register_usage_source(recently_used_chunks)

@@ -313,11 +313,6 @@ def last_used(name: str, **of: Any) -> Counter[int]:
     return Counter(key for sources in shown for key in {source.get(name) for source in sources} if key)
 
 
-def recently_used_chunks() -> Counter[int]:
-    """Of all agents: passages that are in use get their questions written first."""
-    return last_used("chunk_id")
-
-
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
 Kind = Literal["text", "count", "decimal", "percent", "money", "amount", "day"]

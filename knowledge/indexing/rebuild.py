@@ -7,14 +7,13 @@ and none comes back.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from agents.hooks import Hooks
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
 from agents.staff.audit import INDEX_IN_SERVICE, log_event
 from agents.texts import read_json
@@ -286,97 +285,43 @@ def drop_abandoned() -> Iterator[int]:
         yield 1
 
 
-#: Real questions that a rebuild is previewed with, when none are named.
-PREVIEW_QUESTIONS = 50
-
-#: The last real questions put to an agent, newest first.
-QuestionSource = Callable[[Agent, int], Sequence[str]]
+# --- What questions retrieve, before and after -----------------------------------------------------------------------
 
 #: Passages compared for each question.
 COMPARED_PASSAGES = 5
 _EXCERPT = 160
-_sources: Hooks[QuestionSource] = Hooks()
-#: Asked for real questions.
-register_question_source = _sources.register
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """A passage; two are the same where title and score alone differ."""
-
-    title: str = field(compare=False)
-    question: str
-    excerpt: str
-    score: float = field(compare=False)
-    chunk_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What one question retrieves; `before` is `None` where the index in service cannot be searched."""
-
-    question: str
-    before: tuple[Retrieved, ...] | None
-    after: tuple[Retrieved, ...]
-
-    @property
-    def is_changed(self) -> bool:
-        return self.before != self.after
-
-    @property
-    def has_other_best(self) -> bool:
-        """Whether another passage now comes first."""
-        return (self.before or ())[:1] != self.after[:1]
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    diff: IndexDiff
-    comparisons: tuple[Comparison, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            **asdict(self.diff),
-            "questions": [
-                {**asdict(each), "is_changed": each.is_changed, "has_other_best": each.has_other_best}
-                for each in self.comparisons
-            ],
-        }
+#: What makes two passages the same; titles and scores may differ.
+_SAME = ("question", "excerpt", "chunk_id")
 
 
 def preview_rebuild(
     *, agent: Agent, method: IndexingMethod, questions: Sequence[str] = (), on_progress: OnProgress = no_progress
-) -> Preview:
+) -> dict[str, Any]:
     """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept."""
-    diff = diff_agent_index(agent=agent, method=method)
-    if not questions:
-        return Preview(diff)
-    generation = new_generation(agent, method)
-    try:
-        fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
-        comparisons = compare_questions(agent, method, generation, questions)
-    finally:
-        discard_generation(agent=agent, method=method, generation=generation)
-    return Preview(diff, tuple(comparisons))
+    told: dict[str, Any] = {**asdict(diff_agent_index(agent=agent, method=method)), "questions": []}
+    if questions:
+        generation = new_generation(agent, method)
+        try:
+            fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
+            told["questions"] = compare_questions(agent, method, generation, questions)
+        finally:
+            discard_generation(agent=agent, method=method, generation=generation)
+    return told
 
 
 def compare_questions(
     agent: Agent, method: IndexingMethod, generation: str, questions: Sequence[str]
-) -> list[Comparison]:
+) -> list[dict[str, Any]]:
+    """What each question retrieves; `before` is `None` where the index in service cannot be searched."""
     compared = []
     for question in questions:
-        after = _retrieve(agent, method, question, generation)
+        after = _retrieve(agent, question, generation)
         if after is not None:
-            before = _retrieve(agent, method, question, collection_alias(agent.slug, method))
-            compared.append(Comparison(question, before, after))
+            before = _retrieve(agent, question, collection_alias(agent.slug, method))
+            was, now = ([[row[name] for name in _SAME] for row in rows or ()] for rows in (before, after))
+            changes = {"is_changed": was != now or before is None, "has_other_best": was[:1] != now[:1]}
+            compared.append({"question": question, "before": before, "after": after, **changes})
     return compared
-
-
-def recent_questions(agent: Agent) -> list[str]:
-    """The last real questions to an agent, each once."""
-    limit = PREVIEW_QUESTIONS
-    found = [question for source in _sources for question in source(agent, limit)]
-    return list(dict.fromkeys(found))[:limit]
 
 
 def questions_from_file(path: Path) -> list[str]:
@@ -398,19 +343,18 @@ def _question(line: str) -> str:
     return found.strip() if isinstance(found, str) else ""
 
 
-def _retrieve(agent: Agent, method: IndexingMethod, question: str, collection: str) -> tuple[Retrieved, ...] | None:
+def _retrieve(agent: Agent, question: str, collection: str) -> list[dict[str, Any]] | None:
     try:
         found = search(collection, query_of(question), limit=COMPARED_PASSAGES)
     except (CollectionMissingError, EmbeddingMismatchError, EmbeddingInputError):
         return None
-    passages = confirm_passages(found, agent_id=agent.pk).passages(COMPARED_PASSAGES)
-    return tuple(
-        Retrieved(
-            title=passage.title,
-            question=passage.question,
-            excerpt=passage.content[:_EXCERPT],
-            score=round(passage.score, 4),
-            chunk_id=passage.chunk_id,
-        )
-        for passage in passages
-    )
+    return [
+        {
+            "title": passage.title,
+            "question": passage.question,
+            "excerpt": passage.content[:_EXCERPT],
+            "score": round(passage.score, 4),
+            "chunk_id": passage.chunk_id,
+        }
+        for passage in confirm_passages(found, agent_id=agent.pk).passages(COMPARED_PASSAGES)
+    ]

@@ -244,8 +244,8 @@ class PreviewTests(TestCase):
         found = rebuild.preview_rebuild(
             agent=self.agent, method=QA, questions=["Quel est le tarif ?", "Horaires du mardi ?"]
         )
-        assert found.diff.changed == 1
-        assert [each.has_other_best for each in found.comparisons] == [True, False]
+        assert found["changed"] == 1
+        assert [each["has_other_best"] for each in found["questions"]] == [True, False]
         assert generations(vector_store(), self.agent, QA) == [self.before]
 
     def test_rebuild_after_a_rollback_keeps_the_generation_that_answered(self) -> None:

@@ -1,10 +1,9 @@
-"""Questions that a model writes for passages which answer already: asked once, the asked-for first, so many calls a
+"""Questions that a model writes for passages which answer already: asked once, so many calls a
 day, and stopped.
 """
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -157,15 +156,6 @@ class WrittenQuestionsTests(TestCase):
             assert self.job().status == JobStatus.QUEUED
             self.write()
         assert (self.written(), self.job().status) == (2, JobStatus.DONE)
-
-    def test_passages_that_people_were_answered_from_come_first(self) -> None:
-        with self.model(*[reply(GOOD)] * 4) as model:
-            self.add(count=4)
-            asked_for = Chunk.objects.get(index=2)
-            with mock.patch.object(questions, "_sources", [lambda: Counter({asked_for.pk: 3})]):
-                self.write()
-        order = [call.messages[1].content.split("Partie ")[1][0] for call in model.calls]
-        assert order == ["2", "0", "1", "3"]
 
     def test_indexation_that_waits_goes_first(self) -> None:
         with self.model(*[reply(GOOD)] * 2):

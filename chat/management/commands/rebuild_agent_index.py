@@ -8,19 +8,16 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from agents.models import Agent, IndexingMethod
+from chat.staff.golden import recent_questions
 from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
 from knowledge.indexing.questions import waiting_count
-from knowledge.indexing.rebuild import (
-    prepare_rollback,
-    preview_rebuild,
-    questions_from_file,
-    recent_questions,
-    rollback_agent_index,
-)
+from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, questions_from_file, rollback_agent_index
 from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 
 Report = dict[str, Any]
+#: Real questions that a rebuild is previewed with, when none are named.
+PREVIEW_QUESTIONS = 50
 
 
 class Command(JsonCommand):
@@ -54,7 +51,7 @@ class Command(JsonCommand):
         with errors_to_terminal():
             if options["dry_run"]:
                 path = options["questions"]
-                asked = questions_from_file(path) if path else recent_questions(agent)
+                asked = questions_from_file(path) if path else recent_questions(agent, PREVIEW_QUESTIONS)
                 reports = [_preview(agent, each, asked) for each in methods]
             else:
                 if options["rollback"]:
@@ -108,8 +105,8 @@ def _rebuild(agent: Agent, method: IndexingMethod) -> Report:
 
 def _preview(agent: Agent, method: IndexingMethod, questions: Sequence[str]) -> Report:
     with progress_bar("point") as on_progress:
-        preview = preview_rebuild(agent=agent, method=method, questions=questions, on_progress=on_progress)
-    return {**_empty(), **preview.as_json()}
+        told = preview_rebuild(agent=agent, method=method, questions=questions, on_progress=on_progress)
+    return {**_empty(), **told}
 
 
 def _roll_back(agent: Agent, method: IndexingMethod) -> Report:
