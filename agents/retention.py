@@ -65,23 +65,16 @@ class Rule:
 
 #: In the order in which they are looked at.
 RULES = (
-    Rule(
-        "conversations", _("conversations"), "CONVERSATION_DAYS", "chat.archive.retention.old_conversations", batch=50
-    ),
+    Rule("conversations", _("conversations"), "CONVERSATION_DAYS", "chat.archive.old_conversations", batch=50),
     Rule(
         "temporary_chats",
         _("conversations temporaires"),
         "TEMPORARY_CHAT_HOURS",
-        "chat.archive.retention.expired_chats",
+        "chat.archive.expired_chats",
         batch=50,
     ),
-    Rule(
-        "golden_runs",
-        _("passages de questions de référence"),
-        "GOLDEN_RUNS_KEPT",
-        "chat.archive.retention.surplus_runs",
-    ),
-    Rule("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", "chat.archive.sharing.expired_links"),
+    Rule("golden_runs", _("passages de questions de référence"), "GOLDEN_RUNS_KEPT", "chat.archive.surplus_runs"),
+    Rule("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", "chat.archive.expired_links"),
     Rule(
         "memory",
         _("réponses en mémoire"),

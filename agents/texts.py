@@ -2,7 +2,7 @@
 plural of the project's own, which are French: « 0 question », « 1 question », « 2 questions ».
 
 JSON may say half a character (`"\\ud800"`), and so may the name of a file. What a person sends is refused for it
-instead (`chat.texts`).
+instead (`chat.protocol`).
 """
 
 import json

@@ -1,6 +1,6 @@
 """Application configuration of `chat`: connects its signals.
 
-`chat.archive.search` teaches SQLite a function when a connection opens: it has to be there before the first one does,
+`chat.archive` teaches SQLite a function when a connection opens: it has to be there before the first one does,
 and a process may talk to its database long before it is asked for a page.
 """
 
@@ -14,4 +14,3 @@ class ChatConfig(AppConfig):
 
     def ready(self) -> None:
         from chat import signals  # noqa: F401
-        from chat.archive import search  # noqa: F401

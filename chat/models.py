@@ -88,7 +88,7 @@ class Conversation(models.Model):
         verbose_name=_("clé d’API"),
     )
     #: What a client that keeps its own thread said came before, as far as the turn used it
-    #: (`chat.doors.openai.client_threads`).
+    #: (`chat.api.v1.requests`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
@@ -203,7 +203,7 @@ class Turn(models.Model):
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
-    #: What the answer has yet to leave behind (`chat.turn.unsettled`); empty once it has.
+    #: What the answer has yet to leave behind (`chat.turn.values`); empty once it has.
     unsettled = models.TextField(blank=True, default="", db_default="", editable=False)
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.
@@ -335,7 +335,7 @@ class Message(models.Model):
 
 
 class ThreadSummary(models.Model):
-    """What was said up to the end of a turn, on its branch, in short (`chat.runs.summaries`)."""
+    """What was said up to the end of a turn, on its branch, in short (`chat.runs.titles`)."""
 
     turn = models.OneToOneField(
         Turn, on_delete=models.CASCADE, primary_key=True, related_name="summary", verbose_name=_("tour")

@@ -3,7 +3,7 @@
 Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn, so that a
 reader who lost the connection asks for what comes after the last id it saw. This file and the serializers of
 `chat.doors.http` are the only ones that know wire names; the HTML of `done` is added by the door that sends it
-(`chat.doors.questions`).
+(`chat.api.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
@@ -30,21 +30,23 @@ A turn that is retried, or whose calls are all decided, goes on under its own id
 came before it is to be forgotten.
 """
 
+import codecs
+import json
 import unicodedata
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NoReturn
 
 from django.conf import settings
+from django.http import HttpRequest
 from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from agents.errors import ApplicationError
-from chat.exceptions import InvalidMessageError
+from chat.errors import InvalidMessageError, UnreadableTextError
 from chat.models import SCOPE_CHARACTERS, AnswerSource
-from chat.texts import read_json
 
 MAX_MESSAGE_CHARACTERS = 8_000
 
@@ -154,7 +156,7 @@ class Done:
     model: str
     message_id: int | None
     content: str
-    #: What a door needs to write the answer as HTML (`chat.doors.questions`): whose sources its citations lead to.
+    #: What a door needs to write the answer as HTML (`chat.api.questions`): whose sources its citations lead to.
     turn_id: str = ""
     source_numbers: Sequence[int] = ()
     title: str = ""
@@ -422,3 +424,42 @@ def too_long() -> str:
     return _("« message » dépasse %(limit)d caractères : raccourcissez-le ou coupez-le.") % {
         "limit": MAX_MESSAGE_CHARACTERS
     }
+
+
+def read_json(said: bytes | str) -> Any:
+    """The value of a JSON text. Raises `UnreadableTextError`, or `ValueError` where it is no JSON, or nested beyond
+    reading.
+    """
+    text = _whole_text(said)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if "\\u" in text:
+            _whole_text(json.dumps(value, ensure_ascii=False))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return value
+
+
+def require_utf8_form(request: HttpRequest) -> None:
+    """Django reads forms in whatever encoding they name, and fails in those that are none, or make halves of
+    characters.
+    """
+    is_form = request.content_type in ("multipart/form-data", "application/x-www-form-urlencoded")
+    if is_form and request.encoding and codecs.lookup(request.encoding).name != "utf-8":
+        raise UnreadableTextError(f"a form in {request.encoding}")
+
+
+def _whole_text(said: bytes | str) -> str:
+    """The text, without the mark that some programs begin with; a zero byte is how other encodings look."""
+    try:
+        data = said.encode() if isinstance(said, str) else said
+        text = data.decode("utf-8-sig")
+    except UnicodeError as error:
+        raise UnreadableTextError("not UTF-8, or half a character") from error
+    if "\0" in text:
+        raise UnreadableTextError("zero bytes")
+    return text
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

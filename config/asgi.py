@@ -18,11 +18,10 @@ from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
 from agents.database import wait_at_most  # noqa: E402
-from chat.doors.origins import OwnOriginOnly  # noqa: E402
-from chat.doors.request_ids import with_request_id  # noqa: E402
-from chat.doors.socket import later_without_storage  # noqa: E402
-from chat.doors.urls import websocket_urlpatterns  # noqa: E402
+from chat.api.asgi import OwnOriginOnly, with_request_id  # noqa: E402
+from chat.api.socket import later_without_storage  # noqa: E402
 from chat.serve import lifespan  # noqa: E402
+from chat.urls import websocket_urlpatterns  # noqa: E402
 
 wait_at_most(WEB_DATABASE_WAIT_SECONDS)
 application = with_request_id(

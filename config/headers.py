@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
 
-from chat.doors.page.framing import content_policy
+from chat.api.errors import content_policy
 
 _POLICY = "Content-Security-Policy"
 #: What is no page loads nothing, even where a browser is led to it directly: JSON, files, scripts, pictures.

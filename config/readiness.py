@@ -26,7 +26,7 @@ from django.db import connections, transaction
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Job, JobKind, JobStatus
-from chat.metrics import MODEL_SEEN
+from chat.telemetry import MODEL_SEEN
 from knowledge.vectors.base import vector_store
 
 #: `/readyz` looks anew after this time, however often it is asked, ...

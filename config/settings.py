@@ -74,7 +74,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "chat.doors.errors.utf8_forms_only",
+    "chat.api.errors.utf8_forms_only",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "agents.staff.audit.remember_who_asks",
@@ -136,7 +136,7 @@ if REDIS_URL:
         "default": {"BACKEND": "chat.runs.event_log.redis.RedisEventLogs", "OPTIONS": {"url": REDIS_URL}}
     }
 else:
-    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.memory.MemoryEventLogs"}}
+    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.base.MemoryEventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
@@ -236,7 +236,7 @@ ANONYMOUS_REPORTS_TO_WITHDRAW = env.int("ANONYMOUS_REPORTS_TO_WITHDRAW", default
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
 FILE_UPLOAD_HANDLERS = [
-    "chat.doors.unavailable.UploadsTogether",
+    "chat.page.errors.UploadsTogether",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
@@ -356,13 +356,13 @@ JOBS = {
 RECOVERY = {
     "jobs": "agents.jobs.recover",
     "refreshes": "knowledge.indexing.jobs.enqueue_due_refreshes",
-    "turns": "chat.runs.stale.interrupt_stale_turns",
+    "turns": "chat.runs.following.interrupt_stale_turns",
     "lessons": "chat.runs.afterwards.settle_left_behind",
     "answers": "faqs.answer_points.reap_learned",
     "golden": "chat.staff.golden.reap_runs",
     "unanswered": "faqs.unanswered.tidy_unanswered",
     "previews": "faqs.previews.purge_previews",
-    "chats": "chat.archive.retention.forget_expired",
+    "chats": "chat.archive.forget_expired",
 }
 
 # --- Delays and bounds that several modules share -----------------------------------------------------------------------
@@ -507,11 +507,11 @@ UNFOLD: dict[str, object] = {
 # --- API -------------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.doors.http.framework.CarriedSession"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["chat.api.framework.CarriedSession"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["chat.doors.http.framework.StrictJSONParser"],
-    "EXCEPTION_HANDLER": "chat.doors.errors.rest_error",
+    "DEFAULT_PARSER_CLASSES": ["chat.api.framework.StrictJSONParser"],
+    "EXCEPTION_HANDLER": "chat.api.errors.rest_error",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS = {
@@ -523,8 +523,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {"MessageRoleEnum": "chat.models.Role.choices"},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "chat.doors.openai.schema.add_v1",
-        "chat.doors.http.schema.add_questions",
+        "chat.api.schema.add_v1",
+        "chat.api.schema.add_questions",
     ],
 }
 

@@ -12,9 +12,9 @@ from config.version import VERSION
 
 #: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever
 #: they were met.
-handler400 = "chat.doors.unavailable.refused"
-handler404 = "chat.doors.unavailable.unknown"
-handler500 = "chat.doors.unavailable.failed"
+handler400 = "chat.page.errors.refused"
+handler404 = "chat.page.errors.unknown"
+handler500 = "chat.page.errors.failed"
 admin.autodiscover()
 urlpatterns = [
     path("admin/login/", limited_sign_in(admin.site.login)),
@@ -33,5 +33,5 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
-    path("", include("chat.doors.urls")),
+    path("", include("chat.urls")),
 ]

@@ -33,16 +33,16 @@ django.setup()
 from django.conf import settings  # noqa: E402
 from django.db import connections  # noqa: E402
 
-import chat.thread.batches  # noqa: E402
+import chat.thread.rounds  # noqa: E402
 import chat.turn.path  # noqa: E402
 import chat.turn.tool_loop  # noqa: E402
 from agents.errors import LLMResponseError  # noqa: E402
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk  # noqa: E402
 from agents.llm.openai import _wire_message  # noqa: E402
-from chat.exceptions import ThreadConflictError  # noqa: E402
+from chat.errors import ThreadConflictError  # noqa: E402
 from chat.models import Conversation, Message, Role, Turn, TurnStatus  # noqa: E402
-from chat.thread.batches import Batch, append_batch, load_thread  # noqa: E402
-from chat.thread.blocks import ThreadMessage  # noqa: E402
+from chat.thread.messages import ThreadMessage  # noqa: E402
+from chat.thread.rounds import Batch, append_batch, load_thread  # noqa: E402
 from chat.thread.turns import claim_turn, interrupt_turns, stale_turns  # noqa: E402
 from chat.turn.path import run_turn  # noqa: E402
 from chat.turn.values import TurnRequest  # noqa: E402
@@ -191,7 +191,7 @@ def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -
     boundaries.watch(
         chat.turn.tool_loop, "plan_round", "start_call", "execute_calls", "finish_call", "apply_round", "load_loop"
     )
-    boundaries.watch(chat.thread.batches, "_next_version", "_row", "_replay")
+    boundaries.watch(chat.thread.rounds, "_next_version", "_row", "_replay")
     boundaries.watch(chat.turn.path, "save_exchange")
     request = TurnRequest(
         deployment_id=turn.conversation.deployment_id,

@@ -17,7 +17,7 @@ from agents.llm.base import RequestedCall
 from agents.models import Agent, Deployment, IndexingMethod
 from agents.settings import KNOBS
 from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, TurnStatus
-from chat.thread.blocks import ThreadMessage
+from chat.thread.messages import ThreadMessage
 from chat.thread.turns import ClaimedTurn, Ending
 from chat.turn.values import Answer, TurnResult
 from faqs.answer_points import sync_learned

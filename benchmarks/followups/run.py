@@ -41,8 +41,8 @@ from django.utils.module_loading import import_string  # noqa: E402
 
 from agents.effective import EffectiveConfig  # noqa: E402
 from agents.llm.base import language_model  # noqa: E402
-from chat.turn.leaning.follow_ups import leaning_rule, standalone_question  # noqa: E402
-from chat.turn.question.rewriting import rejection, rewrite  # noqa: E402
+from chat.turn.follow_ups import leaning_rule, standalone_question  # noqa: E402
+from chat.turn.standalone import rejection, rewrite  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.second_key.decision import would_serve  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402

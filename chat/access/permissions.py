@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.database import PreparedObject, parameter, single_write
 from agents.models import Agent, Audience, Deployment
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
-from chat.exceptions import (
+from chat.errors import (
     ApiKeyError,
     ConversationNotFoundError,
     DeploymentClosedError,

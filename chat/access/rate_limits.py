@@ -23,7 +23,7 @@ from django.http import HttpRequest
 from agents.cache import TtlCache
 from agents.database import in_database
 from agents.models import RuntimeSettings
-from chat.exceptions import RateLimitedError
+from chat.errors import RateLimitedError
 
 logger = logging.getLogger(__name__)
 

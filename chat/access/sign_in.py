@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from chat.access.rate_limits import SignInTry, address_of, digest_of
-from chat.exceptions import RateLimitedError
+from chat.errors import RateLimitedError
 
 #: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from
 #: its own.

@@ -18,7 +18,7 @@ from django.core import signing
 from django.http import HttpRequest
 
 from agents.models import Audience, Deployment
-from chat.exceptions import VisitorTokenError, WidgetClosedError
+from chat.errors import VisitorTokenError, WidgetClosedError
 from chat.models import Channel
 
 #: How long a visitor of the widget finds their conversation again.

@@ -20,9 +20,7 @@ from agents.errors import ApplicationError
 from chat.models import Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.verdicts import report_again
-from chat.turn.trace import Trace
-from chat.turn.unsettled import left_behind
-from chat.turn.values import Learning, TurnRequest, TurnResult
+from chat.turn.values import Learning, Trace, TurnRequest, TurnResult, left_behind
 from faqs.answers import record_served
 from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered

@@ -6,18 +6,103 @@ Whoever follows takes part in nothing: a reader that goes away ends its followin
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from django.db import DatabaseError
+from django.utils import timezone
 
-from agents.database import first_line, in_database, is_surprising
-from chat.protocol import Done
-from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog
-from chat.runs.stale import settle_stale_turns
-from chat.runs.stored_events import read_turn
-from chat.thread.gone import still_there
-from chat.thread.turns import running_turns
+from agents.database import first_line, in_database, in_thread, is_surprising
+from agents.errors import ApplicationError
+from chat.models import Message, Turn, TurnStatus
+from chat.protocol import Delta, Done, Event, Failure, Sources
+from chat.runs.event_log.base import EventLogs, NumberedEvent, TurnLog, event_logs
+from chat.thread.branches import exchange_of, still_there
+from chat.thread.rounds import pending_calls
+from chat.thread.turns import ClaimedTurn, StaleTurn, interrupt_turns, running_turns, stale_turns
+from chat.turn.path import ENDS
+from chat.turn.tool_loop import awaiting
+from chat.turn.values import shown_reading
+
+
+async def settle_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
+    """Interrupt the stale turns of one conversation, or of all, step by step; returns how many there were."""
+    stale = await in_database(stale_turns, conversation_id)
+    if not stale:
+        return 0
+    return await in_database(interrupt_turns, await in_thread(_with_texts, stale))
+
+
+def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
+    """The same in one go, for jobs and synchronous views: nothing waits for them on an event loop."""
+    return interrupt_turns(_with_texts(stale_turns(conversation_id)))
+
+
+def _with_texts(stale: Sequence[StaleTurn]) -> list[StaleTurn]:
+    """The turns with what their readers had been told, where a log still has it."""
+    logs, found = event_logs(), []
+    for turn in stale:
+        partial = logs.partial_answer(turn.turn_id, run=turn.run)
+        if partial is not None:
+            turn = replace(turn, text=partial.text, sources=partial.sources)
+        found.append(turn)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """What the rows say of a turn. `log` is its events told again; `None` while a process runs it, or died of it."""
+
+    run: int
+    conversation_id: uuid.UUID
+    log: TurnLog | None
+    is_stale: bool = False
+
+
+def read_turn(turn_id: uuid.UUID) -> StoredTurn:
+    """Raises `Turn.DoesNotExist` where the turn was deleted."""
+    turn = Turn.objects.select_related("conversation").get(pk=turn_id)
+    if turn.status == TurnStatus.RUNNING:
+        is_stale = turn.lease_expires_at <= timezone.now()
+        return StoredTurn(turn.run, turn.conversation_id, log=None, is_stale=is_stale)
+    asked, answer = exchange_of(turn)
+    log = TurnLog(turn.run)
+    question = asked.content if asked else ""
+    log.append(ClaimedTurn.of(turn, question, is_new=False).first_event())
+    if turn.status == TurnStatus.AWAITING_APPROVAL:
+        for pending in pending_calls(turn_id):
+            log.append(awaiting(pending.call, round_index=turn.rounds))
+    if answer is not None:
+        log.append(Sources(answer.sources))
+        log.append(Delta(answer.content))
+    log.append(_last_event(turn, answer))
+    return StoredTurn(turn.run, turn.conversation_id, log)
+
+
+def _last_event(turn: Turn, answer: Message | None) -> Event:
+    if turn.status == TurnStatus.FAILED or (answer is None and turn.status == TurnStatus.DONE):
+        return Failure.of_code(turn.error_code)
+    content = answer.content if answer else ""
+    return Done(
+        status=ENDS[TurnStatus(turn.status)],
+        answer_source=turn.answer_source,
+        model=turn.model,
+        message_id=answer.pk if answer else None,
+        content=content,
+        turn_id=str(turn.pk),
+        source_numbers=[source["n"] for source in answer.sources] if answer else [],
+        title=turn.conversation.title,
+        agent=turn.answered_by,
+        score=turn.score,
+        cut=turn.error_code,
+        read_as=shown_reading(turn.trace),
+    )
+
+
+def internal_failure() -> Failure:
+    return Failure.of_code(ApplicationError.code)
+
 
 #: How often a reader of a turn that another process runs looks whether it has ended.
 TURN_POLL_SECONDS = 0.5

@@ -3,10 +3,10 @@
 A turn is a task of this process, not of a socket: a reader that goes away ends its following, never the turn. Its log
 (`chat.runs.event_log`) is kept while it runs and shortly after, so that a reader re-attaches after the last event it
 saw, in this process or in another (`chat.runs.following`); what is older is told again from the database, whole
-(`chat.runs.stored_events`): a `meta` begins an answer anew.
+(`chat.runs.following`): a `meta` begins an answer anew.
 
 A turn whose process died is interrupted when its lease runs out, and keeps the text that its log still has
-(`chat.runs.stale`). Only its owner runs it again (`Runner.retry`): under its own id, with one question and in the end
+(`chat.runs.following`). Only its owner runs it again (`Runner.retry`): under its own id, with one question and in the end
 one answer. The doors use the one `runner`.
 """
 
@@ -23,7 +23,7 @@ from django.db import DatabaseError
 from django.utils import translation
 
 from agents.database import first_line, in_database, is_surprising
-from chat.exceptions import (
+from chat.errors import (
     ConversationNotFoundError,
     OverloadedError,
     ServerStoppingError,
@@ -31,7 +31,6 @@ from chat.exceptions import (
     TurnRunningError,
     TurnTakenOverError,
 )
-from chat.metrics import REFUSED
 from chat.models import Conversation, Turn
 from chat.protocol import AskFrame, Event, Failure
 from chat.runs.afterwards import settle
@@ -43,16 +42,12 @@ from chat.runs.event_log.base import (
     TurnLog,
     event_logs,
 )
-from chat.runs.following import Following
-from chat.runs.stale import settle_stale_turns
-from chat.runs.stored_events import internal_failure
-from chat.runs.summaries import write_summary
-from chat.runs.titles import write_title
-from chat.thread.gone import still_there
-from chat.thread.reading import exchange_of
-from chat.thread.rounds import decide_call
+from chat.runs.following import Following, internal_failure, settle_stale_turns
+from chat.runs.titles import write_summary, write_title
+from chat.telemetry import REFUSED
+from chat.thread.branches import exchange_of, still_there
+from chat.thread.rounds import TURN_LEASE_SECONDS, decide_call
 from chat.thread.turns import (
-    TURN_LEASE_SECONDS,
     ClaimedTurn,
     claim_turn,
     fell_with_the_storage,
@@ -61,8 +56,8 @@ from chat.thread.turns import (
     request_stop,
     wanted_turns,
 )
-from chat.turn.context import load_context
 from chat.turn.path import run_turn
+from chat.turn.prompt import load_context
 from chat.turn.values import TurnRequest, TurnResult
 
 #: Questions wait so long for a place before they are told (503, `overloaded`).

@@ -8,14 +8,14 @@ from django.conf import settings
 
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.exceptions import ConversationNotFoundError
+from chat.errors import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.runs.afterwards import settle
-from chat.runs.stale import interrupt_stale_turns
-from chat.runs.summaries import write_summary
-from chat.runs.titles import write_title
-from chat.thread.turns import TURN_LEASE_SECONDS, claim_turn
+from chat.runs.following import interrupt_stale_turns
+from chat.runs.titles import write_summary, write_title
+from chat.thread.rounds import TURN_LEASE_SECONDS
+from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.errors import ApplicationError
 from agents.texts import read_json
-from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
+from chat.turn.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.decision import Decision, QuestionVerifier, would_serve
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.spelling import NO_WORDS, Vocabulary

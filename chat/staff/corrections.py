@@ -11,10 +11,10 @@ from django.utils.translation import gettext_lazy as _
 from agents.effective import effective_config
 from agents.errors import ApplicationError
 from agents.models import Agent
-from chat.exceptions import ChatError
+from chat.errors import ChatError
 from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
-from chat.thread.reading import exchange_of
+from chat.thread.branches import exchange_of
 from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
 from faqs.answers import cited_sources, learn_from_message, save_learned, validate, without_citations
@@ -35,7 +35,7 @@ class NothingToCorrectError(ChatError):
     code = "nothing_to_correct"
     status = 409
     default_message = _("Cet échange n’a pas de réponse à valider.")
-    #: Its reader was told so (`chat.doors.page.strings`).
+    #: Its reader was told so (`chat.page.strings`).
     temporary = _("Rien d’une conversation temporaire n’est réutilisé.")
 
 

@@ -20,9 +20,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.texts import storable_value
-from chat.exceptions import UnreadableTextError
+from chat.errors import UnreadableTextError
 from chat.models import AnswerSource
-from chat.texts import read_json
+from chat.protocol import read_json
 
 #: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
 GOLDEN_MAX_QUESTIONS = 500

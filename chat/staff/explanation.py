@@ -221,7 +221,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
 }
 
-#: Why a question is taken for a follow-up (`chat.turn.leaning.follow_ups`).
+#: Why a question is taken for a follow-up (`chat.turn.follow_ups`).
 RULES: dict[str, Words] = {
     "connective": _("elle commence par un mot de liaison"),
     "ellipsis": _("il lui manque un verbe ou un sujet"),
@@ -238,7 +238,7 @@ RULES: dict[str, Words] = {
     "comparison": _("elle compare à ce qui a été dit avant"),
 }
 
-#: Why a rewriting is not taken (`chat.turn.question.rewriting`).
+#: Why a rewriting is not taken (`chat.turn.standalone`).
 REJECTIONS: dict[str, Words] = {
     "not_one_line": _("elle ne tient pas sur une ligne, ou elle est trop longue"),
     "not_one_question": _("elle n’est pas une seule question"),

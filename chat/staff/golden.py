@@ -27,7 +27,7 @@ from agents.errors import ApplicationError
 from agents.jobs import lease_owner
 from agents.models import Agent, Deployment, RuntimeSettings
 from agents.processes.asking import ask_worker
-from chat.exceptions import InvalidMessageError
+from chat.errors import InvalidMessageError
 from chat.models import (
     AnswerSource,
     Feedback,
@@ -46,7 +46,7 @@ from chat.models import (
 from chat.runs.terminal import ask
 from chat.staff.expectations import EXPECTATIONS, GOLDEN_MAX_QUESTIONS, Row, expected_of, question_key, read_file, unmet
 from chat.staff.simulator import simulate
-from chat.thread.reading import exchange_of
+from chat.thread.branches import exchange_of
 from chat.turn.values import TurnRequest
 from faqs.answers import without_citations
 from faqs.models import LearnedResponse

@@ -6,22 +6,76 @@ without asking for a tree. The first sibling lays that line out. Turns are order
 one at a time, and not by clocks, which differ between processes.
 """
 
+import sqlite3
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import IntegrityError
 from django.db.models import F
 from django.utils import timezone
 
 from agents.database import short_write
-from chat.exceptions import TurnNotFoundError, TurnRunningError
-from chat.models import OPEN_STATUSES, Conversation, Message, Role, Turn
-from chat.thread.gone import hold_conversation
+from chat.errors import ConversationNotFoundError, TurnNotFoundError, TurnRunningError
+from chat.models import OPEN_STATUSES, Conversation, Feedback, Message, Role, ToolRound, Turn
+from chat.protocol import Tool, ToolStatus
+
+_ROWS = tuple(model.DoesNotExist for model in (Conversation, Turn, Message, Feedback, ToolRound))
+#: PostgreSQL's `foreign_key_violation`.
+_FOREIGN_KEY = "23503"
+
+
+def gone_error(error: BaseException) -> ConversationNotFoundError | None:
+    """The error as that of a conversation that is gone; `None` where it is another one.
+
+    Both databases look at foreign keys when a transaction ends, and SQLite does not say whose: whatever a row of a
+    conversation refers to goes with it, or it with that.
+    """
+    if isinstance(error, IntegrityError):
+        cause = error.__cause__
+        is_gone = (
+            cause.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
+            if isinstance(cause, sqlite3.Error)
+            else getattr(cause, "sqlstate", None) == _FOREIGN_KEY
+        )
+    else:
+        is_gone = isinstance(error, _ROWS)
+    return ConversationNotFoundError(" ".join(str(error).split())) if is_gone else None
+
+
+def hold_conversation(conversation_id: uuid.UUID) -> Conversation:
+    """Its row as it is now, held to the end of the transaction; raises `ConversationNotFoundError` where it is gone.
+
+    Whoever writes rows of a conversation holds it before any other of them, and so does its deletion: nobody waits in a
+    circle.
+    """
+    held = Conversation.objects.select_for_update(no_key=True).filter(pk=conversation_id).first()
+    if held is None:
+        raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
+    return held
+
+
+@contextmanager
+def still_there() -> Iterator[None]:
+    """Raises `ConversationNotFoundError` where the conversation was deleted meanwhile, and other errors as they are."""
+    try:
+        yield
+    except (ObjectDoesNotExist, IntegrityError) as error:
+        if (gone := gone_error(error)) is None:
+            raise
+        raise gone from error
+
 
 #: Each turn's parent, in the order of the questions.
 Parents = Mapping[uuid.UUID, uuid.UUID | None]
 
 _BATCH = 200
+
+
+#: The error of a call that a person refused.
+DENIED = "denied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +211,52 @@ def show_version(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
         Conversation.objects.filter(pk=conversation_id).update(
             leaf=newest_end(parents, turn_id), version=F("version") + 1, updated_at=timezone.now()
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownThread:
+    """Questions and answers in their order; tools and versions by the turn that they belong to."""
+
+    messages: list[Message]
+    tools: dict[uuid.UUID, list[Tool]] = field(default_factory=dict)
+    versions: dict[uuid.UUID, Versions] = field(default_factory=dict)
+
+
+def read_branch(conversation: Conversation) -> ShownThread:
+    """The current branch, whole. Three queries, and one more where the conversation has branches."""
+    turns, versions = None, {}
+    if conversation.leaf is not None:
+        parents = load_parents(conversation.pk)
+        turns = line_to(parents, conversation.leaf)
+        versions = versions_on(parents, turns)
+    stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
+    messages = in_turn_order(stored.exchanges().select_related("turn__feedback"))
+    tools: dict[uuid.UUID, list[Tool]] = {}
+    of_turns = stored.filter(role=Role.TOOL).exclude(turn=None)
+    for message in of_turns.defer("content"):
+        if message.turn_id is not None:
+            tools.setdefault(message.turn_id, []).append(_line(message))
+    return ShownThread(messages, tools, versions)
+
+
+def exchange_of(turn: Turn) -> tuple[Message | None, Message | None]:
+    """The question and the answer of a turn, as far as they are there."""
+    stored = Message.objects.for_conversation(turn.conversation_id).exchanges().filter(turn=turn)
+    by_role = {message.role: message for message in stored}
+    return by_role.get(Role.USER), by_role.get(Role.ASSISTANT)
+
+
+def _line(message: Message) -> Tool:
+    return Tool(
+        tool_call_id=message.tool_call_id,
+        tool_name=message.name,
+        status=_status(message),
+        relance_index=message.relance_index or 0,
+        duration_ms=message.duration_ms,
+    )
+
+
+def _status(message: Message) -> ToolStatus:
+    if message.error == DENIED:
+        return "denied"
+    return "failed" if message.success is False else "done"

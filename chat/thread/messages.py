@@ -3,19 +3,260 @@
 `check_isolation` stands before every call of a model. Nothing is written here.
 """
 
+import json
+import re
 import uuid
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NoReturn, Protocol, cast
 
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from agents.database import PreparedSelect, parameter
-from agents.llm.base import PromptMessage
-from chat.exceptions import IsolationError
-from chat.logs import log_isolation
+from agents.llm.base import PromptMessage, RequestedCall
+from agents.llm.base import Role as WireRole
+from chat.errors import InvalidToolMessageError, IsolationError
 from chat.models import Message, Role, TurnStatus
-from chat.thread.blocks import ThreadMessage
+from chat.telemetry import log_isolation
 from chat.thread.branches import branch_turns, in_turn_order
+
+#: The longest result of one tool that a thread keeps.
+TOOL_MESSAGE_MAX_CHARACTERS = 50_000
+
+#: What a call got whose tool was not run to its end.
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadMessage:
+    """A message of a thread, to be written or as it was read (then `id` is set)."""
+
+    conversation_id: uuid.UUID
+    role: Role
+    content: str
+    tool_calls: tuple[RequestedCall, ...] = ()
+    tool_call_id: str = ""
+    name: str = ""
+    success: bool | None = None
+    error: str = ""
+    duration_ms: int | None = None
+    timestamp: datetime | None = None
+    turn_id: uuid.UUID | None = None
+    id: int | None = None
+
+    @classmethod
+    def of(cls, message: Message) -> "ThreadMessage":
+        return cls(
+            conversation_id=message.conversation_id,
+            role=Role(message.role),
+            content=message.content,
+            tool_calls=calls_from_json(message.tool_calls),
+            tool_call_id=message.tool_call_id,
+            name=message.name,
+            success=message.success,
+            error=message.error,
+            duration_ms=message.duration_ms,
+            timestamp=message.timestamp or message.created_at,
+            turn_id=message.turn_id,
+            id=message.pk,
+        )
+
+    def as_prompt(self) -> PromptMessage:
+        return PromptMessage(
+            role=cast("WireRole", self.role.value),
+            content=self.content,
+            tool_calls=self.tool_calls,
+            tool_call_id=self.tool_call_id,
+            conversation_id=self.conversation_id,
+        )
+
+
+def calls_from_json(calls: Sequence[Any]) -> tuple[RequestedCall, ...]:
+    return tuple(RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls)
+
+
+def failure_content(code: str, message: str) -> str:
+    """What the model reads of a call that has no result."""
+    return json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)
+
+
+def unanswered(request: ThreadMessage, call: RequestedCall) -> ThreadMessage:
+    """The tool message of a call whose own was lost."""
+    return replace(
+        request,
+        role=Role.TOOL,
+        content=failure_content(INTERRUPTED, "The tool was interrupted; whether it took effect is not known."),
+        tool_calls=(),
+        tool_call_id=call.id,
+        name=call.name,
+        success=False,
+        error=INTERRUPTED,
+        id=None,
+    )
+
+
+def repaired(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
+    """The same thread, acceptable to a strict model API.
+
+    A call without its tool message gets a failed one, a tool message without its call is left out, and what came
+    between a call and its tool message stands after the block. An acceptable thread comes back unchanged.
+    """
+    thread: list[ThreadMessage] = []
+    position = 0
+    while position < len(messages):
+        message = messages[position]
+        position += 1
+        if message.role is Role.TOOL:
+            continue
+        thread.append(message)
+        if not message.tool_calls:
+            continue
+        following: list[ThreadMessage] = []
+        while position < len(messages) and not messages[position].tool_calls:
+            following.append(messages[position])
+            position += 1
+        answers: dict[str, ThreadMessage] = {}
+        for answer in following:
+            if answer.role is Role.TOOL:
+                answers.setdefault(answer.tool_call_id, answer)
+        thread += [answers.get(call.id) or unanswered(message, call) for call in message.tool_calls]
+        thread += [other for other in following if other.role is not Role.TOOL]
+    return thread
+
+
+def blocks(messages: Sequence[ThreadMessage]) -> list[list[ThreadMessage]]:
+    """What may only be kept or dropped together: a request with its tool messages, or any other single message."""
+    units: list[list[ThreadMessage]] = []
+    for message in messages:
+        if message.role is Role.TOOL and units:
+            units[-1].append(message)
+        else:
+            units.append([message])
+    return units
+
+
+def pruned(messages: Sequence[ThreadMessage], limit: int) -> list[ThreadMessage]:
+    """The last whole blocks that make `limit` messages at most; the last block stays even where it alone is longer."""
+    units = blocks(messages)
+    kept = _newest(units, limit) or units[-1:]
+    return [message for block in kept for message in block]
+
+
+def after_turn(messages: tuple[ThreadMessage, ...], turn_id: uuid.UUID | None) -> tuple[ThreadMessage, ...]:
+    """What stands after a turn's last message; everything where the turn is not among these messages."""
+    ends = [position for position, each in enumerate(messages, 1) if each.turn_id == turn_id]
+    return messages[ends[-1] :] if ends else messages
+
+
+def fitting_history(messages: Sequence[ThreadMessage], *, exchanges: int, limit: int) -> list[ThreadMessage]:
+    """The last exchanges (a question and all that followed), as many as fit; a question without a sequel is left out."""
+    groups: list[list[ThreadMessage]] = []
+    for message in messages:
+        if message.role is Role.USER or not groups:
+            groups.append([])
+        groups[-1].append(message)
+    complete = [group for group in groups if len(group) > 1 or group[0].role is not Role.USER]
+    last = complete[-exchanges:] if exchanges else []
+    return [message for group in _newest(last, limit) for message in group]
+
+
+def _newest(units: Sequence[list[ThreadMessage]], limit: int) -> list[list[ThreadMessage]]:
+    kept: list[list[ThreadMessage]] = []
+    room = limit
+    for unit in reversed(units):
+        room -= len(unit)
+        if room < 0:
+            break
+        kept.append(unit)
+    return kept[::-1]
+
+
+#: What model APIs accept as the name of a function, and as the id of a call.
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+MAX_CALL_ID = 40
+
+
+def check_batch(messages: Sequence[ThreadMessage], *, max_tool_calls: int) -> None:
+    """Raise `InvalidToolMessageError` unless `messages` are one whole block, or the tool messages of one."""
+    if not messages:
+        _refuse(_("« messages » est vide."))
+    request, answers = messages[0], list(messages)
+    if request.role is Role.ASSISTANT:
+        answers = answers[1:]
+        _check_calls(request)
+    for number, message in enumerate(answers, start=len(messages) - len(answers)):
+        _check_answer(message, where=f"messages[{number}]")
+    if len(answers) > max_tool_calls:
+        _refuse(_("Au plus %(limit)d appels d’outils par relance.") % {"limit": max_tool_calls})
+    if len({message.tool_call_id for message in answers}) < len(answers):
+        _refuse(_("Deux messages « tool » répondent au même appel."))
+    if request.role is Role.ASSISTANT:
+        asked = [(call.id, call.name) for call in request.tool_calls]
+        if asked != [(message.tool_call_id, message.name) for message in answers]:
+            _refuse(
+                _(
+                    "Chaque appel de « tool_calls » demande un message « tool » de même « tool_call_id » et « name », "
+                    "dans le même ordre."
+                )
+            )
+
+
+def _check_calls(request: ThreadMessage) -> None:
+    if not request.tool_calls:
+        _refuse(_("messages[0] : un message « assistant » doit porter des « tool_calls »."))
+    for call in request.tool_calls:
+        where = f"tool_calls « {call.id[:MAX_CALL_ID]} »"
+        if not 0 < len(call.id) <= MAX_CALL_ID:
+            _refuse(
+                _("%(where)s : « id » doit avoir de 1 à %(limit)d caractères.") % {"where": where, "limit": MAX_CALL_ID}
+            )
+        if not _NAME.fullmatch(call.name):
+            _refuse(_("%(where)s : « name » n’est pas un nom de fonction.") % {"where": where})
+        if parsed_object(call.arguments) is None:
+            _refuse(_("%(where)s : « arguments » doit être un objet JSON, en texte.") % {"where": where})
+    if len({call.id for call in request.tool_calls}) < len(request.tool_calls):
+        _refuse(_("Deux appels de « tool_calls » ont le même « id »."))
+
+
+def _check_answer(message: ThreadMessage, *, where: str) -> None:
+    if message.role is not Role.TOOL or message.tool_calls:
+        _refuse(_("%(where)s : un message « tool » est attendu ici.") % {"where": where})
+    if not message.tool_call_id or not message.name:
+        _refuse(_("%(where)s : « tool_call_id » et « name » sont obligatoires.") % {"where": where})
+    if not is_json(message.content):
+        _refuse(_("%(where)s : « content » doit être du JSON, en texte.") % {"where": where})
+    if len(message.content) > TOOL_MESSAGE_MAX_CHARACTERS:
+        _refuse(
+            _("%(where)s : « content » dépasse %(limit)d caractères.")
+            % {"where": where, "limit": TOOL_MESSAGE_MAX_CHARACTERS}
+        )
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def parsed_object(text: str) -> dict[str, Any] | None:
+    """The JSON object of a call's arguments; none where the text is something else."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise InvalidToolMessageError("invalid batch", public_message=message)
 
 
 class Owned(Protocol):

@@ -13,21 +13,70 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from agents.database import short_write
+from agents.database import PreparedSelect, PreparedUpdate, parameter, short_write
 from agents.errors import StorageUnavailableError
-from chat.exceptions import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
+from chat.errors import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, DailyCount, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta
-from chat.thread import statements
-from chat.thread.batches import apply_abandoned_rounds
-from chat.thread.branches import parent_beside
-from chat.thread.gone import hold_conversation
+from chat.thread.branches import hold_conversation, parent_beside
+from chat.thread.rounds import TURN_LEASE_SECONDS, apply_abandoned_rounds
 
-#: How long after its process died a turn still counts as running; renewed three times in that time.
-TURN_LEASE_SECONDS = 30.0
+#: What the end of a turn says about it.
+ENDING = (
+    "status",
+    "answer_source",
+    "model",
+    "score",
+    "best_score",
+    "llm_calls",
+    "prompt_tokens",
+    "completion_tokens",
+    "rounds",
+    "efficiency",
+    "stop_reason",
+    "is_personal",
+    "answered_by",
+    "language",
+    "trace",
+    "unsettled",
+    "error_code",
+    "finished_at",
+)
+
+
+def _conversation() -> QuerySet[Conversation, Any]:
+    return Conversation.objects.filter(pk=parameter(Conversation, "id", name="conversation_id"))
+
+
+def _turn(status: TurnStatus) -> QuerySet[Turn, Any]:
+    """This run of a turn, while the turn has that status."""
+    return Turn.objects.filter(
+        pk=parameter(Turn, "id", name="turn_id"),
+        conversation=parameter(Turn, "conversation", name="conversation_id"),
+        run=parameter(Turn, "run"),
+        status=status,
+    )
+
+
+_next_version = {"version": F("version") + 1, "updated_at": parameter(Conversation, "updated_at", name="now")}
+
+#: Held from then on.
+HEAD = PreparedSelect(
+    lambda: _conversation().select_for_update(no_key=True).order_by().values_list("title", "version", "leaf")
+)
+NEXT_VERSION = PreparedUpdate(_conversation, _next_version)
+#: Of a conversation that has not branched, here neither (`chat.thread.branches`).
+NAME_LINE = PreparedUpdate(
+    lambda: _conversation().filter(leaf=None), {**_next_version, "title": parameter(Conversation, "title")}
+)
+_ending = {name: parameter(Turn, name) for name in ENDING}
+END_TURN = PreparedUpdate(lambda: _turn(TurnStatus.RUNNING), _ending)
+#: The end of a run whose lease had run out: it was marked as interrupted meanwhile.
+END_LATE_TURN = PreparedUpdate(lambda: _turn(TurnStatus.INTERRUPTED), _ending)
+
 
 #: A title is the first characters of the first question (seed 004, section 5).
 TITLE_CHARACTERS = 50
@@ -96,7 +145,7 @@ class Ending:
     status: TurnStatus
     text: str
     sources: Sequence[dict[str, Any]]
-    #: `statements.ENDING`, but for the status and the time; `unsettled` where there is something.
+    #: `ENDING`, but for the status and the time; `unsettled` where there is something.
     columns: Mapping[str, object]
     has_open_round: bool = False
 
@@ -133,7 +182,7 @@ def claim_turn(
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta, replaces: uuid.UUID | None
 ) -> ClaimedTurn:
-    found = statements.HEAD.rows(conversation_id=conversation_id)
+    found = HEAD.rows(conversation_id=conversation_id)
     if not found:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
     ((named, version, leaf),) = found
@@ -147,7 +196,7 @@ def _claim(
     )
     is_first, title = not named and version == 0, named or default_title(question)
     if leaf is None and replaces is None:
-        written = statements.NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
+        written = NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
     else:
         written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
             title=title, version=F("version") + 1, updated_at=now, leaf=turn.pk
@@ -356,10 +405,10 @@ def save_exchange(ending: Ending) -> int | None:
         "finished_at": None if is_pause else timezone.now(),
     }
     with short_write():
-        if not statements.NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now()):
+        if not NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now()):
             raise _not_ours(turn_id)
-        if not statements.END_TURN.run(**run, **columns):
-            if not statements.END_LATE_TURN.run(**run, **columns):
+        if not END_TURN.run(**run, **columns):
+            if not END_LATE_TURN.run(**run, **columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
             DailyCount.objects.note_change(turn_id)

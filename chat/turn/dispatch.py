@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig, Specialised
 from agents.settings import CategoryUse
-from chat.turn.context import tool_ground
-from chat.turn.leaning.follow_ups import StandaloneQuestion
+from chat.turn.follow_ups import StandaloneQuestion
+from chat.turn.prompt import tool_ground
 from chat.turn.values import Question, TurnInProgress
 from faqs.recall import recall_learned, scope_of
 from knowledge.embeddings.base import Purpose, Vectors, embedder

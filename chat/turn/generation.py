@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
 from agents.settings import ToolMode
-from chat.citations import CitationFilter
-from chat.exceptions import AnswerCutError, AnswerFilteredError
+from chat.errors import AnswerCutError, AnswerFilteredError
 from chat.models import AnswerSource, StopReason
 from chat.protocol import Delta
+from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
 from chat.turn.prompt import build_prompt, number_sources
 from chat.turn.tool_loop import REFUSED, ToolLoop

@@ -4,18 +4,34 @@ The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trac
 is nothing to look at, nothing is awaited.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.database import in_database
+from agents.database import in_database, in_thread
 from chat.models import AnswerSource
+from chat.telemetry import log_direct_answer
 from chat.turn.dispatch import dispatch_and_search
-from chat.turn.leaning.follow_ups import follow_up_rule
-from chat.turn.stored_answers import asks_what_is_stored
+from chat.turn.follow_ups import follow_up_rule
+from chat.turn.prompt import direct_text, number_sources
 from chat.turn.values import Learning, TurnInProgress
 from faqs.learning import Lesson, reason_not_to_learn
-from faqs.recall import Lookup, MemoryMark, Recall, RecalledAnswer, is_known_empty, lookup_of, recall_cached
+from faqs.recall import (
+    Lookup,
+    MemoryMark,
+    Recall,
+    RecalledAnswer,
+    is_known_empty,
+    lookup_of,
+    normalised_question,
+    recall_cached,
+    stored_refusal,
+)
+from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.decision import Decision, ModelVerifier, configured_verifier, would_serve
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.errors import CollectionMissingError
+from knowledge.language.words import same_writing
+from knowledge.search import Passage
 
 #: The agent that an answer from the memory comes from (seed 000, section 1).
 MEMORY_MODEL = "memory_guard"
@@ -127,3 +143,148 @@ def _validated(turn: TurnInProgress) -> list[tuple[int | None, str]]:
     given = {source["learned_id"]: source["n"] for source in turn.answer.sources if source.get("learned_id")}
     hits = (hit for hit in turn.found.hits if hit.is_faq)
     return [(given.get(hit.learned_id), hit.question) for hit in hits]
+
+
+#: The model name of a direct answer (seed 001, section 5.1.2).
+DIRECT_MODEL = "direct_qr_match"
+#: With a model behind the second key, only the nearest candidates are worth its call.
+VERIFIED_CANDIDATES = 3
+
+Decisions = list[tuple[Passage, Decision]]
+
+
+async def answer_as_stored(turn: TurnInProgress) -> bool:
+    """Give a courtesy, or the best stored answer that both keys let out; `False` where nothing stored may be given."""
+    learned = turn.learned
+    outcome = "courtesy" if learned.courtesy else "found" if learned.learned else "nothing"
+    turn.trace.step("learned", outcome, detail=f"{learned.learned}")
+    if learned.courtesy and turn.config.direct_answers and not turn.config.shadow_mode:
+        _take(turn, learned.courtesy)
+        await turn.say(learned.courtesy.content)
+        return True
+    direct = await _choose_direct(turn)
+    if direct is None:
+        return False
+    _take(turn, direct)
+    log_direct_answer(turn.request.turn_id, turn.config.agent_slug, direct.question, direct.score)
+    await turn.show(number_sources([direct]))
+    await turn.say(direct_text(direct))
+    return True
+
+
+def _take(turn: TurnInProgress, passage: Passage) -> None:
+    answer = turn.answer
+    answer.source, answer.model, answer.score = AnswerSource.DIRECT_QA, DIRECT_MODEL, passage.score
+    answer.learned_id = passage.learned_id
+
+
+async def _choose_direct(turn: TurnInProgress) -> Passage | None:
+    """The best stored answer that both keys let out: the similarity, then the agreement of the two questions."""
+    threshold, is_follow_up = turn.thresholds.direct_answer, turn.asked.is_follow_up
+    if is_follow_up or threshold is None:
+        outcome = "follow_up" if is_follow_up else "off"
+        turn.trace.step("direct_answer", outcome, threshold=threshold)
+        return None
+    candidates = turn.found.direct_candidates(threshold)
+    decisions = _decisions(turn, candidates, threshold)
+    await _verify(turn, decisions, threshold)
+    allowed = [each for each in decisions if each[1].served]
+    served = max(allowed, key=lambda each: _rank(turn, each[0]), default=None)
+    if served is None:
+        turn.trace.step(
+            "direct_answer",
+            "second_key_refused" if candidates else "no_candidate",
+            score=candidates[0].score if candidates else None,
+            threshold=threshold,
+            refused=[
+                stored_refusal(each.question, each.score, "second_key", why.disagreements) for each, why in decisions
+            ],
+        )
+        return None
+    passage, decision = served
+    outcome, detail = "verified" if decision.verified else "served", passage.question
+    if rivals := [each for each in candidates if _contradicts(each, passage)]:
+        outcome, detail = "contradicted", "\n".join(_place(each) for each in (passage, *rivals))
+    elif turn.config.shadow_mode:
+        outcome = "shadow"
+    turn.trace.step("direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail)
+    return passage if outcome in ("verified", "served") else None
+
+
+def _decisions(turn: TurnInProgress, candidates: Sequence[Passage], threshold: float) -> Decisions:
+    """Of the candidates in their order, up to one that leaves and that none behind it can outrank (`_rank`)."""
+    decided: Decisions = []
+    best: tuple[bool, bool, float] | None = None
+    for position, passage in enumerate(candidates, start=1):
+        decision = _decide(turn, passage, threshold, None)
+        decided.append((passage, decision))
+        if decision.served:
+            rank = _rank(turn, passage)
+            best = rank if best is None else max(best, rank)
+        behind = ((True, each.is_faq, each.validated_at) for each in candidates[position:])
+        if best is not None and best >= max(behind, default=best):
+            break
+    return decided
+
+
+def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
+    """What asks the same without a synonym goes first; then the newest human word: validated answers, the last one of
+    them.
+    """
+    as_typed = not turn.context.forms.unite(passage.question, turn.asked.text) or ask_the_same(
+        passage.question, turn.asked.text
+    )
+    return as_typed, passage.is_faq, passage.validated_at
+
+
+def asks_what_is_stored(turn: TurnInProgress) -> bool:
+    """Whether a question that was found, and may answer directly, asks the same without a synonym."""
+    if turn.thresholds.direct_answer is None:
+        return False
+    candidates = turn.found.direct_candidates(turn.thresholds.direct_answer)
+    return any(ask_the_same(each.question, turn.asked.text) for each in candidates)
+
+
+async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) -> None:
+    """Where the rules let nothing out, ask the model about the nearest, if staff want that; its calls are counted."""
+    may_ask = turn.config.verify_answers and not turn.request.without_model
+    if not may_ask or any(decision.served for _passage, decision in decisions):
+        return
+    verifier = configured_verifier(llm_model=turn.config.llm_model)
+    if verifier is None:
+        return
+    for position, (passage, _refused) in enumerate(decisions[:VERIFIED_CANDIDATES]):
+        verdict = await in_thread(_decide, turn, passage, threshold, verifier)
+        decisions[position] = (passage, verdict)
+        turn.answer.llm_calls += verdict.consulted
+        if verdict.served:
+            return
+
+
+def _decide(turn: TurnInProgress, passage: Passage, threshold: float, verifier: ModelVerifier | None) -> Decision:
+    """Pure and short without a verifier; with one it may wait for the model."""
+    forms = turn.context.forms
+    return would_serve(
+        stored=forms.one_writing(passage.question),
+        asked=forms.one_writing(turn.asked.text),
+        score=passage.score,
+        threshold=threshold,
+        verifier=verifier,
+    )
+
+
+def _contradicts(other: Passage, chosen: Passage) -> bool:
+    """Whether the same question of documents has another answer elsewhere: which one is meant, its words do not say.
+
+    Nothing contradicts the newest validated answer.
+    """
+    return (
+        not chosen.is_faq
+        and normalised_question(other.question) == normalised_question(chosen.question)
+        and not same_writing(other.content, chosen.content)
+    )
+
+
+def _place(passage: Passage) -> str:
+    where = passage.place(between=" › ")
+    return f"{passage.question} ({where})" if where else passage.question

@@ -18,28 +18,22 @@ from django.utils.translation import gettext as _
 from agents.database import in_database
 from agents.errors import ApplicationError, StorageUnavailableError
 from agents.llm.base import language_model
-from chat.exceptions import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
-from chat.logs import log_turn
-from chat.metrics import RUNNING, TurnClock
+from chat.errors import AnswerNotSavedError, ConversationNotFoundError, TurnTimeoutError
 from chat.models import StopReason, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure
-from chat.thread.gone import still_there
+from chat.telemetry import RUNNING, TurnClock, log_turn
+from chat.thread.branches import still_there
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import Ending, answer_set_aside, save_exchange
 from chat.turn.clarification import ask_which
-from chat.turn.context import receive
 from chat.turn.dispatch import dispatch_and_search, embed_question
 from chat.turn.generation import generate, offer_tools
 from chat.turn.guard_rail import quote_passages, refuse_outside
-from chat.turn.memory import answer_from_memory, teach
-from chat.turn.question.courtesy import answer_courtesy
-from chat.turn.question.reading import read_question
-from chat.turn.question.rewriting import make_standalone
-from chat.turn.stored_answers import answer_as_stored
+from chat.turn.memory import answer_as_stored, answer_from_memory, teach
+from chat.turn.prompt import receive
+from chat.turn.standalone import answer_courtesy, make_standalone, read_question
 from chat.turn.tool_loop import awaiting
-from chat.turn.trace import shown_reading
-from chat.turn.unsettled import unsettled
-from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult
+from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult, shown_reading, unsettled
 
 #: How the last event of a turn that did not fail calls its end.
 ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {

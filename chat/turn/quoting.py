@@ -19,7 +19,7 @@ from math import log
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
-from chat.citations import escape_citations
+from chat.rendering import escape_citations
 from knowledge.language.words import common_stem, fold, same_writing, word_class, words
 from knowledge.search import Passage
 

@@ -2,7 +2,7 @@
 
 The thread in the database is the truth: every recall is built from it, and a round is in it before the next call. A
 round is planned before its tools run and each result is stored as it comes, so that a crash at any point leaves nothing
-to be run twice (`chat.thread.rounds`) and nothing that a model API would refuse (`chat.thread.blocks`). The list of
+to be run twice (`chat.thread.rounds`) and nothing that a model API would refuse (`chat.thread.messages`). The list of
 tools is made once a turn. The loop ends with a `StopReason`, never with an exception for an expected outcome.
 """
 
@@ -23,18 +23,25 @@ from django.utils.translation import gettext as _
 from agents.database import in_database
 from agents.errors import LLMToolsRefusedError
 from agents.llm.base import PromptMessage, Reply, RequestedCall, seen_text
-from chat.exceptions import ThreadConflictError
-from chat.logs import log_batch, log_model_call, log_tool_calls
+from chat.errors import ThreadConflictError
 from chat.models import Approval, ExecutionState, Role, StopReason
 from chat.protocol import Delta, Tool, ToolStatus
-from chat.thread.batches import Thread
-from chat.thread.blocks import MAX_CALL_ID, ThreadMessage, after_turn, fitting_history, parsed_object, pruned
-from chat.thread.messages import check_isolation
+from chat.telemetry import log_batch, log_model_call, log_tool_calls
+from chat.thread.messages import (
+    MAX_CALL_ID,
+    ThreadMessage,
+    after_turn,
+    check_isolation,
+    fitting_history,
+    parsed_object,
+    pruned,
+)
 from chat.thread.rounds import (
     CallToPlan,
     LoopState,
     PlannedCall,
     PlannedRound,
+    Thread,
     apply_round,
     finish_call,
     load_loop,
@@ -101,7 +108,7 @@ class ToolLoop:
         self.is_first = request.is_first and not request.is_resumed
         #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
         self.given = messages[1:-1] if request.given is not None else ()
-        #: What stands in the place of the thread up to the end of its turn (`chat.runs.summaries`).
+        #: What stands in the place of the thread up to the end of its turn (`chat.runs.titles`).
         self.summary = next(iter(turn.context.summarised), None)
         self.results = 0
         self.sees_images = sees_images

@@ -3,9 +3,11 @@
 A step takes one `TurnInProgress` and fills its part of it. A turn is never shared between tasks.
 """
 
+import json
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -14,19 +16,73 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.llm.base import PromptMessage
-from chat.models import Conversation, Message, TurnStatus
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Event, Source, Sources
 from chat.thread.turns import ClaimedTurn
-from chat.turn.leaning.follow_ups import StandaloneQuestion
+from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
-from chat.turn.trace import Trace
 from faqs.learning import Lesson
+from faqs.models import UnansweredReason
 from faqs.recall import LearnedRecall, MemoryMark, Scope
 from faqs.unanswered import Unanswered
 from knowledge.acronyms import NO_FORMS, Forms
-from knowledge.embeddings.base import Recipe, Vectors
+from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.language.typed import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
+from knowledge.synonyms import forms_of
+
+
+@dataclass(slots=True)
+class Trace:
+    """Steps in their order; each `step` closes the time since the one before."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def step(
+        self,
+        step: str,
+        outcome: str,
+        *,
+        score: float | None = None,
+        threshold: float | None = None,
+        detail: str = "",
+        refused: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """`refused`: stored answers that came near and were not given (`faqs.recall.stored_refusal`)."""
+        now = time.perf_counter()
+        line: dict[str, Any] = {
+            "step": step,
+            "outcome": outcome,
+            "score": None if score is None else round(score, 4),
+            "threshold": threshold,
+            "ms": round((now - self._last) * 1000, 2),
+            "detail": detail,
+        }
+        if refused:
+            line["refused"] = list(refused)
+        self.lines.append(line)
+        self._last = now
+
+    def came_to(self, step: str, outcome: str, *, detail: str, entry: int | None) -> None:
+        """What a step that had only been planned came to, once the turn was saved."""
+        for line in self.lines:
+            if line["step"] == step:
+                line.update(outcome=outcome, detail=detail, entry=entry)
+
+    def shows(self, text: str) -> None:
+        """Have the last step tell the reader this reading of the question (`shown_reading`)."""
+        self.lines[-1]["shown"] = text
+
+    def gave(self, entry: int) -> None:
+        """Name the entry of the memory that the last step gave."""
+        self.lines[-1]["entry"] = entry
+
+
+def shown_reading(lines: Sequence[Mapping[str, Any]]) -> str:
+    """How the reader is told that the question was read, the last word of the steps; empty where it was read as typed."""
+    return next((str(line["shown"]) for line in reversed(lines) if line.get("shown")), "")
+
 
 Emit = Callable[[Event], Awaitable[None]]
 
@@ -307,3 +363,64 @@ class TurnInProgress:
         """The whole answer as one delta, so that readers have one way to read."""
         self.answer.text = text
         await self.emit(Delta(text))
+
+
+#: Of a lesson, what is read or made anew.
+_LESSON_READ_ANEW = ("answer", "sources", "vector", "recipe", "forms", "source_turn")
+_QUESTION_READ_ANEW = ("vector", "recipe")
+
+
+def unsettled(result: TurnResult) -> str:
+    """JSON; empty where the turn leaves nothing, or is not over."""
+    if result.status is not TurnStatus.DONE:
+        return ""
+    kept: dict[str, Any] = {}
+    if (learning := result.learning) is not None:
+        kept["learning"] = {"mode": learning.mode, "max_age_days": learning.max_age_days}
+        kept["lesson"] = _of(learning.lesson, *_LESSON_READ_ANEW)
+    if result.unanswered is not None:
+        kept["unanswered"] = _of(result.unanswered, *_QUESTION_READ_ANEW)
+    return json.dumps(kept, ensure_ascii=False, default=_plain) if kept else ""
+
+
+def left_behind(turn: Turn) -> TurnResult:
+    """What the row says, once more. Touches the database, and the embedder; raises its errors."""
+    kept = json.loads(turn.unsettled)
+    result = TurnResult(trace=Trace(lines=list(turn.trace)), language=turn.language)
+    if (lesson := kept.get("lesson")) is not None:
+        answer = Message.objects.filter(turn=turn, role=Role.ASSISTANT).last()
+        if answer is not None:
+            lesson["scope"] = Scope(**lesson["scope"]) if lesson["scope"] else None
+            lesson["validated"] = [(number, text) for number, text in lesson["validated"]]
+            if lesson["asked_at"]:
+                lesson["asked_at"] = datetime.fromisoformat(lesson["asked_at"])
+            restored = Lesson(
+                **lesson,
+                **_embedded(lesson["question"]),
+                answer=answer.content,
+                sources=answer.sources,
+                forms=forms_of(lesson["agent_ids"]),
+                source_turn=turn.pk,
+            )
+            result.learning = Learning(restored, **kept["learning"])
+    if (question := kept.get("unanswered")) is not None:
+        question["reason"] = UnansweredReason(question["reason"])
+        result.unanswered = Unanswered(**question, **_embedded(question["question"]))
+    return result
+
+
+def _embedded(question: str) -> dict[str, Any]:
+    model = embedder()
+    return {"vector": model.embed_one(question, purpose=Purpose.QUERY), "recipe": model.recipe}
+
+
+def _of(value: Any, *but: str) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value) if f.name not in but}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Scope):
+        return _of(value)
+    return str(value) if not isinstance(value, tuple) else list(value)

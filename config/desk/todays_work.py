@@ -21,8 +21,8 @@ from agents.llm.base import language_model
 from agents.models import JobStatus
 from agents.staff.inheritance import unmeasured_model
 from agents.staff.scope import visible
-from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
+from chat.telemetry import MODEL_SEEN
 from faqs.models import GroupStatus, IndexState, LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.review import answers_to_review, entries_to_review
 from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
-from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
-from chat.runs.event_log.memory import MemoryEventLogs
+from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, MemoryEventLogs, NumberedEvent, TurnLog
 from chat.runs.event_log.redis import _EVENTS, RedisEventLogs, _event, _extend, _key, _packed, _unpacked
 from tests.constants import override
 from tests.servers.redis_server import PROGRAM, RedisServer

@@ -11,9 +11,9 @@ import pytest
 
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
-from chat.exceptions import IsolationError
-from chat.turn.leaning.follow_ups import StandaloneQuestion, standalone_question
-from chat.turn.question.rewriting import INSTRUCTION, MAX_TOKENS, make_standalone
+from chat.errors import IsolationError
+from chat.turn.follow_ups import StandaloneQuestion, standalone_question
+from chat.turn.standalone import INSTRUCTION, MAX_TOKENS, make_standalone
 from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest, TurnResult
 from knowledge.language.spelling import NO_WORDS
 from knowledge.language.typed import read_typed
@@ -50,7 +50,7 @@ class Rewriter:
         turn = TurnInProgress(request, mock.AsyncMock(), self.result)
         turn.context = TurnContext(self.config, history, PREVIOUS, None, None)
         turn.read = read_typed(QUESTION, NO_WORDS)
-        with mock.patch("chat.turn.question.rewriting.language_model", return_value=self.llm):
+        with mock.patch("chat.turn.standalone.language_model", return_value=self.llm):
             try:
                 return await make_standalone(turn)
             finally:

@@ -12,8 +12,8 @@ from django.test import RequestFactory
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RegexPattern
 
-from chat.doors.urls import websocket_urlpatterns
 from chat.protocol import FRAMES
+from chat.urls import websocket_urlpatterns
 
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>|\(\?P<(\w+)>(?:[^()]|\([^()]*\))*\)")
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, RuntimeSettings
 from chat.access.visitors import WidgetVisitor
-from chat.archive.sharing import share_branch
+from chat.archive import share_branch
 from chat.models import (
     ApiKey,
     Approval,

@@ -15,7 +15,7 @@ from tests.servers.model_server import Body, ModelReply
 #: Prints the newest conversation: whether its thread is acceptable as it was stored, and its messages.
 READ_THREAD = """
 import json
-from chat.thread.blocks import ThreadMessage, repaired
+from chat.thread.messages import ThreadMessage, repaired
 from chat.models import Conversation
 messages = list(Conversation.objects.latest("created_at").messages.order_by("id"))
 stored = [ThreadMessage.of(message) for message in messages]

@@ -167,3 +167,14 @@ _backends = BackendHandler("EVENT_LOGS", EventLogs)
 
 def event_logs() -> EventLogs:
     return _backends["default"]
+
+
+class MemoryEventLogs(EventLogs):
+    def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
+        return TurnLog(run)
+
+    async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:
+        return None
+
+    def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
+        return None

@@ -29,8 +29,7 @@ from chat.staff.admin.private import (
     verdict_badge,
 )
 from chat.staff.explanation import efficiency_grade, explain_trace
-from chat.thread.branches import branch_turns, in_turn_order
-from chat.thread.reading import exchange_of
+from chat.thread.branches import branch_turns, exchange_of, in_turn_order
 
 
 @admin.register(Conversation)

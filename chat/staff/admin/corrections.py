@@ -28,7 +28,7 @@ from chat.staff.admin.private import linked_sources, prose, prose_of, source_bad
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.golden import add_questions, row_of_answer, set_for
-from chat.thread.reading import exchange_of
+from chat.thread.branches import exchange_of
 from faqs.answers import check_texts, clean_answer, one_line
 from faqs.errors import AnswerRejectedError
 from faqs.models import CachedResponse, LearnedResponse

@@ -9,7 +9,7 @@ PROGRAM = """
 import sys
 from config.celery import app
 app.loader.import_default_modules()
-print([name for name in ("unfold.admin", "psycopg", "jsonschema", "chat.doors.urls") if name in sys.modules])
+print([name for name in ("unfold.admin", "psycopg", "jsonschema", "chat.urls") if name in sys.modules])
 from django.contrib import admin
 from django.core import checks
 checks.run_checks(tags=["admin"])

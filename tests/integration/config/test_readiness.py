@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.jobs import announce
 from agents.models import Job, JobKind, JobStatus
-from chat.metrics import ModelSeen
+from chat.telemetry import ModelSeen
 from config.readiness import OK, Detail, Part, Readiness, worker_detail
 from knowledge.models import IndexBuild
 from tests.constants import override

@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.models import JobKind, JobStatus
-from chat.metrics import MODEL_SEEN
 from chat.models import Feedback, Turn, TurnStatus, Verdict
+from chat.telemetry import MODEL_SEEN
 from config.desk.todays_work import Line
 from faqs.models import (
     EntryStatus,

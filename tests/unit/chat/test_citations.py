@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chat.citations import CitationFilter, escape_citations
-from chat.rendering import render_answer
+from chat.rendering import CitationFilter, escape_citations, render_answer
 
 
 def clean_citations(text: str, given: set[int]) -> str:

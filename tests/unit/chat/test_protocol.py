@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from chat.exceptions import InvalidMessageError
+from chat.errors import InvalidMessageError
 from chat.protocol import AskFrame, ResumeFrame, StopFrame, parse_frame, valid_question
 from knowledge.language.typed import courtesy_in
 from tests.constants import override

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.exceptions import InvalidMessageError, UnreadableTextError
-from chat.protocol import parse_frame, parse_json_object
-from chat.texts import read_json
+from chat.errors import InvalidMessageError, UnreadableTextError
+from chat.protocol import parse_frame, parse_json_object, read_json
 
 #: Any text of Python, halves of characters among them.
 TEXTS = st.text(st.characters(codec=None))

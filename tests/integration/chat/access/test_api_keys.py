@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client, TestCase
 
 from chat.access.permissions import api_key_of, service_token_of
-from chat.exceptions import ApiKeyError, ServiceTokenError
+from chat.errors import ApiKeyError, ServiceTokenError
 from chat.models import ApiKey, ServiceToken
 from tests.factories import make_deployment, make_user
 

@@ -10,7 +10,7 @@ from django.test import TestCase
 from agents.models import Audience, Deployment
 from chat.access.permissions import open_deployment, open_deployments, owned_conversation, owned_conversations
 from chat.access.visitors import Reader
-from chat.exceptions import ConversationNotFoundError, DeploymentNotFoundError
+from chat.errors import ConversationNotFoundError, DeploymentNotFoundError
 from chat.models import Conversation
 from tests.factories import make_conversation
 

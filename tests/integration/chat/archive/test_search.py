@@ -20,7 +20,7 @@ django.setup()
 from django.db.utils import ConnectionHandler
 sqlite = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
 cursor = ConnectionHandler({"default": sqlite})["default"].cursor()
-assert "chat.doors.http.conversations" not in sys.modules
+assert "chat.api.conversations" not in sys.modules
 print(cursor.execute("SELECT repondant_folded(%s)", ["Été"]).fetchone()[0])
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)  # noqa: S603

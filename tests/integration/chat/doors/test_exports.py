@@ -8,7 +8,7 @@ from unittest import mock
 from django.test import AsyncClient, Client
 from markdown_it import MarkdownIt
 
-from chat.doors.http.archive import FORMATS
+from chat.api.conversations import FORMATS
 from chat.models import Conversation
 from chat.thread.turns import claim_turn
 from tests.readers import QUESTION, ReaderTest

@@ -9,7 +9,7 @@ from django.test import Client, override_settings
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Conversation, Feedback, Message, Role, Turn, Verdict
 from chat.thread.verdicts import asked_question, give_feedback, withdraw_feedback
-from chat.turn.trace import Trace
+from chat.turn.values import Trace
 from faqs.memory import delete_entries, edit_entry, question_hash, validate_entries
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
 from knowledge.embeddings.base import embedder

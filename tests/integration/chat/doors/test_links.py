@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from agents.models import Audience, Deployment
-from chat.archive.retention import forget_expired
+from chat.archive import forget_expired
 from chat.models import Conversation, Message, Role, SharedThread
 from chat.rendering import render_answer
 from tests.constants import override
@@ -66,8 +66,8 @@ class LinkTests(ReaderTest):
         )
         link = self.share()
         with (
-            mock.patch("chat.doors.page.rendered.MAX_RENDERED_CHARACTERS", 10),
-            mock.patch("chat.doors.page.rendered.render_answer", wraps=render_answer) as rendered,
+            mock.patch("chat.page.views.MAX_RENDERED_CHARACTERS", 10),
+            mock.patch("chat.page.views.render_answer", wraps=render_answer) as rendered,
         ):
             page = Client().get(link).content.decode()
         assert page.count("<strong>un</strong>") == 2

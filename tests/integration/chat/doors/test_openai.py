@@ -16,8 +16,8 @@ from drf_spectacular.generators import SchemaGenerator
 from agents.database import in_database
 from agents.errors import LLMCutError, LLMRateLimitedError, LLMTimeoutError
 from agents.models import Audience, Deployment
-from chat.doors.openai.requests import parse_request
-from chat.doors.openai.turns import IdempotencyConflictError, open_request
+from chat.api.v1.requests import parse_request
+from chat.api.v1.views import IdempotencyConflictError, open_request
 from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
 from tests.constants import override
 from tests.factories import make_api_key, make_deployment, make_library

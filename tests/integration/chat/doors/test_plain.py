@@ -10,8 +10,8 @@ from django.test import AsyncClient, TestCase
 
 from agents.database import in_database
 from agents.models import Deployment
-from chat.doors.page import plain
 from chat.models import Conversation, Message
+from chat.page import views
 from chat.protocol import MAX_MESSAGE_CHARACTERS
 from tests.factories import make_library
 from tests.integration.chat.turn.test_path import KNOWN, NEAR, scripted
@@ -65,7 +65,7 @@ class PlainTests(TestCase):
     async def test_answer_that_takes_long_is_on_a_page_that_loads_itself_again(self) -> None:
         rest = threading.Event()
         reply = ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)
-        with scripted(reply), mock.patch.object(plain, "WAIT_SECONDS", 0.2):
+        with scripted(reply), mock.patch.object(views, "WAIT_SECONDS", 0.2):
             waiting = await self.ask(await self.client.get(self.page), NEAR)
             assert b'http-equiv="refresh"' in waiting.content
             rest.set()

@@ -18,7 +18,7 @@ from agents.database import in_database
 from agents.llm.base import GenerationOptions, PromptMessage
 from agents.llm.openai import OpenAILanguageModel
 from agents.logs import JsonFormatter, TextFormatter, accepted_id, current_request, working_for
-from chat.doors.request_ids import with_request_id
+from chat.api.asgi import with_request_id
 from tests.factories import make_library, make_user
 from tests.integration.chat.turn.test_path import KNOWN, ask
 from tests.servers.model_server import ModelReply, ModelServer
@@ -84,7 +84,7 @@ class RequestIdTests(TestCase):
 class LineTests(TestCase):
     async def test_a_turn_says_how_long_it_took_and_where(self) -> None:
         deployment = await self._library()
-        with self.assertLogs("chat.logs", "INFO") as found:
+        with self.assertLogs("chat.telemetry", "INFO") as found:
             await ask(deployment, KNOWN)
         (record,) = (each for each in found.records if each.getMessage().startswith("turn "))
         facts = record.facts  # type: ignore[attr-defined]  # given with the line

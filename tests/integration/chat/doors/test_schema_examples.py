@@ -6,7 +6,7 @@ from django.test import TestCase
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
-from chat.doors.http.schema import EXAMPLES
+from chat.api.schema import EXAMPLES
 from chat.models import Conversation
 from config.version import VERSION
 from tests.factories import make_api_key, make_deployment

@@ -10,10 +10,10 @@ from django.test import AsyncClient, TestCase
 
 from agents.database import in_database
 from agents.models import Deployment
-from chat.doors.socket import ChatConsumer
-from chat.exceptions import RateLimitedError
-from chat.metrics import SOCKETS
+from chat.api.socket import ChatConsumer
+from chat.errors import RateLimitedError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.telemetry import SOCKETS
 from tests.factories import make_conversation, make_library, make_turn, make_user
 from tests.integration.chat.turn.test_path import NEAR, model, scripted
 from tests.scripted import ScriptedReply
@@ -89,7 +89,7 @@ class ConsumerTests(TestCase):
         socket = await self.open(conversation, client)
         await socket.send(type="ask", message=KNOWN, clientMessageId="a")
         await socket.until_end()
-        with mock.patch("chat.doors.socket.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
+        with mock.patch("chat.api.socket.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
             await socket.send(type="ask", message=KNOWN, clientMessageId="a")
             assert (await socket.until_end())[-1]["type"] == "done"
             await socket.send(type="ask", message=KNOWN, clientMessageId="b")
@@ -152,7 +152,7 @@ class ConsumerTests(TestCase):
         client, conversation = await self.owner()
         socket = await self.open(conversation, client)
         gone = mock.patch.object(ChatConsumer, "send", side_effect=ConnectionResetError("gone"))
-        with gone as send, self.assertNoLogs("chat.doors.socket", "WARNING"):
+        with gone as send, self.assertNoLogs("chat.api.socket", "WARNING"):
             await socket.send(type="ask", message=KNOWN, clientMessageId="a")
             while not send.called:  # noqa: ASYNC110  # there is no event to wait for
                 await asyncio.sleep(0.01)
@@ -262,7 +262,7 @@ class ConsumerTests(TestCase):
         client, conversation = await self.owner()
         socket = await self.open(conversation, client)
         with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
-            with mock.patch("chat.doors.socket.owned_conversation") as looked_up:
+            with mock.patch("chat.api.socket.owned_conversation") as looked_up:
                 await socket.send(type="ask", message=NEAR, clientMessageId="a")
                 assert (await socket.until_end())[-1]["content"] == "Un deux trois"
         assert not looked_up.called

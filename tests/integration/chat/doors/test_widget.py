@@ -17,8 +17,8 @@ from agents.database import in_database
 from agents.models import Audience, Deployment, valid_origin
 from agents.settings import KNOBS, SITE_KNOBS
 from chat.access.visitors import WidgetVisitor
-from chat.doors.widget.views import IMPORTED_SCRIPTS
 from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
+from chat.page.widget import IMPORTED_SCRIPTS
 from tests.constants import override
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.doors.test_api import events_of, streamed

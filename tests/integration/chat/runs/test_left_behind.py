@@ -97,7 +97,7 @@ class LeftBehindTests(TestCase):
 
     async def test_trouble_leaves_it_for_later_and_what_cannot_be_read_is_said(self) -> None:
         await self._answered()
-        trouble = mock.patch("chat.turn.unsettled.embedder", side_effect=EmbeddingUnavailableError("away"))
+        trouble = mock.patch("chat.turn.values.embedder", side_effect=EmbeddingUnavailableError("away"))
         with trouble, self.assertLogs("chat.runs.afterwards", "WARNING"):
             await in_database(self._look)
         assert (await Turn.objects.aget()).unsettled

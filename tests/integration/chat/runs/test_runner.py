@@ -16,14 +16,13 @@ from django.utils import timezone
 from agents.database import in_database
 from agents.errors import StorageUnavailableError
 from agents.models import Deployment
-from chat.exceptions import ConversationNotFoundError, ServerStoppingError, TurnNotLastError, TurnRunningError
+from chat.errors import ConversationNotFoundError, ServerStoppingError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
-from chat.runs.event_log.base import EVENTS_PER_RUN, NumberedEvent, PartialAnswer
-from chat.runs.event_log.memory import MemoryEventLogs
+from chat.runs.event_log.base import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent, PartialAnswer
+from chat.runs.following import interrupt_stale_turns
 from chat.runs.runner import Runner
-from chat.runs.stale import interrupt_stale_turns
 from chat.thread.turns import Ending, default_title, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion
@@ -133,7 +132,7 @@ class RunnerTests(TestCase):
         expired = timezone.now() - timedelta(seconds=1)
         dead = await in_database(make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
         left = mock.Mock(**{"partial_answer.return_value": PartialAnswer("Un dé", [{"n": 1}])})
-        with mock.patch("chat.runs.stale.event_logs", return_value=left):
+        with mock.patch("chat.runs.following.event_logs", return_value=left):
             last = (await told(Runner(), await start(Runner(), conversation, KNOWN)))[-1][1]
         assert isinstance(last, Done)
         assert last.status == "done"

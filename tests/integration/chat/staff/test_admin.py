@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
-from chat.thread.batches import Batch, append_batch
+from chat.thread.rounds import Batch, append_batch
 from chat.thread.turns import claim_turn
 from knowledge.models import Chunk, Document
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client

@@ -10,7 +10,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from chat.exceptions import ChatError
+from chat.errors import ChatError
 from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
 from chat.staff.explanation import closeness, deciding_step
 from chat.staff.simulator import Simulated

@@ -26,7 +26,7 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 from agents.admin_base import admin_url
 from agents.jobs import carry_out, ensure
 from agents.models import AgentLimit, Deployment, JobKind, RuntimeSettings
-from chat.archive.retention import conversations_older_than, purge
+from chat.archive import conversations_older_than, purge
 from chat.models import Conversation, DailyCount, Feedback, Turn, TurnStatus, Verdict
 from chat.staff import figures
 from chat.staff.figures import Period, Totals, bring_up_to_date, count_anew, count_day, count_due, due_days, shown

@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 
-from chat.archive.retention import surplus_runs
+from chat.archive import surplus_runs
 from chat.models import (
     Feedback,
     GoldenQuestion,

@@ -9,7 +9,7 @@ from django.test import Client, TestCase
 
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
-from chat import metrics
+from chat import telemetry
 from chat.models import AnswerSource, Conversation, Turn
 from chat.staff import simulator
 from faqs.models import CachedResponse, LearnedResponse, UnansweredQuestion
@@ -71,7 +71,7 @@ class TryingTests(TryingCase):
             assert not model._default_manager.exists()
 
     def test_it_is_in_no_figure_of_answers(self) -> None:
-        with mock.patch.object(metrics.TurnClock, "ended") as ended:
+        with mock.patch.object(telemetry.TurnClock, "ended") as ended:
             assert self.way(KNOWN) == AnswerSource.DIRECT_QA
         ended.assert_not_called()
 

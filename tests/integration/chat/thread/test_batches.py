@@ -13,10 +13,10 @@ from django.test import Client, TestCase, TransactionTestCase
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.models import Deployment
-from chat.exceptions import InvalidToolMessageError, ThreadConflictError
+from chat.errors import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
-from chat.thread.batches import Batch, BatchResult, append_batch, load_thread
-from chat.thread.blocks import ThreadMessage
+from chat.thread.messages import ThreadMessage
+from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
 from tests.constants import override
 from tests.factories import make_batch, make_conversation, make_deployment, make_exchange, make_service_token, make_user
 

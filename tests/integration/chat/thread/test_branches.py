@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
 
-from chat.exceptions import ThreadConflictError, TurnNotFoundError, TurnNotLastError, TurnRunningError
+from chat.errors import ThreadConflictError, TurnNotFoundError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
-from chat.thread import statements
-from chat.thread.batches import Batch, append_batch, load_thread
+from chat.thread import turns
 from chat.thread.branches import branch_turns, load_parents, show_version, versions_on
 from chat.thread.messages import previous_question
-from chat.thread.rounds import recent_tools
+from chat.thread.rounds import Batch, append_batch, load_thread, recent_tools
 from chat.thread.turns import claim_turn, reopen_turn, save_exchange
-from chat.turn.context import load_exchanges
+from chat.turn.prompt import load_exchanges
 from tests.factories import make_batch, make_conversation, make_deployment, make_ending, make_exchange
 
 
@@ -144,14 +143,14 @@ class BranchTests(TestCase):
     def test_claim_that_read_another_branch_stores_nothing(self) -> None:
         """Between the read and the write of a claim somebody showed another branch: the question is refused whole."""
         asked(self.conversation, "q2 edited", replaces=self.turns[2])
-        read = statements.HEAD.rows
+        read = turns.HEAD.rows
 
         def overtaken(**values: object) -> list[tuple[Any, ...]]:
             found = read(**values)
             Conversation.objects.filter(pk=self.conversation.pk).update(leaf=self.turns[2])
             return found
 
-        with mock.patch.object(statements.HEAD, "rows", overtaken), pytest.raises(TurnRunningError):
+        with mock.patch.object(turns.HEAD, "rows", overtaken), pytest.raises(TurnRunningError):
             claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q3")
         assert not Turn.objects.filter(client_message_id="a").exists()
 

@@ -5,13 +5,13 @@ import uuid
 import pytest
 from django.test import TestCase
 
-from chat.exceptions import IsolationError
+from chat.errors import IsolationError
 from chat.models import Message, Role, TurnStatus
-from chat.thread.batches import load_thread
+from chat.thread.branches import read_branch
 from chat.thread.messages import check_isolation, previous_question
-from chat.thread.reading import read_branch
+from chat.thread.rounds import load_thread
 from chat.thread.turns import claim_turn
-from chat.turn.context import load_exchanges
+from chat.turn.prompt import load_exchanges
 from chat.turn.values import Exchange
 from tests.factories import make_conversation, make_exchange, make_turn
 

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import TestCase, TransactionTestCase
 from django.utils import timezone
 
-from chat.exceptions import ConversationNotFoundError, TurnRunningError
+from chat.errors import ConversationNotFoundError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread.turns import claim_turn, default_title, interrupt_turns, save_exchange, stale_turns
 from tests.factories import make_conversation, make_ending, make_turn

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource, Turn
+from chat.turn.memory import DIRECT_MODEL
 from chat.turn.path import run_turn
 from chat.turn.prompt import direct_text
-from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnRequest
 from faqs.answers import set_status
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus

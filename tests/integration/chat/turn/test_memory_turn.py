@@ -10,7 +10,7 @@ from agents.database import in_database
 from chat.models import AnswerSource, Message, MessageType, Role, Turn, Verdict
 from chat.protocol import Done, Sources
 from chat.runs.afterwards import settle
-from chat.runs.stored_events import read_turn
+from chat.runs.following import read_turn
 from chat.thread.turns import claim_turn
 from chat.thread.verdicts import give_feedback
 from chat.turn.memory import MEMORY_MODEL

@@ -15,14 +15,14 @@ from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.models import Deployment
-from chat.logs import masked
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle
-from chat.runs.stored_events import read_turn
+from chat.runs.following import read_turn
+from chat.telemetry import masked
 from chat.thread.turns import claim_turn
+from chat.turn.memory import DIRECT_MODEL
 from chat.turn.path import run_turn
-from chat.turn.stored_answers import DIRECT_MODEL
 from chat.turn.values import TurnRequest, TurnResult
 from knowledge.models import Chunk
 from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_learned, make_library
@@ -221,7 +221,7 @@ class PathTests(TestCase):
         assert [message.type async for message in asked] == ["user_request", "follow_up"]
 
     async def test_direct_answer_is_logged_with_its_agent_and_its_masked_question(self) -> None:
-        with self.assertLogs("chat.logs", "INFO") as logs:
+        with self.assertLogs("chat.telemetry", "INFO") as logs:
             result, _ = await ask(self.deployment, KNOWN)
         (line,) = [line for line in logs.output if "direct answer" in line]
         assert f"agent={self.deployment.agent.slug} score={result.answer.score:.4f}" in line

@@ -9,13 +9,13 @@ from django.test import TestCase
 from agents.database import in_database
 from agents.llm.base import Reply
 from agents.models import Deployment
-from chat.exceptions import IsolationError
+from chat.errors import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
-from chat.runs.summaries import write_summary
+from chat.runs.titles import write_summary
 from chat.thread.branches import show_version
 from chat.thread.turns import claim_turn, save_exchange
-from chat.turn.context import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.path import run_turn
+from chat.turn.prompt import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.constants import override
 from tests.factories import make_conversation, make_ending, make_exchange, make_library
@@ -116,8 +116,8 @@ class SummaryTests(TestCase):
         await in_database(Deployment.objects.update, config_overlay={})
         with (
             scripted([LONG], ["Oui [1]."]),
-            mock.patch("chat.turn.context.summarised", side_effect=AssertionError),
-            mock.patch("chat.runs.summaries.load_exchanges", side_effect=AssertionError),
+            mock.patch("chat.turn.prompt.summarised", side_effect=AssertionError),
+            mock.patch("chat.runs.titles.load_exchanges", side_effect=AssertionError),
         ):
             await ask(self.conversation)
             second = await ask(self.conversation)
@@ -150,7 +150,7 @@ class SummaryTests(TestCase):
             await in_database(gone.delete)
             return Reply("Elle réserve une salle.", "scripted")
 
-        with scripted([LONG]), mock.patch("chat.runs.summaries._written", deleting):
+        with scripted([LONG]), mock.patch("chat.runs.titles._written", deleting):
             await ask(self.conversation)
         assert not await ThreadSummary.objects.aexists()
 
@@ -158,7 +158,7 @@ class SummaryTests(TestCase):
         foreign = Exchange(uuid.uuid4(), SUMMARY_REQUEST, "secret", uuid.uuid4())
         with scripted([LONG], ["Elle réserve une salle."], ["jamais"]):
             await ask(self.conversation)
-            with mock.patch("chat.turn.context.summarised", return_value=[foreign]):
+            with mock.patch("chat.turn.prompt.summarised", return_value=[foreign]):
                 result = await ask(self.conversation)
             assert len(model().calls) == 2
         assert isinstance(result.error, IsolationError)
@@ -219,6 +219,6 @@ class CoverageTests(TestCase):
             conversation_id=self.conversation.pk,
         )
         await in_database(Deployment.objects.update, config_overlay={"summarise_exchanges": True})
-        with scripted(), mock.patch("chat.runs.summaries.LEAST_CHARACTERS", 0):
+        with scripted(), mock.patch("chat.runs.titles.LEAST_CHARACTERS", 0):
             await write_summary(request, TurnResult())
             assert model().calls == []

@@ -21,7 +21,7 @@ from agents.errors import LLMUnavailableError
 from agents.llm.base import PromptMessage, RequestedCall, language_model
 from agents.llm.openai import OpenAILanguageModel
 from agents.models import Agent, Deployment
-from chat.exceptions import IsolationError, ThreadConflictError
+from chat.errors import IsolationError, ThreadConflictError
 from chat.models import (
     AnswerSource,
     AppliedOperation,
@@ -36,10 +36,9 @@ from chat.models import (
     TurnStatus,
 )
 from chat.protocol import Done, Tool
-from chat.runs.stale import settle_stale_turns
+from chat.runs.following import settle_stale_turns
 from chat.staff.explanation import explain_trace
-from chat.thread.batches import Batch, append_batch, load_thread
-from chat.thread.rounds import operation_id_of
+from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
 from chat.turn.tool_loop import BATCH_TRIES
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnResult
@@ -330,7 +329,7 @@ class SectionTwoTests(LoopTestCase):
             declared(interfere, uses_database=True),
             scripted(asking(call("interfere", id="mine")), ["Fin."]),
             override(BATCH_RETRY_SECONDS=0.001),
-            self.assertLogs("chat.logs", "INFO") as logs,
+            self.assertLogs("chat.telemetry", "INFO") as logs,
         ):
             result, _listener = await self.ask(conversation=conversation)
             for made in model().calls:
@@ -594,7 +593,7 @@ class IsolationTests(LoopTestCase):
         with declared(clock), scripted():
             with (
                 mock.patch("chat.thread.rounds.load_thread", return_value=stolen),
-                self.assertLogs("chat.logs", "ERROR") as logs,
+                self.assertLogs("chat.telemetry", "ERROR") as logs,
             ):
                 result, _listener = await self.ask(conversation=conversation)
             assert model().calls == []

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.doors.openai.client_threads import ClientThread, read_messages
+from chat.api.v1.requests import ClientThread, read_messages
 
 MESSAGES = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text(min_size=1)))
 

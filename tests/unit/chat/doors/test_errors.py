@@ -15,11 +15,11 @@ from agents.errors import (
     LLMTimeoutError,
     LLMUnavailableError,
 )
-from chat import exceptions as ours
-from chat.doors.errors import error_response
-from chat.doors.openai.requests import RefusedFieldError
-from chat.doors.openai.turns import IdempotencyConflictError, InterruptedTurnError
-from chat.doors.openai.wire import WireError
+from chat import errors as ours
+from chat.api.errors import error_response
+from chat.api.v1.requests import RefusedFieldError
+from chat.api.v1.views import IdempotencyConflictError, InterruptedTurnError
+from chat.api.v1.writers import WireError
 from chat.protocol import Failure
 from knowledge.errors import EmbeddingUnavailableError, VectorStoreUnavailableError
 

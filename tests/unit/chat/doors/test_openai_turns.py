@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from chat.doors.openai import turns
+from chat.api.v1 import views
 from chat.protocol import Delta, Done, Event, Meta
 from chat.runs.runner import runner
 
@@ -32,7 +32,7 @@ def test_text_that_is_told_again_comes_once(first: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(runner, "follow", follow)
 
     async def read() -> list[Event]:
-        return [event async for event in turns.follow_turn(TURN, language="fr")]
+        return [event async for event in views.follow_turn(TURN, language="fr")]
 
     events = asyncio.run(read())
     assert "".join(event.text for event in events if isinstance(event, Delta)) == whole

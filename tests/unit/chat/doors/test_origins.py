@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
-from chat.doors.origins import is_allowed
+from chat.api.asgi import is_allowed
 
 
 def scope(host: str, *origins: str, scheme: str = "ws", **headers: str) -> dict[str, Any]:

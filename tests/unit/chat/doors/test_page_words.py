@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import chat
-from chat.doors.page.strings import page_strings
+from chat.page.strings import page_strings
 
 SCRIPTS = Path(chat.__file__).parent / "static" / "chat"
 _SAID = re.compile(r'\bsay\("([\w.]+)"')

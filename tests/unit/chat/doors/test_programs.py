@@ -4,7 +4,7 @@ import uuid
 
 from django.test import RequestFactory
 
-from chat.doors.openai.annotations import url_citations
+from chat.api.v1.writers import url_citations
 
 QUESTION = "Combien coûte la carte ?"
 

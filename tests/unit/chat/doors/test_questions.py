@@ -2,7 +2,7 @@
 
 import json
 
-from chat.doors.questions import server_sent_event, websocket_frame
+from chat.api.questions import server_sent_event, websocket_frame
 from chat.protocol import Delta, Done
 
 

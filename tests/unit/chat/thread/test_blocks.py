@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.llm.base import RequestedCall
 from chat.models import Role
-from chat.thread.blocks import ThreadMessage, blocks, fitting_history, pruned, repaired
+from chat.thread.messages import ThreadMessage, blocks, fitting_history, pruned, repaired
 from tests.servers.model_server import check_chat_request
 
 CONVERSATION = uuid.uuid4()

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from chat.turn.stored_answers import _decisions
+from chat.turn.memory import _decisions
 from chat.turn.values import TurnInProgress
 from knowledge.acronyms import NO_FORMS
 from knowledge.vectors.payloads import Passage, PointType

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.settings import KNOBS
-from chat.logs import masked
 from chat.staff.explanation import efficiency_grade
+from chat.telemetry import masked
 from chat.turn.tool_loop import efficiency
 
 #: Seed 002, section IX: the five examples.

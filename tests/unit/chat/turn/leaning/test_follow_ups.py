@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.turn.leaning.follow_ups import follow_up_rule, standalone_question
+from chat.turn.follow_ups import follow_up_rule, standalone_question
 from tests.waiting import little_work
 
 DIALOGUES = Path(__file__).resolve().parents[5] / "benchmarks" / "followups" / "dialogues.jsonl"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.turn.leaning.follow_ups import leaned_on, leaning_rule, standalone_question
+from chat.turn.follow_ups import leaned_on, leaning_rule, standalone_question
 from tests.waiting import little_work
 
 MESSAGES = Path(__file__).resolve().parents[5] / "benchmarks" / "followups" / "messages.jsonl"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.turn.question.rewriting import rejection
+from chat.turn.standalone import rejection
 
 SAID = "Quel était le tarif de la piscine en 2023 ?\nLe tarif était de 4 euros."
 

@@ -1,0 +1,326 @@
+"""A question comes in and its turn's events go out, to whoever has the right to them: what the doors have in common."""
+
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any, ClassVar, Protocol, cast
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http.response import StreamingHttpResponse
+from django.middleware.csrf import get_token
+from django.utils import translation
+from django.views.decorators.http import require_GET, require_POST
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.authentication import CSRFCheck
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.database import in_database
+from agents.errors import ApplicationError
+from chat.access.permissions import open_deployment, owned_conversation, owned_turn, start_conversation
+from chat.access.rate_limits import address_of, limit_asking
+from chat.access.visitors import Reader
+from chat.api.errors import answering_errors
+from chat.api.serializers import ErrorSerializer, StrictSerializer
+from chat.errors import ApprovalOverError, InvalidMessageError, MessageTooLargeError
+from chat.models import Approval, Conversation, Turn, TurnStatus
+from chat.protocol import (
+    Done,
+    Event,
+    Failure,
+    parse_ask,
+    parse_json_object,
+    too_long,
+    valid_event_id,
+    valid_scope,
+    valid_uuid,
+)
+from chat.rendering import render_answer
+from chat.runs.runner import runner
+from chat.thread.messages import MAX_CALL_ID
+from chat.thread.rounds import approvals_of
+
+
+class HeldRights:
+    """Rights that a reader was given when a connection began, and may lose before it ends.
+
+    `check` loads what they are about, and raises where they are gone.
+    """
+
+    def __init__(self, check: Callable[[], Any]) -> None:
+        self._check = check
+        self._checked_at = time.monotonic()
+
+    async def check_again(self) -> None:
+        """Raises what `check` raises; between two looks, `RIGHTS_CHECK_SECONDS` apart, it costs a reading of the clock."""
+        if time.monotonic() - self._checked_at >= settings.RIGHTS_CHECK_SECONDS:
+            await in_database(self._check)
+            self._checked_at = time.monotonic()
+
+
+def websocket_frame(event_id: int, event: Event) -> str:
+    return json.dumps({"type": event.name, "id": event_id, **_fields(event)}, ensure_ascii=False)
+
+
+def server_sent_event(event_id: int, event: Event) -> bytes:
+    data = json.dumps(_fields(event), ensure_ascii=False)
+    return f"id: {event_id}\nevent: {event.name}\ndata: {data}\n\n".encode()
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    """What a page is told of an event; an answer has its HTML from here on."""
+    if not isinstance(event, Done):
+        return event.as_json()
+    html = render_answer(event.content, turn_id=event.turn_id, source_numbers=event.source_numbers)
+    return {**event.as_json(), "html": html}
+
+
+class Caller(Protocol):
+    """Whoever sent a request, as its door knows them. What it finds, it reads from the database."""
+
+    #: Whether its page offers other versions of a question (`replaces`).
+    has_versions: ClassVar[bool]
+
+    def language(self, body: dict[str, Any]) -> str: ...
+
+    def conversation(self, body: dict[str, Any], client_message_id: str) -> Conversation:
+        """The conversation that the body names or opens; counts the question against the limits."""
+        ...
+
+    def turn(self, turn_id: uuid.UUID) -> Turn:
+        """A turn of this caller's own; raises where it is not, or is no longer."""
+        ...
+
+
+async def ask(request: HttpRequest, caller: Caller) -> StreamingHttpResponse:
+    """One question, its answer as a stream."""
+    return stream_turn(await begin(request, read_object(request), caller), caller)
+
+
+async def begin(request: HttpRequest, body: dict[str, Any], caller: Caller) -> uuid.UUID:
+    """The turn of a question, in the conversation that the body names or opens."""
+    if not caller.has_versions:
+        body.pop("replaces", None)
+    asked = parse_ask(body)
+    conversation = await in_database(caller.conversation, body, asked.client_message_id)
+    return await runner.start(conversation, asked, language=caller.language(body))
+
+
+async def continue_turn(request: HttpRequest, turn_id: uuid.UUID, caller: Caller) -> StreamingHttpResponse:
+    """The events of a turn after `Last-Event-ID`."""
+    await in_database(caller.turn, turn_id)
+    after = valid_event_id(request.headers.get("Last-Event-ID", 0))
+    return stream_turn(turn_id, caller, after=after)
+
+
+def stream_turn(turn_id: uuid.UUID, caller: Caller, *, after: int = 0) -> StreamingHttpResponse:
+    rights = HeldRights(lambda: caller.turn(turn_id))
+
+    async def events() -> AsyncIterator[bytes]:
+        try:
+            async for event_id, event in runner.follow(turn_id, after):
+                await rights.check_again()
+                yield server_sent_event(event_id, event)
+        except ApplicationError as error:
+            yield server_sent_event(0, Failure.of(error))
+
+    return event_stream(events())
+
+
+def event_stream(events: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    """Server-sent events, which nothing on the way keeps or collects."""
+    response = StreamingHttpResponse(events, content_type="text/event-stream")
+    response["Cache-Control"] = "no-cache"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+def read_object(request: HttpRequest) -> dict[str, Any]:
+    """The JSON object that a reader sends."""
+    refusal = MessageTooLargeError("body too large", public_message=too_long())
+    return parse_json_object(bounded_body(request, settings.MAX_FRAME_BYTES, refusal))
+
+
+def bounded_body(request: HttpRequest, limit: int, refusal: MessageTooLargeError) -> bytes:
+    """The body of a request; raises the refusal where it is longer than the limit, or than what Django reads at all."""
+    try:
+        body = request.body
+    except RequestDataTooBig as error:
+        raise refusal from error
+    if len(body) > limit:
+        raise refusal
+    return body
+
+
+class ForgedRequestError(ApplicationError):
+    """A session came along with a request that no page of this site made."""
+
+    code = "csrf"
+    status = 403
+
+
+class SessionCaller:
+    """Whoever the session of this site belongs to."""
+
+    has_versions: ClassVar[bool] = True
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    def language(self, body: dict[str, Any] | None = None) -> str:
+        return translation.get_language() or settings.LANGUAGE_CODE
+
+    def conversation(self, body: dict[str, Any], client_message_id: str) -> Conversation:
+        self._limit()
+        reader = Reader.of(self._request)
+        scope = {name: valid_scope(name, body.get(name)) for name in ("phase", "project")}
+        if body.get("conversationId"):
+            conversation_id = valid_uuid("conversationId", body["conversationId"])
+            found = owned_conversation(reader, conversation_id)
+            if any(said and said != getattr(found, name) for name, said in scope.items()):
+                raise InvalidMessageError("the conversation has another phase or project")
+            return found
+        deployment = open_deployment(reader.user, str(body.get("deployment") or ""))
+        # The same message sent again finds the conversation that it opened the first time.
+        return start_conversation(
+            reader, deployment, client_message_id=client_message_id, phase=scope["phase"], project=scope["project"]
+        )
+
+    def turn(self, turn_id: uuid.UUID) -> Turn:
+        return owned_turn(Reader.now(self._request.session), turn_id)
+
+    def limited_turn(self, turn_id: uuid.UUID) -> Turn:
+        """A turn to be run again, which costs as much as a question."""
+        self._limit()
+        return self.turn(turn_id)
+
+    def _limit(self) -> None:
+        limit_asking(Reader.of(self._request).person, address_of(self._request))
+
+
+def _check_forgery(request: HttpRequest) -> None:
+    """Cross-site protection for callers that carry a session.
+
+    The cookie of the token is handed out with the first answer, as the session's is: a program that keeps both can send
+    its message again.
+    """
+    if settings.CSRF_COOKIE_NAME not in request.COOKIES:
+        get_token(request)
+    if settings.SESSION_COOKIE_NAME not in request.COOKIES:
+        return
+    check = CSRFCheck(_protected_view)
+    check.process_request(request)
+    # Rest framework's check returns its reason where Django's returns a response.
+    reason = cast("str | None", check.process_view(request, _protected_view, (), {}))
+    if reason:
+        raise ForgedRequestError(public_message=reason)
+
+
+def _protected_view(_request: HttpRequest) -> HttpResponse:
+    """Stands for the view, which is exempt from Django's own check."""
+    return HttpResponse()
+
+
+_edge = answering_errors(_check_forgery)
+
+
+@require_POST
+@_edge
+async def rag_chat(request: HttpRequest) -> HttpResponseBase:
+    """One question, its answer as server-sent events; opens a conversation where none is named."""
+    return await ask(request, SessionCaller(request))
+
+
+@require_GET
+@_edge
+async def turn_events(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Continue a turn after `Last-Event-ID`."""
+    return await continue_turn(request, turn_id, SessionCaller(request))
+
+
+@require_POST
+@_edge
+async def retry_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Run an interrupted or failed turn again; its events from the first."""
+    caller = SessionCaller(request)
+    turn = await in_database(caller.limited_turn, turn_id)
+    await runner.retry(turn, language=caller.language())
+    return stream_turn(turn_id, caller)
+
+
+@require_POST
+@_edge
+async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Stop a running turn, whichever process runs it; its readers get the end. `stopped` is false where it had ended."""
+    turn = await in_database(SessionCaller(request).turn, turn_id)
+    is_running = turn.status == TurnStatus.RUNNING
+    stopped = is_running and await runner.stop_anywhere(turn.conversation_id)
+    return JsonResponse({"stopped": stopped}, status=202)
+
+
+class DecisionSerializer(StrictSerializer):
+    toolCallId = serializers.CharField(max_length=MAX_CALL_ID, trim_whitespace=False)
+    approved = serializers.BooleanField()
+
+
+class ApprovalSerializer(serializers.Serializer[Any]):
+    toolCallId = serializers.CharField(source="call.id")
+    toolName = serializers.CharField(source="call.name")
+    arguments = serializers.CharField(
+        source="call.arguments", help_text="A JSON object, as text: it is what is approved."
+    )
+    approval = serializers.ChoiceField(choices=Approval.values)
+
+
+class TurnApprovalsSerializer(serializers.Serializer[Any]):
+    turnId = serializers.UUIDField()
+    status = serializers.ChoiceField(choices=TurnStatus.values)
+    approvals = ApprovalSerializer(many=True)
+
+
+class ApprovalsView(APIView):
+    """For whoever owns the turn's conversation, and nobody else."""
+
+    permission_classes = [AllowAny]
+
+    @extend_schema(operation_id="turn_approvals", responses={200: TurnApprovalsSerializer, 404: ErrorSerializer})
+    def get(self, request: Request, turn_id: uuid.UUID) -> Response:
+        """The calls of a turn that ask for approval, waiting or decided."""
+        return _body(owned_turn(Reader.of(request), turn_id))
+
+    @extend_schema(
+        operation_id="turn_approvals_decide",
+        request=DecisionSerializer,
+        responses={200: TurnApprovalsSerializer, **dict.fromkeys((403, 404, 409), ErrorSerializer)},
+    )
+    def post(self, request: Request, turn_id: uuid.UUID) -> Response:
+        """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
+        turn = owned_turn(Reader.of(request), turn_id)
+        form = DecisionSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        call_id, is_approved = form.validated_data["toolCallId"], form.validated_data["approved"]
+        try:
+            async_to_sync(runner.decide)(
+                turn,
+                tool_call_id=call_id,
+                is_approved=is_approved,
+                language=translation.get_language() or settings.LANGUAGE_CODE,
+            )
+        except ApprovalOverError:
+            decided = {call.call.id: call.approval for call in approvals_of(turn.pk)}
+            if decided.get(call_id) != (Approval.APPROVED if is_approved else Approval.DENIED):
+                raise
+        turn.refresh_from_db()
+        return _body(turn)
+
+
+def _body(turn: Turn) -> Response:
+    body = {"turnId": turn.pk, "status": turn.status, "approvals": approvals_of(turn.pk)}
+    return Response(TurnApprovalsSerializer(body).data)

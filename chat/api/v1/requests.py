@@ -1,0 +1,255 @@
+"""The thread of a client that keeps it itself: `/v1` sends all messages with every question.
+
+The last question is this turn's. What came before is what a follow-up leans on and what the prompt shows, in place of a
+stored thread, of which there is none; as much of it as the turn uses is kept with the conversation, so that staff see
+what an answer was given to. It is the client's word: nothing of it is searched, learned from or shown to others.
+"""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from django.utils.translation import gettext as _
+
+from chat.errors import InvalidMessageError
+from chat.protocol import MAX_MESSAGE_CHARACTERS, parse_json_object, valid_question
+
+
+@dataclass(frozen=True, slots=True)
+class ClientThread:
+    """What was said before a question: finished exchanges, oldest first, and the last question, answered or not."""
+
+    exchanges: tuple[tuple[str, str], ...] = ()
+    previous: str = ""
+
+    def last(self, exchanges: int, *, characters: int) -> "ClientThread":
+        """As many of the last exchanges as both bounds allow."""
+        kept: list[tuple[str, str]] = []
+        for question, answer in reversed(self.exchanges[-exchanges:] if exchanges else ()):
+            characters -= len(question) + len(answer)
+            if characters < 0:
+                break
+            kept.append((question, answer))
+        return ClientThread(tuple(reversed(kept)), self.previous)
+
+    def as_json(self) -> dict[str, object]:
+        return {"exchanges": [list(pair) for pair in self.exchanges], "previous": self.previous}
+
+
+def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
+    """Split `(role, text)` messages, of users and assistants alone, into what came before and the last question.
+
+    Questions in a row are one question (the last of them), and so are answers; an answer before any question (a
+    greeting of the client's own) belongs to no exchange. Raises `ValueError` where no question comes last.
+    """
+    if not messages or messages[-1][0] != "user":
+        raise ValueError("The last message is no question.")
+    exchanges: list[tuple[str, str]] = []
+    previous, is_answered = "", False
+    for role, text in messages[:-1]:
+        if role == "user":
+            previous, is_answered = text, False
+        elif is_answered:
+            exchanges[-1] = (previous, text)
+        elif previous:
+            exchanges.append((previous, text))
+            is_answered = True
+    return ClientThread(tuple(exchanges), previous), messages[-1][1]
+
+
+#: How Open WebUI heads what it asks for by itself (titles, tags, follow-ups): no question, and answered with nothing.
+_TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
+_SAID = {"user", "assistant"}
+#: As chat completions and responses name them.
+_TEXT_PARTS = {"text", "input_text", "output_text"}
+_INSTRUCTING = {"system", "developer"}
+#: What the client's own tools were asked and said.
+_OF_TOOLS = {"tool", "function"}
+#: Fields that change what an answer is, each with the values that ask for nothing unusual: a strict key has others
+#: refused.
+_FIXED: Mapping[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "logit_bias": ({},),
+    "stop": ([], ""),
+    "modalities": (["text"], []),
+    "audio": (),
+    "web_search_options": (),
+}
+
+
+class RefusedFieldError(InvalidMessageError):
+    """A field that is missing, malformed or not supported; `param` names it as OpenAI does."""
+
+    code = "invalid_request"
+    status = 400
+
+    def __init__(self, param: str, public_message: str, *, wire_code: str | None = None) -> None:
+        super().__init__(f"refused: {param}", public_message=public_message)
+        self.param = param
+        self.wire_code = wire_code
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """`fingerprint` is the same for the same model and messages: what an idempotency key may be used again for.
+
+    `is_task`: the client asks for housekeeping of its own, and no question is meant. `follows`: the turn of the answer
+    before, which the desk keeps.
+    """
+
+    model: str
+    question: str
+    before: ClientThread
+    is_streamed: bool
+    includes_usage: bool
+    fingerprint: str
+    is_task: bool = False
+    follows: uuid.UUID | None = None
+
+
+def parse_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
+    """Raises `RefusedFieldError`, or `InvalidMessageError` where the body is no JSON object at all."""
+    return read_request(parse_json_object(body), is_strict=is_strict)
+
+
+def parse_text_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
+    """A request of the older completions: the prompt is the question. Raises what `parse_request` raises."""
+    data = parse_json_object(body)
+    prompt = data.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1:
+        [prompt] = prompt
+    if not isinstance(prompt, str):
+        refuse("prompt", _("« prompt » est un texte."))
+    messages = [{"role": "user", "content": prompt}]
+    return read_request({**data, "messages": messages}, is_strict=is_strict)
+
+
+def read_request(data: Mapping[str, Any], *, is_strict: bool, follows: uuid.UUID | None = None) -> CompletionRequest:
+    model = required_model(data)
+    if is_strict:
+        _refuse_unusual(data)
+    is_streamed = flag(data, "stream")
+    options = data.get("stream_options")
+    if options is not None and not (is_streamed and isinstance(options, dict)):
+        refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
+    messages = _Messages.read(data.get("messages"), is_strict=is_strict)
+    is_task = _TASK.match(messages.said[-1][1]) is not None
+    said = [model, data.get("messages"), *([follows.hex] if follows else [])]
+    return CompletionRequest(
+        model=model,
+        question="" if is_task else messages.question(),
+        before=ClientThread() if is_task else messages.before(),
+        is_streamed=is_streamed,
+        includes_usage=flag(options or {}, "include_usage", within="stream_options."),
+        fingerprint=hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32],
+        is_task=is_task,
+        follows=follows,
+    )
+
+
+def required_model(data: Mapping[str, Any]) -> str:
+    model = data.get("model")
+    if not isinstance(model, str) or not model:
+        refuse("model", _("« model » est demandé : l’identifiant d’un déploiement."))
+    return model
+
+
+def flag(data: Mapping[str, Any], name: str, *, within: str = "") -> bool:
+    value = data.get(name)
+    if value is not None and not isinstance(value, bool):
+        refuse(within + name, _("« %(name)s » est vrai ou faux.") % {"name": within + name})
+    return bool(value)
+
+
+def _refuse_unusual(data: Mapping[str, Any]) -> None:
+    for name, usual in _FIXED.items():
+        if data.get(name) is not None and data[name] not in usual:
+            refuse(
+                name,
+                _("« %(name)s » n’est pas pris en charge avec cette valeur.") % {"name": name},
+                wire_code="unsupported_value",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """What user and assistant said, to the last question; `place` names it in a refusal."""
+
+    said: list[tuple[str, str]]
+    place: str
+
+    @classmethod
+    def read(cls, messages: Any, *, is_strict: bool) -> "_Messages":
+        if not isinstance(messages, list) or not messages:
+            refuse("messages", _("« messages » est une liste qui n’est pas vide."))
+        said: list[tuple[str, str]] = []
+        end, place = 0, ""
+        for number, message in enumerate(messages):
+            where = f"messages[{number}]"
+            role, text = _read_message(message, where, is_strict=is_strict)
+            if role == "user" or (role not in _INSTRUCTING and text.strip()):
+                said.append((role, text))
+                if role == "user":
+                    end, place = len(said), f"{where}.content"
+        if not end or (is_strict and end < len(said)):
+            refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
+        return cls(said[:end], place)
+
+    def question(self) -> str:
+        last = self.said[-1][1]
+        try:
+            return valid_question(last)
+        except InvalidMessageError as error:
+            is_long = len(last) > MAX_MESSAGE_CHARACTERS
+            refuse(self.place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
+
+    def before(self) -> ClientThread:
+        thread, _last = read_messages(self.said)
+        return thread
+
+
+def _read_message(message: Any, where: str, *, is_strict: bool) -> tuple[str, str]:
+    """Its role and its text, which is empty for a message of the client's tools."""
+    role = message.get("role") if isinstance(message, dict) else None
+    known = _SAID | _INSTRUCTING | (set() if is_strict else _OF_TOOLS)
+    if not isinstance(role, str) or role not in known:
+        refuse(f"{where}.role", _("« role » doit être « system », « developer », « user » ou « assistant »."))
+    if role in _OF_TOOLS:
+        return "assistant", ""
+    if role in _INSTRUCTING:
+        return role, text_of(message.get("content"), where, is_strict=False)
+    return role, text_of(message.get("content"), where, is_strict=is_strict and role == "user")
+
+
+def text_of(content: Any, where: str, *, is_strict: bool) -> str:
+    """The text of a message's content; parts that are no text are passed over, and refused where `is_strict`."""
+    if isinstance(content, str):
+        return content.replace("\0", "")
+    if content is None and not is_strict:
+        return ""
+    if not isinstance(content, list) or not (content or not is_strict):
+        refuse(f"{where}.content", _("« content » est un texte, ou une liste de textes."))
+    texts = []
+    for number, part in enumerate(content):
+        is_text = isinstance(part, dict) and part.get("type") in _TEXT_PARTS
+        if is_text and isinstance(part.get("text"), str):
+            texts.append(str(part["text"]).replace("\0", ""))
+        elif is_strict:
+            message = _("Seules les parties de type « text » sont acceptées.")
+            refuse(f"{where}.content[{number}]", message)
+    return "\n".join(texts)
+
+
+def refuse(param: str, message: str, *, wire_code: str | None = None) -> NoReturn:
+    raise RefusedFieldError(param, message, wire_code=wire_code)

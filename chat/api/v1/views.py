@@ -1,0 +1,394 @@
+"""From a request of `/v1` to a turn, and a turn's events as far as a client of `/v1` can be told of them.
+
+Each request has a conversation of its own, marked as the API's and nobody's on the pages: the client keeps its thread
+and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again;
+with an `Idempotency-Key` it goes on, since the same key comes back for its answer.
+"""
+
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
+from django.utils import translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.csrf import csrf_exempt
+
+from agents.database import in_database, single_write
+from agents.effective import current_config
+from agents.errors import ApplicationError
+from agents.models import Deployment
+from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployments
+from chat.access.rate_limits import limit_key
+from chat.api.errors import AsyncView, answering_errors
+from chat.api.questions import HeldRights, bounded_body, event_stream
+from chat.api.v1.requests import ClientThread, CompletionRequest, parse_request, parse_text_request
+from chat.api.v1.responses import ResponseWriter, parse_response_request, thread_to
+from chat.api.v1.writers import (
+    CompletionWriter,
+    Ending,
+    TextWriter,
+    WireError,
+    Writer,
+    client_language,
+    finish_reason_of,
+    model_json,
+    source_lines,
+    url_citations,
+)
+from chat.errors import ApprovalOverError, ChatError, MessageTooLargeError
+from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
+from chat.protocol import AskFrame, Delta, Done, Event, Failure, Meta, Sources, Tool
+from chat.runs.runner import runner
+from chat.thread.turns import stale_turns
+
+#: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
+API_MAX_HISTORY_CHARACTERS = 40_000
+
+_OPENED_BY_KEY = uuid.UUID("3d9c1c57-8f3b-4b7e-9a55-0f6f0f1de6f2")
+#: Ends that another try with the same idempotency key may better.
+_UNFINISHED = (TurnStatus.FAILED, TurnStatus.INTERRUPTED)
+
+
+class IdempotencyConflictError(ChatError):
+    code = "idempotency_conflict"
+    status = 422
+    default_message = gettext_lazy("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRequest:
+    """A request with the conversation that its turn belongs to."""
+
+    conversation: Conversation
+    client_message_id: str
+    #: The same key may come back for the answer.
+    is_kept: bool
+    writes_source_lines: bool
+
+
+def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str) -> OpenedRequest:
+    """Find or make its conversation. Raises `IdempotencyConflictError` where the key came with other messages before."""
+    deployment = keyed_deployment(key, asked.model)
+    config = current_config(deployment.pk)
+    before = asked.before.last(config.context_exchanges, characters=API_MAX_HISTORY_CHARACTERS)
+    fields: dict[str, Any] = {
+        "deployment": deployment,
+        "channel": Channel.API,
+        "api_key": key,
+        "client_thread": before.as_json(),
+    }
+    if not idempotency_key:
+        with single_write():
+            conversation = Conversation.objects.create(**fields)
+        message_id = str(uuid.uuid4())
+    else:
+        natural_key = f"{key.pk}/{idempotency_key}"
+        with single_write():
+            conversation, _new = Conversation.objects.get_or_create(
+                pk=uuid.uuid5(_OPENED_BY_KEY, natural_key), defaults=fields
+            )
+        message_id = _attempt(conversation, asked, deployment, before)
+    return OpenedRequest(conversation, message_id, bool(idempotency_key), config.api_source_lines)
+
+
+def _attempt(conversation: Conversation, asked: CompletionRequest, deployment: Deployment, before: ClientThread) -> str:
+    """The id of the try that answers this request: the same again, unless all tries so far came to nothing."""
+    # Nothing came of a turn whose process died, whoever marks it as interrupted.
+    stale = {turn.turn_id for turn in stale_turns(conversation.pk)}
+    turns = list(conversation.turns.values_list("pk", "client_message_id", "status"))
+    if any(not message_id.startswith(asked.fingerprint) for _pk, message_id, _status in turns):
+        raise IdempotencyConflictError
+    # Another request with this key may have made the conversation a moment ago, and not have its turn yet.
+    is_others = not turns and conversation.client_thread != before.as_json()
+    if is_others or conversation.deployment_id != deployment.pk:
+        raise IdempotencyConflictError
+    failed = sum(status in _UNFINISHED or pk in stale for pk, _message_id, status in turns)
+    return f"{asked.fingerprint}-{failed}"
+
+
+async def follow_turn(turn_id: uuid.UUID, *, language: str) -> AsyncGenerator[Event, None]:
+    """A turn's events to its end. A tool that asks for a person's approval is denied: there is nobody to ask."""
+    while True:
+        awaiting: list[str] = []
+        told, to_skip = 0, 0
+        async for _event_id, event in runner.follow(turn_id):
+            if isinstance(event, Meta):
+                # The process that ran the turn died, and the text is told from its start: what was passed on stays.
+                to_skip = told
+            elif isinstance(event, Delta):
+                text, to_skip = event.text[to_skip:], max(0, to_skip - len(event.text))
+                told += len(text)
+                if text:
+                    yield Delta(text)
+                continue
+            if isinstance(event, Tool) and event.status == "awaiting":
+                awaiting.append(event.tool_call_id)
+            if isinstance(event, Done) and event.status == "awaiting_approval":
+                break
+            yield event
+        else:
+            return
+        await _deny(turn_id, awaiting, language)
+
+
+async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> None:
+    turn = await in_database(Turn.objects.get, pk=turn_id)
+    for tool_call_id in tool_call_ids:
+        try:
+            await runner.decide(turn, tool_call_id=tool_call_id, is_approved=False, language=language)
+        except ApprovalOverError:
+            continue  # another reader of the same turn was faster
+
+
+async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Ending:
+    tokens = Turn.objects.values_list("prompt_tokens", "completion_tokens")
+    read, written = await in_database(tokens.get, pk=turn_id)
+    return Ending(
+        sources,
+        done.answer_source,
+        prompt_tokens=read,
+        completion_tokens=written,
+        finish_reason=finish_reason_of(done.cut),
+    )
+
+
+class InterruptedTurnError(ApplicationError):
+    """The turn was stopped by the server (it shuts down, or its process died): asking again gives the whole answer."""
+
+    code = "interrupted"
+    status = 503
+    retryable = True
+    default_message = gettext_lazy("La réponse a été interrompue avant la fin. Réessayez.")
+
+
+#: What `/v1` and the batch endpoint read of a request.
+API_MAX_BODY_BYTES = 1024 * 1024
+
+Citing = Callable[[str, Sequence[Any]], list[dict[str, Any]]]
+
+_answering_errors = answering_errors(present=lambda error: WireError.of(error).response())
+
+
+def _edge(method: str | None = None) -> Callable[[AsyncView], AsyncView]:
+    """One method (or any), and every error of ours as OpenAI's error object, in the client's language."""
+
+    def decorated(view: AsyncView) -> AsyncView:
+        @csrf_exempt
+        @wraps(view)
+        async def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            with translation.override(client_language(request)):
+                return await answering(request, *args, **kwargs)
+
+        @_answering_errors
+        async def answering(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if method is not None and request.method != method:
+                return _wrong_method(method)
+            return await view(request, *args, **kwargs)
+
+        return wrapped
+
+    return decorated
+
+
+def _wrong_method(method: str) -> JsonResponse:
+    message = _("Méthode refusée : employez %(method)s.") % {"method": method}
+    response = WireError(405, message, "invalid_request_error", "method_not_allowed").response()
+    response["Allow"] = method
+    return response
+
+
+@_edge()
+async def unknown(request: HttpRequest) -> HttpResponseBase:
+    """Whatever else is asked for below `/v1`."""
+    message = _("Adresse inconnue : %(method)s %(path)s.") % {"method": request.method, "path": request.path}
+    return WireError(404, message, "invalid_request_error", "unknown_url").response()
+
+
+async def _key(request: HttpRequest) -> ApiKey:
+    return await in_database(api_key_of, request.headers.get("Authorization", ""))
+
+
+def _admitted(authorization: str) -> ApiKey:
+    key = api_key_of(authorization)
+    limit_key(key.pk)
+    return key
+
+
+@_edge("GET")
+async def models(request: HttpRequest) -> HttpResponseBase:
+    """The deployments of the key."""
+    key = await _key(request)
+    found = await in_database(lambda: [model_json(found) for found in keyed_deployments(key)])
+    return JsonResponse({"object": "list", "data": found})
+
+
+@_edge("GET")
+async def model(request: HttpRequest, slug: str) -> HttpResponseBase:
+    key = await _key(request)
+    return JsonResponse(model_json(await in_database(keyed_deployment, key, slug)))
+
+
+@_edge("POST")
+async def chat_completions(request: HttpRequest) -> HttpResponseBase:
+    """One question with the client's thread before it; the answer whole, or streamed."""
+    return await _answer(request, parse_request, CompletionWriter)
+
+
+@_edge("POST")
+async def completions(request: HttpRequest) -> HttpResponseBase:
+    """One question without a thread, as older programs ask."""
+    return await _answer(request, parse_text_request, TextWriter)
+
+
+@_edge("POST")
+async def responses(request: HttpRequest) -> HttpResponseBase:
+    """As chat completions, or with the thread that the desk kept."""
+    return await _answer(request, parse_response_request, ResponseWriter)
+
+
+def _body(request: HttpRequest) -> bytes:
+    limit = API_MAX_BODY_BYTES
+    return bounded_body(request, limit, MessageTooLargeError.beyond(limit))
+
+
+async def _answer(
+    request: HttpRequest, parse: Callable[..., CompletionRequest], written: Callable[[uuid.UUID, str, bool], Writer]
+) -> HttpResponseBase:
+    authorization = request.headers.get("Authorization", "")
+    key = await in_database(_admitted, authorization)
+    asked = parse(_body(request), is_strict=key.is_strict)
+    if asked.is_task:
+        await in_database(keyed_deployment, key, asked.model)
+        return _nothing(asked, written(uuid.uuid4(), asked.model, False))
+    idempotency_key = request.headers.get("Idempotency-Key", "").strip()
+    language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
+    if asked.follows is not None:
+        before = await in_database(thread_to, key, asked.model, asked.follows)
+        asked = replace(asked, before=before)
+    opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
+    question = AskFrame(asked.question, opened.client_message_id)
+    turn_id = await runner.start(opened.conversation, question, language=language)
+    writer = written(turn_id, asked.model, asked.includes_usage)
+    cite = partial(url_citations, request, turn_id)
+    rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
+    events = _stopping(follow_turn(turn_id, language=language), opened, rights)
+    events = _failing_in(client_language(request), events)
+    return await (_streamed if asked.is_streamed else _whole)(events, writer, opened, cite)
+
+
+def _nothing(asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
+    """A program's own housekeeping: no conversation, no turn."""
+    ending = Ending([], "", prompt_tokens=0, completion_tokens=0)
+    if not asked.is_streamed:
+        return JsonResponse(writer.whole("", ending))
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield writer.opening() + writer.closing(ending)
+
+    return event_stream(chunks())
+
+
+async def _failing_in(language: str, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    """The same events; an answer is in the language of the desk, an error in that of the client."""
+    async with aclosing(events) as following:
+        async for event in following:
+            yield event.said_in(language) if isinstance(event, Failure) else event
+
+
+async def _stopping(
+    events: AsyncGenerator[Event, None], opened: OpenedRequest, rights: HeldRights
+) -> AsyncGenerator[Event, None]:
+    """The same events; a client that leaves before the last one, or loses its rights, stops the turn, unless it can
+    come back for it.
+    """
+    is_over = False
+    try:
+        async for event in events:
+            try:
+                await rights.check_again()
+            except ApplicationError as error:
+                yield Failure.of(error)
+                return
+            is_over = isinstance(event, Done | Failure)
+            yield event
+    finally:
+        if not is_over and not opened.is_kept:
+            runner.stop(opened.conversation.pk)
+
+
+async def _whole(
+    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
+) -> HttpResponseBase:
+    sources: list[Any] = []
+    async with aclosing(events) as following:
+        async for event in following:
+            if isinstance(event, Sources):
+                sources = list(event.sources)
+            elif isinstance(event, Failure):
+                return WireError.told(event).response()
+            elif isinstance(event, Done):
+                if event.status != "done":
+                    raise InterruptedTurnError
+                text = event.content
+                if opened.writes_source_lines:
+                    text += source_lines(text, sources)
+                ending = await ending_of(writer.turn_id, event, sources)
+                ending = replace(ending, annotations=cite(event.content, sources))
+                return JsonResponse(writer.whole(text, ending))
+    raise InterruptedTurnError
+
+
+async def _streamed(
+    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
+) -> HttpResponseBase:
+    """Headers wait for the first text, so that what fails before it has a status of its own."""
+    chunks = _chunks(events, writer, opened, cite)
+    opening = writer.opening()
+    first = await anext(chunks, b"")
+    if isinstance(first, WireError):
+        await chunks.aclose()
+        return first.response()
+    return event_stream(_sent(opening + first, chunks, writer))
+
+
+async def _sent(
+    first: bytes, chunks: AsyncGenerator[bytes | WireError, None], writer: Writer
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(chunks):
+        yield first
+        async for chunk in chunks:
+            yield writer.failure(chunk) if isinstance(chunk, WireError) else chunk
+
+
+async def _chunks(
+    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
+) -> AsyncGenerator[bytes | WireError, None]:
+    """What a client reads of these events; an error where the turn failed."""
+    sources: list[Any] = []
+    said: list[str] = []
+    async with aclosing(events) as following:
+        async for event in following:
+            if isinstance(event, Sources):
+                sources = list(event.sources)
+            elif isinstance(event, Delta):
+                said.append(event.text)
+                yield writer.text(event.text)
+            elif isinstance(event, Failure):
+                yield WireError.told(event)
+            elif isinstance(event, Done):
+                if event.status != "done":
+                    yield WireError.of(InterruptedTurnError())
+                    return
+                text = "".join(said)
+                lines = source_lines(text, sources) if opened.writes_source_lines else ""
+                if lines:
+                    yield writer.text(lines)
+                ending = await ending_of(writer.turn_id, event, sources)
+                yield writer.closing(replace(ending, annotations=cite(text, sources)))

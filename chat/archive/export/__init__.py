@@ -1,1 +1,0 @@
-"""A branch as a document to keep: Markdown and JSON (`documents`), PDF (`pdf`)."""

@@ -1,1 +1,0 @@
-"""The chat page: one template, and every word that its script writes."""

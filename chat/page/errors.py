@@ -1,0 +1,119 @@
+"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`) and an address of
+the API that is not there (`handler404`) are answered by their names, at whatever place they were met.
+
+A session that cannot be read or written fails in the middleware, outside of every view and its own error handling; so
+does a form, which Django's cross-site check reads first.
+"""
+
+import math
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.core.files.uploadhandler import FileUploadHandler
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils import translation
+from django.utils.translation import gettext
+from django.views.defaults import bad_request, page_not_found, server_error
+
+from agents.database import storage_error
+from agents.errors import ApplicationError
+from chat.api.errors import content_policy, error_response, logged
+from chat.api.v1.writers import WireError, client_language
+from chat.errors import MessageTooLargeError
+
+#: All files of one form together.
+MAX_UPLOAD_BYTES = 500 * 1024 * 1024
+
+
+class _FilesTooLargeError(RequestDataTooBig):
+    """All files of a form."""
+
+
+class UploadsTogether(FileUploadHandler):
+    """Refuses a form whose files together are larger than `MAX_UPLOAD_BYTES`; other handlers take the files."""
+
+    def handle_raw_input(
+        self, input_data: Any, META: Any, content_length: int, boundary: str, encoding: str | None = None
+    ) -> None:
+        if content_length > MAX_UPLOAD_BYTES:
+            raise _FilesTooLargeError
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
+        return raw_data
+
+    def file_complete(self, file_size: int) -> None:
+        return None
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Programs read JSON, as at the door that they came through; a browser gets a page that comes back by itself.
+
+    Other errors are answered as Django answers them.
+    """
+    error = storage_error(sys.exc_info()[1])
+    if error is None:
+        return server_error(request)
+    with translation.override(_language(request)):
+        return logged(_said(request, error), error)
+
+
+def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses to read, as it says so itself, but for a text that is too long: whoever wrote it is told the
+    way out."""
+    if not isinstance(exception, RequestDataTooBig):
+        return bad_request(request, exception)
+    with translation.override(_language(request)):
+        if isinstance(exception, _FilesTooLargeError):
+            return _said(request, MessageTooLargeError.beyond(MAX_UPLOAD_BYTES))
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        message = gettext(
+            "Ce texte dépasse %(limit)d Mo. Revenez à la page précédente, où votre saisie est encore, et donnez-le comme "
+            "fichier là où le formulaire en prend un."
+        ) % {"limit": limit // 1024**2}
+        return _said(request, MessageTooLargeError("form too large", public_message=message))
+
+
+class UnknownAddressError(ApplicationError):
+    code = "not_found"
+    status = 404
+
+
+def unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Programs read JSON; a browser gets the page of Django."""
+    if not request.path.startswith("/api/"):
+        return page_not_found(request, exception)
+    message = gettext("Adresse inconnue : %(method)s %(path)s.") % {"method": request.method, "path": request.path}
+    return error_response(UnknownAddressError("no such address", public_message=message))
+
+
+def _language(request: HttpRequest) -> str:
+    if request.path.startswith("/v1/"):
+        return client_language(request)
+    return translation.get_language_from_request(request)
+
+
+def _said(request: HttpRequest, error: ApplicationError) -> HttpResponse:
+    if request.path.startswith("/v1/"):
+        return WireError.of(error).response()
+    if "text/html" in request.headers.get("Accept", ""):
+        return _page(request, error)
+    return error_response(error)
+
+
+def _page(request: HttpRequest, error: ApplicationError) -> HttpResponse:
+    """Written without request and session: nothing on it may ask the database again."""
+    context: dict[str, object] = {"message": error.public_message, "retryable": error.retryable}
+    again = math.ceil(error.retry_after or 1)
+    # What a form held is still in the page before: sent again without being asked, it might be done twice.
+    context["again"] = again if error.retryable and request.method == "GET" else 0
+    page = HttpResponse(render_to_string("unavailable.html", context), status=error.status)
+    if error.retryable:
+        page["Retry-After"] = str(again)
+    page["Cache-Control"] = "no-store"
+    is_framed = request.path.startswith("/widget/")
+    page["Content-Security-Policy"] = content_policy(frame_ancestors="*" if is_framed else "'none'")
+    page.xframe_options_exempt = is_framed
+    return page

@@ -1,0 +1,403 @@
+"""What the pages that a reader sees share: a policy without inline script or style, and what their scripts are told."""
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.html import linebreaks
+from django.utils.translation import get_language
+from django.views.decorators.cache import cache_control, never_cache
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import require_POST, require_safe
+
+from agents.database import in_database
+from agents.effective import effective_config
+from agents.errors import ApplicationError
+from agents.face import style_source
+from agents.llm.base import language_model
+from agents.models import Deployment, Logo
+from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments, owned_conversation
+from chat.access.visitors import Reader, visitor_of
+from chat.api import questions
+from chat.api.conversations import shown_thread
+from chat.api.errors import content_policy
+from chat.api.questions import SessionCaller
+from chat.archive import CitedPassage, cited_passage, exported_exchanges, pages_of, shared_thread
+from chat.errors import ConversationNotFoundError, LinkNotFoundError
+from chat.models import FEEDBACK_MAX_CHARACTERS, Conversation, FeedbackReason, SharedThread, Turn
+from chat.page.strings import page_strings, reader_strings
+from chat.protocol import MAX_MESSAGE_CHARACTERS
+from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
+from chat.runs.runner import runner
+from faqs.validity import starter_questions
+
+
+def feedback_config() -> dict[str, Any]:
+    """What the script of an answer's thumbs is told."""
+    return {
+        "maxComment": FEEDBACK_MAX_CHARACTERS,
+        "feedbackReasons": [[reason.value, str(reason.label)] for reason in FeedbackReason],
+    }
+
+
+def suggestions(deployment: Deployment, most: int) -> list[tuple[str, str]]:
+    """Each question as it is asked, and as it is shown."""
+    return [(each, tied(each)) for each in starter_questions(deployment, most)]
+
+
+#: A longer question is folded; `chat/static/chat/dom.js` does the same.
+LONG_QUESTION_CHARACTERS, LONG_QUESTION_LINES = 600, 8
+#: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
+MAX_RENDERED_CHARACTERS = 200_000
+
+
+def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Exchanges (`question`, `answer`, `sources`) with their answers as sanitised HTML; `place` numbers them, as
+    citations do.
+    """
+    passages = rendered_texts(text_of(source) for exchange in exchanges for source in exchange["sources"])
+    return [
+        {
+            **exchange,
+            "place": place,
+            "is_long": is_long(exchange["question"]),
+            "html": render_answer(
+                exchange["answer"],
+                turn_id=str(place),
+                source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
+            ),
+            "sources": [rendered_source(source, passages) for source in exchange["sources"]],
+        }
+        for place, exchange in enumerate(exchanges, start=1)
+    ]
+
+
+def is_long(question: str) -> bool:
+    lines = question.count("\n") + 1
+    return len(question) > LONG_QUESTION_CHARACTERS or lines > LONG_QUESTION_LINES
+
+
+def rendered_texts(texts: Iterable[str], *, heading: int = ANSWER_HEADING) -> dict[str, str]:
+    """The HTML of each text of a source, its first heading of the level `heading`; of those past
+    `MAX_RENDERED_CHARACTERS`, their lines as they stand.
+    """
+    html: dict[str, str] = {}
+    left = MAX_RENDERED_CHARACTERS
+    for text in texts:
+        if text in html:
+            continue
+        left -= len(text)
+        html[text] = (
+            render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=heading)
+            if left >= 0
+            else linebreaks(text, autoescape=True)
+        )
+    return html
+
+
+def rendered_source(source: Mapping[str, Any], passages: Mapping[str, str]) -> dict[str, Any]:
+    """A source as the chat page shows it: called by its question, and then with its `place`, else by where it stands."""
+    title, question = str(source.get("title") or ""), str(source.get("question") or "")
+    path = [] if source.get("learned_id") else title.split(" > ")
+    if question and path[-1:] == [question]:
+        path.pop()
+    place = " › ".join(path)
+    return {**source, "title": question or place, "place": place if question else "", "html": passages[text_of(source)]}
+
+
+def text_of(source: Mapping[str, Any]) -> str:
+    return str(source.get("text") or "")
+
+
+#: Servers in front of this one end a request that is silent for longer.
+WAIT_SECONDS = 25
+#: A page whose answer has not come loads itself again after so many.
+RELOAD_SECONDS = 5
+
+
+@require_POST
+async def ask(request: HttpRequest, slug: str) -> HttpResponse:
+    """One question of a form, which says who asks by the session and its token, as every form here."""
+    # A question to choose is a button, which comes after the field.
+    texts = [text for text in request.POST.getlist("question") if text.strip()]
+    body = {
+        "message": texts[-1] if texts else "",
+        "clientMessageId": request.POST.get("message", ""),
+        "conversationId": request.POST.get("conversation", ""),
+        "deployment": slug,
+    }
+    try:
+        turn_id = await questions.begin(request, body, SessionCaller(request))
+        conversation_id = (await in_database(Turn.objects.get, pk=turn_id)).conversation_id
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                async for _event in runner.follow(turn_id):
+                    """Its events are for those who follow; this page reads what is stored at its end."""
+    except ApplicationError as error:
+        return await in_database(_refused, request, body, error)
+    return redirect(f"{reverse('chat-read', args=[slug, conversation_id])}#last")
+
+
+@never_cache
+@require_safe
+def read(request: HttpRequest, slug: str, conversation_id: uuid.UUID) -> HttpResponse:
+    """A reader's own conversation, and the form for the next question."""
+    try:
+        conversation = owned_conversation(Reader.of(request), conversation_id)
+    except ConversationNotFoundError:
+        context = {"login_url": reverse(settings.LOGIN_URL)}
+        return not_kept(request, render(request, "chat/plain.html", context, status=404))
+    return _page(request, conversation.deployment.slug, conversation)
+
+
+def _page(
+    request: HttpRequest, slug: str, conversation: Conversation | None, status: int = 200, **more: Any
+) -> HttpResponse:
+    exchanges = exported_exchanges(conversation) if conversation else []
+    face = conversation.deployment if conversation else None
+    context = {
+        "slug": slug,
+        "conversation": conversation,
+        "face": face,
+        "exchanges": rendered_exchanges(
+            [{"question": e.question, "answer": e.answer, "sources": e.sources} for e in exchanges]
+        ),
+        "is_running": bool(conversation and shown_thread(conversation)["runningTurn"]),
+        "reload_seconds": RELOAD_SECONDS,
+        "client_message_id": uuid.uuid4(),
+        "max_characters": MAX_MESSAGE_CHARACTERS,
+        **more,
+    }
+    page = not_kept(request, render(request, "chat/plain.html", context, status=status), face)
+    # A form of a page that tells nobody its address says that it comes from nowhere, and is refused as forged.
+    page["Referrer-Policy"] = "same-origin"
+    return page
+
+
+def _refused(request: HttpRequest, body: dict[str, Any], error: ApplicationError) -> HttpResponse:
+    """The question comes back, with the reason."""
+    conversation = None
+    with suppress(ConversationNotFoundError, ValueError):
+        wanted = uuid.UUID(body["conversationId"])
+        conversation = owned_conversation(Reader.of(request), wanted)
+    said = {"refusal": error.public_message, "question": body["message"]}
+    response = _page(request, body["deployment"], conversation, error.status, **said)
+    if error.retry_after is not None:
+        response["Retry-After"] = str(round(error.retry_after) or 1)
+    return response
+
+
+#: More suggestions than these would push the question field off a phone's screen.
+MAX_SUGGESTIONS = 6
+#: Conversations named on the page of a closed deployment; the others are in the list over HTTP.
+LIST_LIMIT = 50
+#: Its address changes with the picture.
+LOGO_SECONDS = 365 * 86_400
+#: Scripts that the page's own import at once, step by step: named in the page, the browser asks for all of them at
+#: once.
+IMPORTED_SCRIPTS = tuple(
+    f"chat/{path.name}"
+    for path in sorted((Path(__file__).parents[1] / "static" / "chat").glob("*.js"))
+    if path.name not in ("chrome.js", "code.js", "kept.js", "page.js", "read.js", "theme.js")
+)
+
+
+@gzip_page  # Of a length that differs each time, and its token masked (Django): what is sent tells nothing (BREACH).
+@never_cache
+@require_safe
+def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uuid.UUID | None = None) -> HttpResponse:
+    deployments = list(open_deployments(request.user))
+    deployment = next((d for d in deployments if slug is None or d.slug == slug), None)
+    if deployment is not None:
+        # Before the page's own requests, which come several at once and would each draw another.
+        visitor_of(request.session)
+    mine = _kept(request, slug, conversation_id) if conversation_id else None
+    if mine is not None and deployment is None:
+        return _kept_page(request, mine)
+    is_mine = conversation_id is None or mine is not None
+    context = {
+        "deployment": deployment,
+        "face": deployment,
+        "deployments": deployments,
+        "suggestions": suggestions(deployment, MAX_SUGGESTIONS) if deployment else (),
+        "has_model": language_model() is not None,
+        "imported_scripts": IMPORTED_SCRIPTS if deployment else (),
+        "is_missing": bool(slug) and deployment is None,
+        "kept": [] if deployment else _kept_elsewhere(request, slug),
+        "login_url": reverse(settings.LOGIN_URL),
+        "max_characters": MAX_MESSAGE_CHARACTERS,
+        "client_message_id": uuid.uuid4(),
+        "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),
+    }
+    found = is_mine and not context["is_missing"]
+    response = render(request, "chat/page.html", context, status=200 if found else 404)
+    response["Content-Security-Policy"] = _policy(request.get_host(), deployment)
+    return response
+
+
+@never_cache
+@require_safe
+def shared_page(request: HttpRequest, token: str) -> HttpResponse:
+    """A shared conversation."""
+    try:
+        shared: SharedThread | None = shared_thread(request.user, token)
+    except LinkNotFoundError:
+        shared = None
+    face = shared.conversation.deployment if shared else None
+    context = {
+        "shared": shared,
+        "face": face,
+        "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
+        "config": {"strings": reader_strings()},
+        "login_url": reverse(settings.LOGIN_URL),
+    }
+    page = render(request, "chat/shared.html", context, status=200 if shared else 404)
+    return not_kept(request, page, face)
+
+
+@never_cache
+@require_safe
+def passage_page(request: HttpRequest, token: str) -> HttpResponse:
+    """A cited passage, where a program that shows an answer of `/v1` leads its reader."""
+    try:
+        passage: CitedPassage | None = cited_passage(request.user, token)
+    except LinkNotFoundError:
+        passage = None
+    text = text_of(passage.source) if passage else ""
+    face = passage.deployment if passage else None
+    context = {
+        "face": face,
+        "passage": passage,
+        "source": rendered_source(passage.source, rendered_texts([text], heading=2)) if passage else None,
+        "pages": pages_of(passage) if passage else None,
+        "token": token,
+        "config": {"strings": reader_strings()},
+        "login_url": reverse(settings.LOGIN_URL),
+    }
+    page = render(request, "chat/passage.html", context, status=200 if passage else 404)
+    return not_kept(request, page, face)
+
+
+@cache_control(public=True, max_age=LOGO_SECONDS, immutable=True)
+@require_safe
+def logo(request: HttpRequest, digest: str) -> HttpResponse:
+    """A deployment's logo, for whoever knows its hash: it stands on pages, shared links and foreign sites."""
+    png = get_object_or_404(Logo, pk=digest).png
+    return HttpResponse(bytes(png), content_type="image/png")
+
+
+def not_kept(request: HttpRequest, response: HttpResponse, face: Deployment | None = None) -> HttpResponse:
+    """To be read only: no search engine keeps it, and its address is told to no other site."""
+    response["Content-Security-Policy"] = _policy(request.get_host(), face)
+    response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _kept(request: HttpRequest, slug: str | None, conversation_id: uuid.UUID) -> Conversation | None:
+    """The reader's own conversation of that id in the deployment of that slug, open to them or not."""
+    if _is_new(request):
+        return None
+    try:
+        conversation = kept_conversation(Reader.of(request), conversation_id)
+    except ConversationNotFoundError:
+        return None
+    return conversation if conversation.deployment.slug == slug else None
+
+
+def _is_new(request: HttpRequest) -> bool:
+    """Nobody that said anything here yet: to look for what they said would draw a visitor, and write a session for it."""
+    return not request.user.is_authenticated and "visitor" not in request.session
+
+
+def _kept_page(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    """What somebody said in a deployment that is closed to them: to be read, taken and deleted."""
+    exchanges = [
+        {"question": each.question, "answer": each.answer, "sources": each.sources}
+        for each in exported_exchanges(conversation)
+    ]
+    context = {
+        "conversation": conversation,
+        "face": conversation.deployment,
+        "exchanges": rendered_exchanges(exchanges),
+        "config": {
+            **_shared_config(request),
+            "conversation": str(conversation.pk),
+            "urls": {"conversations": reverse("conversation-list"), "home": reverse("chat-home")},
+        },
+    }
+    return not_kept(request, render(request, "chat/kept.html", context), conversation.deployment)
+
+
+def _kept_elsewhere(request: HttpRequest, slug: str | None) -> list[Conversation]:
+    """What the reader said in a deployment that they cannot open, the latest first."""
+    if not slug or _is_new(request):
+        return []
+    kept = kept_conversations(Reader.of(request)).filter(deployment__slug=named(slug))
+    return list(kept.order_by("-updated_at")[:LIST_LIMIT])
+
+
+def _policy(host: str, deployment: Deployment | None = None) -> str:
+    return content_policy(
+        style_src=style_source(deployment.style if deployment else ""),
+        img_src="'self' data:",
+        # Some browsers do not count a socket to the page's own host as 'self'.
+        connect_src=f"'self' ws://{host} wss://{host}",
+        form_action="'self'",
+        manifest_src="'self'",
+        frame_ancestors="'none'",
+    )
+
+
+def _config(
+    request: HttpRequest, deployment: Deployment | None, conversation_id: uuid.UUID | None, is_mine: bool
+) -> dict[str, Any]:
+    """What the page's script is told: addresses, limits, words."""
+    user = request.user
+    admin = reverse("admin:index") if user.is_authenticated and user.is_staff else ""
+    return {
+        "deployment": deployment.slug if deployment else None,
+        "deploymentName": deployment.shown_name if deployment else "",
+        "conversation": str(conversation_id) if conversation_id else None,
+        "conversationMissing": not is_mine,
+        **_shared_config(request, deployment),
+        "maxCharacters": MAX_MESSAGE_CHARACTERS,
+        **feedback_config(),
+        "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
+        "urls": {
+            "conversations": reverse("conversation-list"),
+            "messages": "/api/messages/",
+            "socket": "/ws/chat/{id}/",
+            "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else "/",
+            "citedPage": _cited_page(deployment),
+            "turnAdmin": f"{admin}chat/turn/{{id}}/change/" if admin else "",
+        },
+    }
+
+
+def _cited_page(deployment: Deployment | None) -> str:
+    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where one of its agents shows
+    none.
+    """
+    if deployment is None:
+        return ""
+    if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):
+        return ""
+    return "/api/rag/turns/{turn}/sources/{n}/page"
+
+
+def _shared_config(request: HttpRequest, deployment: Deployment | None = None) -> dict[str, Any]:
+    return {
+        "language": get_language(),
+        "csrfToken": get_token(request),
+        "csrfCookie": settings.CSRF_COOKIE_NAME,
+        "strings": page_strings(deployment.organisation if deployment else ""),
+    }

@@ -1,0 +1,67 @@
+"""Every route: the pages, the API, `/v1`, the widget and the WebSockets."""
+
+from django.urls import include, path, re_path
+from rest_framework.routers import SimpleRouter
+
+from chat.api import batches, conversations, questions
+from chat.api.socket import ChatConsumer
+from chat.api.v1 import views as openai
+from chat.page import originals, views, widget
+
+router = SimpleRouter()
+router.register("conversations", conversations.ConversationViewSet, basename="conversation")
+
+#: Below `api/conversations/<uuid:conversation_id>/`.
+conversation = [
+    path("export", conversations.ExportView.as_view(), name="conversation-export"),
+    path("links", conversations.LinksView.as_view(), name="conversation-links"),
+    path("links/<slug:token>", conversations.LinkView.as_view(), name="conversation-link"),
+]
+#: Below `api/messages/<int:message_id>/`.
+message = [path("feedback", conversations.FeedbackView.as_view(), name="message-feedback")]
+#: Below `api/ui/chat-sessions/<uuid:conversation_id>/`.
+session = [
+    path("messages", batches.SessionMessagesView.as_view(), name="chat-session-messages"),
+    path("messages/batch", batches.BatchView.as_view(), name="chat-session-batch"),
+]
+#: Below `api/rag/turns/<uuid:turn_id>/`.
+turn = [
+    path("events", questions.turn_events, name="turn-events"),
+    path("approvals", questions.ApprovalsView.as_view(), name="turn-approvals"),
+    path("sources/<int:number>/page", originals.own_page, name="turn-source-page"),
+    path("retry", questions.retry_turn, name="turn-retry"),
+    path("stop", questions.stop_turn, name="turn-stop"),
+]
+
+urlpatterns = [
+    path("", views.chat_page, name="chat-home"),
+    path("d/<slug:slug>/", views.chat_page, name="chat-deployment"),
+    path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
+    path("d/<slug:slug>/ask", views.ask, name="chat-ask"),
+    path("d/<slug:slug>/c/<uuid:conversation_id>/read", views.read, name="chat-read"),
+    path("logos/<slug:digest>.png", views.logo, name="logo"),
+    path("p/<str:token>/", views.passage_page, name="cited-passage"),
+    path("p/<str:token>/page/", originals.cited_page, name="cited-page"),
+    path("p/<str:token>/page/<int:page>.png", originals.page_image, name="cited-page-image"),
+    path("s/<slug:token>/", views.shared_page, name="shared-thread"),
+    path("api/conversations/<uuid:conversation_id>/", include(conversation)),
+    path("api/", include(router.urls)),
+    path("api/messages/<int:message_id>/", include(message)),
+    path("api/ui/chat-sessions/<uuid:conversation_id>/", include(session)),
+    path("api/rag/chat", questions.rag_chat, name="rag-chat"),
+    path("api/rag/turns/<uuid:turn_id>/", include(turn)),
+    path("v1/models", openai.models, name="v1-models"),
+    path("v1/models/<str:slug>", openai.model, name="v1-model"),
+    path("v1/chat/completions", openai.chat_completions, name="v1-chat-completions"),
+    path("v1/completions", openai.completions, name="v1-completions"),
+    path("v1/responses", openai.responses, name="v1-responses"),
+    re_path(r"^v1(?:/.*)?$", openai.unknown, name="v1-unknown"),
+    path("widget.js", widget.script, name="widget-script"),
+    path("widget/ask", widget.ask, name="widget-ask"),
+    path("widget/answers/<int:message_id>/feedback", widget.VisitorFeedbackView.as_view(), name="widget-feedback"),
+    path("widget/stop", widget.stop, name="widget-stop"),
+    path("widget/messages/<uuid:conversation_id>", widget.messages, name="widget-messages"),
+    path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),
+    path("widget/<slug:public_key>/", widget.frame, name="widget-frame"),
+]
+websocket_urlpatterns = [path("ws/chat/<uuid:conversation_id>/", ChatConsumer.as_asgi())]
