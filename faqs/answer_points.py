@@ -38,8 +38,7 @@ from faqs.second_key.agreement import ask_the_same
 from knowledge.acronyms import Form, Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.errors import CollectionMissingError, KnowledgeError
-from knowledge.indexing.points import PlannedPoint, PointWriter, plan_faq_point
-from knowledge.indexing.report import OnProgress, no_progress
+from knowledge.indexing.points import OnProgress, PlannedPoint, PointWriter, no_progress, plan_faq_point
 from knowledge.indexing.sync import current_generation, remove_points
 from knowledge.language.words import fold, same_writing, words
 from knowledge.overlaps import find_overlaps

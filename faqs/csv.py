@@ -30,7 +30,7 @@ from faqs.memory import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, SimilarAnswer, find_similar, waiting_phrasings
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.indexing.report import OnProgress, no_progress
+from knowledge.indexing.points import OnProgress, no_progress
 from knowledge.question_tables import csv_dialect, csv_rows
 from knowledge.vectors.base import batches
 

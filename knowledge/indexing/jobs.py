@@ -23,10 +23,10 @@ from agents.jobs import Held, Outcome
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.errors import KnowledgeError, RebuildInProgressError, named_machine, staff_reason
 from knowledge.indexing.path import index_documents, update_documents
+from knowledge.indexing.points import IndexReport, OnProgress, no_progress
 from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
 from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
 from knowledge.indexing.refresh import next_reading, refresh_pages
-from knowledge.indexing.report import IndexReport, OnProgress, no_progress
 from knowledge.indexing.sync import methods_without_index, new_generation, stale_documents
 from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.overlaps import find_overlaps

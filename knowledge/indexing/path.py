@@ -10,35 +10,43 @@
    what acronyms the documents spell out is kept for reading questions (`knowledge.acronyms`);
    the report counts what came out.
 4. The document answers. A job of its own has a model write questions for chunks that have none, where the agent wants
-that, within
-   the site's budget (`questions`); each becomes a point as it comes.
+   that, up to the site's calls a day (`questions`); each becomes a point as it comes.
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot
 be written, stays as a failed document with the reason; the rest of its batch is done.
+
+Below the path: folders that a command loads, where what did not change since is not read again, and documents that an
+older version's reader read.
 """
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from os import stat_result
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.core.files.base import ContentFile
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from agents.errors import ApplicationError
 from agents.models import Agent
 from knowledge.errors import MachineTroubleError, UnreadableDocumentError, machine_trouble
-from knowledge.indexing.chunks import synchronise_chunks
-from knowledge.indexing.report import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sync import refuse, write_documents
+from knowledge.indexing.chunks import match_chunks, synchronise_chunks
+from knowledge.indexing.points import IndexReport, OnProgress, no_progress
+from knowledge.indexing.questions import questions_model
+from knowledge.indexing.sync import count_points, refuse, write_documents
 from knowledge.isolation import ReadDocument, Reader, isolated_reader
-from knowledge.models import BuildPhase, Category, Document, DocumentStatus
+from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus
 from knowledge.readers.base import page_name
-from knowledge.readers.registry import check_size, is_read_by_newest, reader_version
+from knowledge.readers.registry import check_size, is_read_by_newest, read_by_older, reader_version
 from knowledge.synonyms import learn_from
+from knowledge.vectors.base import batches
 
 logger = logging.getLogger(__name__)
 
@@ -222,3 +230,193 @@ def update_documents(
             # Seed 001, section 5.5: they have no question to be found by, and their text alone is indexed.
             logger.info("chunks without units document_id=%d chunk_ids=%s", document.pk, waiting)
     return report
+
+
+#: A file that changed so shortly before it was read may change again within one tick of its file system's clock.
+SETTLED_FILE_SECONDS = 2.0
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFile:
+    """A file to load; `folder` is the one it was found in, empty for a file that was named itself."""
+
+    path: Path
+    folder: str = ""
+
+
+def store_files(
+    agent: Agent,
+    files: Mapping[str, FolderFile],
+    category: Category | None,
+    report: IndexReport,
+    *,
+    again: bool = False,
+) -> list[Document]:
+    """Store what is new or has changed (everything, if `again`) and return it, to be indexed.
+
+    One file that is too big, cannot be read or finds the disk full is reported, and the rest is done.
+    """
+    known = _known(agent, files)
+    unchanged: list[int] = []
+    due: list[Document] = []
+    for name, file in files.items():
+        try:
+            found = file.path.stat()
+            row = known.get(name)
+            if not again and row is not None and _is_as_loaded(row, file, found, category):
+                unchanged.append(row.pk)
+                continue
+            stored = receive_file(
+                agent=agent, name=name, size=found.st_size, read=file.path.read_bytes, category=category
+            )
+        except ApplicationError as error:
+            report.fail(name, str(error.public_message))
+        except OSError as error:
+            report.fail(name, error.strerror or str(error))
+        else:
+            _remember(stored.document, file, found)
+            if stored.changed or again:
+                due.append(stored.document)
+            else:
+                unchanged.append(stored.document.pk)
+    _count_unchanged(agent, unchanged, report)
+    return due
+
+
+def gone_documents(agent: Agent, folders: Collection[Path], names: Iterable[str]) -> list[Document]:
+    """Documents that were loaded from one of these folders and whose file is not among `names` any more.
+
+    A folder in which nothing is found tells nothing: it may not be mounted.
+    """
+    seen = set(names)
+    loaded = agent.documents.filter(folder__in=[str(folder) for folder in folders])
+    return [document for document in loaded.order_by("name") if document.name not in seen]
+
+
+def remove_documents(documents: Sequence[Document]) -> int:
+    """Delete documents with their passages; their points follow, and nothing of them is served from now on."""
+    for document in documents:
+        document.delete()
+    return len(documents)
+
+
+def _known(agent: Agent, names: Iterable[str]) -> dict[str, Document]:
+    wanted = set(names)
+    rows = agent.documents.filter(status=DocumentStatus.INDEXED, loaded_mtime__isnull=False)
+    return {row.name: row for row in rows.iterator(chunk_size=_BATCH) if row.name in wanted}
+
+
+def _is_as_loaded(row: Document, file: FolderFile, found: stat_result, category: Category | None) -> bool:
+    return (
+        (row.loaded_size, row.loaded_mtime) == (found.st_size, found.st_mtime_ns)
+        and row.folder == file.folder
+        and is_read_by_newest(row)
+        and (category is None or row.category_id == category.pk)
+    )
+
+
+def _remember(document: Document, file: FolderFile, found: stat_result) -> None:
+    """By a query: nothing that the points carry changes, and no signal is sent."""
+    is_settled = time.time() - found.st_mtime > SETTLED_FILE_SECONDS
+    changes = {
+        "folder": file.folder,
+        "loaded_size": found.st_size,
+        "loaded_mtime": found.st_mtime_ns if is_settled else None,
+    }
+    for name, value in changes.items():
+        setattr(document, name, value)
+    Document.objects.filter(pk=document.pk).update(**changes)
+
+
+def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> None:
+    """They are in the index as they are: counted as reused."""
+    report.unchanged += len(keys)
+    report.documents += len(keys)
+    methods = sorted(agent.methods_in_use())
+    for batch in batches(keys, _BATCH):
+        chunks = Chunk.objects.filter(document__in=batch)
+        report.chunks += chunks.count()
+        report.waiting += chunks.waiting().count()
+        points = count_points(chunks, methods)
+        report.points += points
+        report.reused += points
+
+
+#: Documents that are read, then written, together: a run that is cut goes on after the last such batch.
+_REREAD_BATCH = 20
+
+
+@dataclass(slots=True)
+class RereadingCost:
+    """What reading again would do: passages kept as they are, new ones (each embedded once), those that go; seconds of
+    reading.
+    """
+
+    documents: int = 0
+    unreadable: int = 0
+    kept: int = 0
+    #: The same text under other headings: they keep their rows and questions.
+    renamed: int = 0
+    new: int = 0
+    gone: int = 0
+    #: New passages that a model would be asked to write questions for.
+    questions: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, float]:
+        return {**asdict(self), "seconds": round(self.seconds, 1)}
+
+
+def outdated_documents(agent: Agent | None = None) -> list[Document]:
+    found = Document.objects.filter(read_by_older(), status=DocumentStatus.INDEXED)
+    if agent is not None:
+        found = found.filter(agent=agent)
+    return list(found.select_related("agent").order_by("agent_id", "name"))
+
+
+def cost_of_rereading(documents: Sequence[Document], *, on_progress: OnProgress = no_progress) -> RereadingCost:
+    """Read the files and compare; nothing is written and no model is asked."""
+    cost, started = RereadingCost(), time.monotonic()
+    with isolated_reader() as reader:
+        sites = SitePages()
+        for done, document in enumerate(documents, start=1):
+            _add_cost(cost, read_stored(reader, sites, document), document)
+            on_progress(done, len(documents), BuildPhase.READING)
+    cost.seconds = time.monotonic() - started
+    return cost
+
+
+def _add_cost(cost: RereadingCost, found: ReadDocument | str, document: Document) -> None:
+    cost.documents += 1
+    if isinstance(found, str):
+        cost.unreadable += 1
+        return
+    matches = match_chunks(document.chunks.all(), found.drafts)
+    cost.kept += len(matches.same)
+    cost.renamed += len(matches.renamed)
+    cost.new += len(matches.new)
+    cost.gone += len(matches.left)
+    if questions_model(document.agent) is not None:
+        cost.questions += sum(not draft.units for draft in matches.new.values())
+
+
+def reread_documents(
+    documents: Sequence[Document], *, report: IndexReport | None = None, on_progress: OnProgress = no_progress
+) -> IndexReport:
+    """Read the files again and bring the index up to date; may be cut and run again at any moment."""
+    report = report or IndexReport()
+    with isolated_reader() as reader:
+        for agent, batch in _batches(documents):
+            index_documents(agent=agent, documents=batch, report=report, on_progress=on_progress, reader=reader)
+    return report
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[tuple[Agent, list[Document]]]:
+    by_agent: dict[Agent, list[Document]] = {}
+    for document in documents:
+        by_agent.setdefault(document.agent, []).append(document)
+    for agent, of_agent in by_agent.items():
+        for batch in batches(of_agent, _REREAD_BATCH):
+            yield agent, batch

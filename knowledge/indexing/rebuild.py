@@ -19,8 +19,15 @@ from agents.staff.audit import INDEX_IN_SERVICE, log_event
 from agents.texts import read_json
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
-from knowledge.indexing.points import PlannedPoint, PointWriter, plan_agent, plan_registered
-from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.points import (
+    IndexReport,
+    OnProgress,
+    PlannedPoint,
+    PointWriter,
+    no_progress,
+    plan_agent,
+    plan_registered,
+)
 from knowledge.indexing.sync import (
     fingerprint,
     generations,

@@ -18,7 +18,7 @@ from agents.effective import agent_setting
 from agents.models import Agent
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.indexing.path import store_document
-from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.points import IndexReport, OnProgress, no_progress
 from knowledge.models import BuildPhase, Category, Document, DocumentStatus, PageState, SourceKind, WebPage, WebSource
 from knowledge.readers.registry import suffix_of_page
 from knowledge.web import (

@@ -24,8 +24,16 @@ from knowledge.errors import (
     VectorStoreUnavailableError,
     staff_reason,
 )
-from knowledge.indexing.points import PlannedPoint, PointWriter, has_content, plan_chunk, plan_document
-from knowledge.indexing.report import IndexReport, OnProgress, no_progress
+from knowledge.indexing.points import (
+    IndexReport,
+    OnProgress,
+    PlannedPoint,
+    PointWriter,
+    has_content,
+    no_progress,
+    plan_chunk,
+    plan_document,
+)
 from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
 from knowledge.vectors.base import CollectionInfo, VectorStore, collection_alias, vector_store
 from knowledge.vectors.payloads import of_documents, undated

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
-from knowledge.indexing.report import OnProgress
+from knowledge.indexing.points import OnProgress
 from knowledge.models import BuildPhase
 
 _PHASE_UNITS = {

@@ -10,9 +10,9 @@ from django.core.management.base import CommandError
 from agents.models import Agent, IndexingMethod
 from chat.staff.golden import recent_questions
 from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
+from knowledge.indexing.points import IndexReport
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, questions_from_file, rollback_agent_index
-from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 
 Report = dict[str, Any]

@@ -13,12 +13,11 @@ from django.core.management.base import CommandError
 from agents.models import Agent
 from agents.texts import storable
 from knowledge.errors import PageRefusedError
-from knowledge.indexing.folders import FolderFile, gone_documents, remove_documents, store_files
 from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, refresh_now
-from knowledge.indexing.path import index_documents
+from knowledge.indexing.path import FolderFile, gone_documents, index_documents, remove_documents, store_files
+from knowledge.indexing.points import IndexReport
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.refresh import add_source
-from knowledge.indexing.report import IndexReport
 from knowledge.management.terminal import (
     LISTED_NAMES,
     NOT_READ,

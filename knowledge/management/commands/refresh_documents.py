@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from knowledge.indexing.jobs import build_missing_indexes, due_sources, refresh_now
-from knowledge.indexing.report import IndexReport
+from knowledge.indexing.points import IndexReport
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import WebSource
 

@@ -9,8 +9,8 @@ from django.core.management.base import CommandError
 
 from agents.models import Agent
 from knowledge.indexing.jobs import enqueue_questions
-from knowledge.indexing.report import IndexReport
-from knowledge.indexing.rereading import cost_of_rereading, outdated_documents, reread_documents
+from knowledge.indexing.path import cost_of_rereading, outdated_documents, reread_documents
+from knowledge.indexing.points import IndexReport
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import Document
 

@@ -129,7 +129,7 @@ class FolderAgainTests(TestCase):
     def test_nothing_is_removed_before_what_is_new_is_stored(self) -> None:
         self.add()
         (self.folder / "b.md").rename(self.folder / "d.md")
-        away = mock.patch("knowledge.indexing.folders.receive_file", side_effect=OperationalError("locked"))
+        away = mock.patch("knowledge.indexing.path.receive_file", side_effect=OperationalError("locked"))
         with away, pytest.raises(CommandError):
             self.add("--prune", "--yes")
         assert self.names() == {"a.md", "b.md", "c.md"}

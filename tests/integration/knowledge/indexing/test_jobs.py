@@ -28,8 +28,8 @@ from knowledge.indexing.jobs import (
     run_build,
 )
 from knowledge.indexing.path import index_documents, store_document
+from knowledge.indexing.points import IndexReport
 from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.indexing.report import IndexReport
 from knowledge.indexing.sync import generations
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store

@@ -15,8 +15,8 @@ from fpdf import FPDF
 
 from agents.models import JobKind
 from knowledge import isolation
-from knowledge.indexing import questions, rereading
-from knowledge.indexing.rereading import outdated_documents
+from knowledge.indexing import path, questions
+from knowledge.indexing.path import outdated_documents
 from knowledge.models import Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
 from tests.scripted import ScriptedLLM
@@ -127,8 +127,8 @@ class RereadingTests(TestCase):
         Document.objects.update(reader_version=0)
         documents = list(self.agent.documents.select_related("agent"))
         started = mock.Mock(side_effect=isolation.Reader)
-        with mock.patch.object(rereading, "_BATCH", 1), mock.patch.object(isolation, "Reader", started):
-            report = rereading.reread_documents(documents)
+        with mock.patch.object(path, "_BATCH", 1), mock.patch.object(isolation, "Reader", started):
+            report = path.reread_documents(documents)
         assert (len(documents), report.documents, started.call_count) == (2, 2, 1)
 
     def test_adding_the_same_file_again_reads_it_with_the_newer_reader(self) -> None:
