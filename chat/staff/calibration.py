@@ -107,34 +107,20 @@ def _pair(line: str, place: str) -> Pair:
     same = row.get("same_answer")
     if same is not None and not isinstance(same, bool):
         raise InvalidPairsError(f"{place}: `same_answer` must be true or false.")
-    return Pair(
-        a=row["a"],
-        b=row["b"],
-        same_answer=same,
-        category=str(row.get("category") or ""),
-        context_a=_context(row.get("context_a")),
-        context_b=_context(row.get("context_b")),
-        answer_a=_answer(row.get("context_a")),
-        answer_b=_answer(row.get("context_b")),
-    )
+    (context_a, answer_a), (context_b, answer_b) = _exchange(row.get("context_a")), _exchange(row.get("context_b"))
+    return Pair(row["a"], row["b"], same, str(row.get("category") or ""), context_a, context_b, answer_a, answer_b)
 
 
-def _context(value: Any) -> str:
-    """The question of the exchange before, given as text, as `{"question": …}`, or as `[question, answer]`."""
+def _exchange(value: Any) -> tuple[str, str]:
+    """The exchange before, given as its question, as `{"question": …, "answer": …}`, or as `[question, answer]`."""
     if isinstance(value, dict):
-        value = value.get("question") or value.get("user") or value.get("content") or ""
-    if isinstance(value, list):
-        return _context(value[0]) if value else ""
-    return value if isinstance(value, str) else ""
-
-
-def _answer(value: Any) -> str:
-    """The answer of the exchange before, given as `{"question": …, "answer": …}` or as `[question, answer]`."""
-    if isinstance(value, dict):
-        value = value.get("answer") or value.get("assistant") or ""
-    if isinstance(value, list):
-        value = value[1] if len(value) > 1 else ""
-    return value if isinstance(value, str) else ""
+        value = [
+            value.get("question") or value.get("user") or value.get("content"),
+            value.get("answer") or value.get("assistant"),
+        ]
+    parts = [*value, "", ""][:2] if isinstance(value, list) else [value, ""]
+    question, answer = (part if isinstance(part, str) else "" for part in parts)
+    return question, answer
 
 
 def verdict_pairs(*, index: str = "") -> list[Pair]:
