@@ -14,7 +14,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from django.db.models import Case, Count, F, Model, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Max, Model, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
 from django.urls import reverse
 from django.utils import formats, timezone
@@ -42,7 +42,7 @@ FIGURES_DAYS_AT_ONCE = 5
 FIGURES_LISTED = 10
 #: Told after each day: how many of how many.
 OnCounted = Callable[[int, int], None]
-_Sums = dict[tuple[date, int | None, str, str], list[int]]
+_Sums = dict[tuple[date, int | None, str, str], Counter[str]]
 
 # --- Counting --------------------------------------------------------------------------------------------------------
 
@@ -55,6 +55,7 @@ _ENDING = Case(
 )
 #: A turn that was begun again waited for somebody in between.
 _IS_TIMED = Q(status=TurnStatus.DONE, run=0, finished_at__isnull=False)
+_DAY = TruncDate("started_at")
 _COUNTED = {
     "turns": Count("pk"),
     "llm_calls": Sum("llm_calls"),
@@ -67,83 +68,64 @@ _COUNTED = {
 }
 
 
-def _zone() -> Any:
-    return timezone.get_default_timezone()
-
-
 def bounds(first: date, last: date) -> tuple[datetime, datetime]:
     """The first moment of a period of days, and that of the day after it; a day has 23 to 25 hours."""
-    after = last + timedelta(days=1)
-    return datetime.combine(first, time.min, tzinfo=_zone()), datetime.combine(after, time.min, tzinfo=_zone())
-
-
-def _asked_in(turns: QuerySet[Turn], first: date, last: date) -> QuerySet[Turn]:
-    begin, end = bounds(first, last)
-    return turns.filter(started_at__gte=begin, started_at__lt=end)
+    after, zone = last + timedelta(days=1), timezone.get_default_timezone()
+    return datetime.combine(first, time.min, tzinfo=zone), datetime.combine(after, time.min, tzinfo=zone)
 
 
 def _counted(turns: QuerySet[Turn]) -> _Sums:
     grouped = (
         turns.order_by()
-        .annotate(day=TruncDate("started_at", tzinfo=_zone()), ending=_ENDING, deployment_id=_DEPLOYMENT)
+        .annotate(day=_DAY, ending=_ENDING, deployment_id=F("conversation__deployment_id"))
         .values("day", *KEYS)
         .annotate(**{f"sum_{name}": sums for name, sums in _COUNTED.items()})
     )
     return {
-        (row["day"], *(row[name] for name in KEYS)): [_whole(row[f"sum_{name}"]) for name in SUMS] for row in grouped
+        (row["day"], *(row[name] for name in KEYS)): Counter({name: _whole(row[f"sum_{name}"]) for name in SUMS})
+        for row in grouped
     }
-
-
-_DEPLOYMENT = F("conversation__deployment_id")
 
 
 def _whole(summed: int | timedelta | None) -> int:
     return max(0, summed // timedelta(milliseconds=1)) if isinstance(summed, timedelta) else summed or 0
 
 
-def _added_up(rows: Iterable[DailyCount]) -> _Sums:
-    found: _Sums = defaultdict(lambda: [0] * len(SUMS))
-    for row in rows:
-        sums = found[row.day, row.deployment_id, row.ending, row.language]
-        sums[:] = [known + getattr(row, name) for known, name in zip(sums, SUMS, strict=True)]
-    return {key: sums for key, sums in found.items() if any(sums)}
-
-
 def _rows(found: _Sums, *, is_live: bool | None) -> list[DailyCount]:
     return [
-        DailyCount(
-            day=day,
-            deployment_id=deployment,
-            ending=ending,
-            language=language,
-            is_live=is_live,
-            **dict(zip(SUMS, sums, strict=True)),
-        )
+        DailyCount(day=day, deployment_id=deployment, ending=ending, language=language, is_live=is_live, **sums)
         for (day, deployment, ending, language), sums in sorted(found.items())
+        if any(sums.values())
     ]
 
 
 def count_day(day: date) -> None:
     """Count a day anew. What changes while it is read leaves a row that this count has not seen, so it stays due."""
+    begin, end = bounds(day, day)
     with short_write():
         # One count of a day at a time.
         known = list(DailyCount.objects.filter(day=day).order_by("pk").select_for_update())
-        deleted = _added_up(row for row in known if not row.is_live)
-        rows = _rows(deleted, is_live=False) + _rows(_counted(_asked_in(Turn.objects.all(), day, day)), is_live=True)
+        deleted: _Sums = defaultdict(Counter)
+        for row in known:
+            if not row.is_live and row.turns:
+                sums = Counter({name: getattr(row, name) for name in SUMS})
+                deleted[day, row.deployment_id, row.ending, row.language] += sums
+        live = _counted(Turn.objects.filter(started_at__gte=begin, started_at__lt=end))
         DailyCount.objects.filter(pk__in=[row.pk for row in known]).delete()
         DailyCount.objects.bulk_create(
-            rows, update_conflicts=True, unique_fields=["day", "deployment", "ending", "language", "is_live"],
+            _rows(deleted, is_live=False) + _rows(live, is_live=True),
+            update_conflicts=True,
+            unique_fields=["day", "deployment", "ending", "language", "is_live"],
             update_fields=SUMS,
-        )  # fmt: skip
+        )
 
 
 def keep_counts(conversation: Conversation) -> None:
     """Count a conversation that is about to be deleted; in the transaction of its deletion."""
-    found: _Sums = defaultdict(lambda: [0] * len(SUMS))
+    found: _Sums = defaultdict(Counter)
     for (day, deployment, ending, language), sums in _counted(Turn.objects.filter(conversation=conversation)).items():
         # A turn that is deleted while it runs ends there.
-        ended = found[day, deployment, "interrupted" if ending == "running" else ending, language]
-        ended[:] = [sum(pair) for pair in zip(ended, sums, strict=True)]
+        found[day, deployment, "interrupted" if ending == "running" else ending, language] += sums
     DailyCount.objects.bulk_create(_rows(found, is_live=None))
 
 
@@ -151,12 +133,11 @@ def due_days() -> list[date]:
     """The days to count, newest first."""
     changed = DailyCount.objects.filter(Q(is_live=None) | Q(is_live=True, ending="running"))
     asked = Turn.objects.order_by()
-    if (
-        last := DailyCount.objects.filter(is_live=True).order_by("day").values_list("day", flat=True).last()
-    ) is not None:
+    last = DailyCount.objects.filter(is_live=True).aggregate(day=Max("day"))["day"]
+    if last is not None:
         # One day more: a question of its last moment may have been stored after the count.
         asked = asked.filter(started_at__gte=bounds(last - timedelta(days=1), last)[0])
-    newest = asked.annotate(day=TruncDate("started_at", tzinfo=_zone())).values_list("day", flat=True).distinct()
+    newest = asked.annotate(day=_DAY).values_list("day", flat=True).distinct()
     return sorted({*changed.values_list("day", flat=True), *newest}, reverse=True)
 
 
@@ -172,7 +153,7 @@ def count_due(on_counted: OnCounted = lambda _done, _total: None) -> int:
 
 def count_anew(on_counted: OnCounted = lambda _done, _total: None) -> int:
     """Count every day with a question, due or not: after a change of `TIME_ZONE`, or rows restored from a back-up."""
-    asked = Turn.objects.order_by().annotate(day=TruncDate("started_at", tzinfo=_zone()))
+    asked = Turn.objects.order_by().annotate(day=_DAY)
     days = {
         *asked.values_list("day", flat=True).distinct(),
         *DailyCount.objects.values_list("day", flat=True).distinct(),

@@ -11,10 +11,12 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from chat.errors import ChatError
-from chat.models import AnswerSource, Feedback, FollowUp, Message, Role, Turn, Verdict
+from chat.models import AnswerSource, Conversation, Feedback, FollowUp, Message, Role, Turn, TurnStatus, Verdict
 from chat.staff.explanation import closeness, deciding_step
+from chat.staff.golden import recent_questions
 from chat.staff.simulator import Simulated
 from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdicts, take_verdicts
+from faqs.answers import without_citations
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -42,6 +44,16 @@ PASSAGE = {
     "score": 0.8,
     "text": "Le bassin ouvre à 7 heures et ferme à 22 heures.",
 }
+
+
+def make_answered(**overrides: Any) -> Turn:
+    return make_exchange(
+        make_conversation(make_library()),
+        "Où garer son vélo ?",
+        "Sous l'abri [1], à gauche [2].\n\n*Source : plan.md* [1]",
+        answer_source=AnswerSource.LLM,
+        **overrides,
+    )
 
 
 class CorrectingTests(TestCase):
@@ -120,10 +132,6 @@ class CorrectingTests(TestCase):
     def test_the_same_answer_withdraws_nothing(self) -> None:
         make_learned(self.agent, question=QUESTION, answer=RIGHT)
         assert self.send(answer=RIGHT, save="1", shown="").status_code == 302
-
-    def test_nothing_is_withdrawn_for_another_question(self) -> None:
-        make_entry(self.deployment, "Où est la gare ?", "Au nord.")
-        assert self.client.get(self.address).context["withdrawn"] == []
 
     # --- What it does ----------------------------------------------------------------------------
 
@@ -294,6 +302,54 @@ class CorrectingTests(TestCase):
         give_feedback(self.turn, Verdict.DOWN)
         page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
         assert page.context["next_url"] == ""
+
+
+class StartingTextTests(TestCase):
+    """What staff start from, and what is no start."""
+
+    def test_the_answer_is_proposed_without_its_citations(self) -> None:
+        form = superuser_client().get(admin_url(Turn, "correct", make_answered().pk)).context["form"]
+        assert form["answer"].value() == "Sous l'abri, à gauche."
+
+    def test_temporary_chat_teaches_nothing_and_is_tried_with_no_index(self) -> None:
+        turn = make_answered()
+        Conversation.objects.update(is_temporary=True)
+        client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
+        assert address not in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        for response in (client.get(address), client.post(address, {"question": "Q ?"})):
+            assert response.status_code == 302
+        assert not LearnedResponse.objects.exists()
+        agent = turn.conversation.deployment.agent
+        assert recent_questions(agent, 5) == []
+        Conversation.objects.update(is_temporary=False)
+        assert address in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
+        assert recent_questions(agent, 5) == ["Où garer son vélo ?"]
+
+    def test_the_first_quoted_passage_is_proposed_as_the_answer(self) -> None:
+        turn = make_answered()
+        Turn.objects.filter(pk=turn.pk).update(answer_source=AnswerSource.EXTRACTIVE)
+        sources = [{"n": 1, "text": "Le premier passage."}, {"n": 2, "text": "Le second."}]
+        turn.messages.filter(role=Role.ASSISTANT).update(sources=sources)
+        form = superuser_client().get(admin_url(Turn, "correct", turn.pk)).context["form"]
+        assert form["answer"].value() == "Le premier passage."
+
+    def test_exchange_without_an_answer_is_not_validated(self) -> None:
+        turn = make_answered(status=TurnStatus.INTERRUPTED)
+        response = superuser_client().get(admin_url(Turn, "correct", turn.pk), follow=True)
+        assert "pas de réponse à valider" in shown_messages(response)
+
+    def test_action_leads_to_the_form_of_one_exchange(self) -> None:
+        turn, client = make_answered(), superuser_client()
+        data = {"action": "correct", "_selected_action": [turn.pk]}
+        response = client.post(admin_url(Turn, "changelist"), data)
+        assert response["Location"] == admin_url(Turn, "correct", turn.pk)
+        data["_selected_action"] = [turn.pk, make_answered().pk]
+        response = client.post(admin_url(Turn, "changelist"), data, follow=True)
+        assert "une seule question" in shown_messages(response)
+
+    def test_links_words_and_code_in_brackets_stay(self) -> None:
+        text = "Voir [1](https://a.fr), `row[0]` et [annexe] [2]."
+        assert without_citations(text) == "Voir [1](https://a.fr), `row[0]` et [annexe]."
 
 
 class FollowUpTests(TestCase):

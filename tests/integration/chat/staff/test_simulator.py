@@ -1,35 +1,47 @@
-"""« Essayer une question »: the whole path with settings changed on paper, what it chose from, and nothing written."""
+"""The simulator: a question tried with other settings and nothing written, groups asked again, answers that were refused."""
 
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
+from django.core.cache import cache
 from django.test import Client, TestCase
+from django.urls import reverse
+from django.utils import translation
 
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
 from chat import telemetry
 from chat.models import AnswerSource, Conversation, Turn
 from chat.staff import simulator
-from faqs.models import CachedResponse, LearnedResponse, UnansweredQuestion
+from chat.staff.explanation import recent_refusals
+from faqs.models import CachedResponse, GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
+from faqs.recall import stored_refusal
+from faqs.second_key.agreement import compare_questions
+from faqs.unanswered import draft_from_group, group_questions
 from knowledge import search as search_module
 from knowledge.thresholds import threshold_profile
-from tests.admin_pages import client_of, make_staff, superuser_client
+from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
+from tests.constants import override
 from tests.factories import (
     declared_tools,
     make_agent,
+    make_conversation,
     make_deployment,
     make_entry,
+    make_exchange,
     make_learned,
     make_library,
     make_tool,
     make_user,
     set_settings,
 )
-from tests.integration.chat.turn.test_path import FAR, scripted
+from tests.integration.chat.turn.test_path import FAR, ask, scripted
 from tools_registry.models import ToolUsage
 
+UNKNOWN = "Peut-on louer un xylophone quelconque ?"
 ADDRESS = admin_url(Turn, "try")
 KNOWN = "Combien coûte la carte de lecteur ?"
 POOL = "Quels sont les horaires de la piscine ?"
@@ -204,3 +216,137 @@ class TryingRightsTests(TryingCase):
         for name in (user.username, "personne"):
             assert self.ask(KNOWN, client, user=name).status_code == 403
         assert "user" in self.ask(KNOWN, user="personne").context["form"].errors
+
+
+class ReplayTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_library()
+        self.client = superuser_client()
+
+    async def _ask(self, question: str) -> None:
+        await ask(self.deployment, question)
+
+    def make_group(self) -> QuestionGroup:
+        async_to_sync(self._ask)(UNKNOWN)
+        group_questions()
+        return QuestionGroup.objects.get()
+
+    def replay(self, group: QuestionGroup) -> str:
+        address = admin_url(Turn, "replay_group", group.pk)
+        response = self.client.post(address, {"deployment": self.deployment.pk})
+        return response.content.decode()
+
+    def test_group_is_drafted_approved_and_its_replay_shows_it_answered(self) -> None:
+        group = self.make_group()
+        before = Turn.objects.count()
+        assert "0 question" in self.replay(group)
+        draft = draft_from_group(group)
+        LearnedResponse.objects.filter(pk=draft.pk).update(answer="Oui, à l'accueil.")
+        response = self.client.post(admin_url(QuestionGroup, "approve", group.pk))
+        assert response["Location"] == admin_url(Turn, "replay_group", group.pk)
+        page = self.replay(group)
+        assert "1 question sur 1 a maintenant une réponse" in page
+        group.refresh_from_db()
+        draft.refresh_from_db()
+        assert (group.status, draft.status) == (GroupStatus.ANSWERED, LearnedStatus.VALID)
+        assert (Turn.objects.count(), draft.times_served) == (before, 0)
+        assert UnansweredQuestion.objects.count() == 1
+
+    def test_page_says_what_it_will_do_and_asks_for_its_rights(self) -> None:
+        group = self.make_group()
+        address = admin_url(Turn, "replay_group", group.pk)
+        assert "rien n’est enregistré" in self.client.get(address).content.decode()
+        for right in ("chat.view_turn", "faqs.view_questiongroup"):
+            assert client_of(make_staff(right)).get(address).status_code == 403
+
+
+PAGE = "admin:chat_turn_refusals"
+ASKED = "Quel est le tarif en 2024 ?"
+
+
+def refused(step: str = "direct_answer", reason: str = "nombre : 2023 ≠ 2024") -> dict[str, Any]:
+    outcome = {"direct_answer": "second_key_refused", "memory_guard": "refused"}[step]
+    detail = f"Quel est le tarif en 2023 ? : Les deux questions diffèrent ({reason})."
+    return {"step": step, "outcome": outcome, "score": 0.97, "detail": detail}
+
+
+class RefusalsTests(TestCase):
+    def setUp(self) -> None:
+        cache.clear()
+        self.conversation = make_conversation()
+
+    def page(self, **query: str) -> str:
+        response = superuser_client().get(reverse(PAGE), query)
+        assert response.status_code == 200
+        return response.content.decode()
+
+    def test_both_questions_and_the_reason_are_shown(self) -> None:
+        turn = make_exchange(self.conversation, ASKED, "…", trace=[refused()])
+        page = self.page()
+        assert ASKED in page
+        assert "Quel est le tarif en 2023 ?" in page
+        assert "nombre : 2023 ≠ 2024" in page
+        assert reverse("admin:chat_turn_change", args=[turn.pk]) in page
+
+    def test_a_reason_is_read_in_the_language_of_its_reader(self) -> None:
+        stored = "Peut-on payer par carte ?"
+        clashes = compare_questions(stored, "Comment payer par carte ?").disagreements
+        line = {**refused(), "detail": "", "refused": [stored_refusal(stored, 0.97, "second_key", clashes)]}
+        make_exchange(self.conversation, "Comment payer par carte ?", "…", trace=[line])
+        [french] = recent_refusals(Turn.objects.all())[0].reasons
+        assert french == (
+            "Peut-on payer par carte ? (0,970) : Les deux questions diffèrent "
+            "(type de question : oui ou non ≠ comment)."
+        )
+        with translation.override("en"):
+            [english] = recent_refusals(Turn.objects.all())[0].reasons
+        assert "The two questions differ" in english
+        assert "(0.970)" in english
+
+    def test_served_and_far_questions_are_no_refusals(self) -> None:
+        for outcome in ("served", "no_candidate"):
+            line = {**refused(), "outcome": outcome}
+            make_exchange(self.conversation, f"{outcome} ?", "…", trace=[line])
+        assert recent_refusals(Turn.objects.all()) == []
+        assert "Aucun refus." in self.page()
+
+    def test_refusals_are_filtered_by_text_and_by_step(self) -> None:
+        make_exchange(self.conversation, ASKED, "…", trace=[refused()])
+        other = [refused("memory_guard", "négation : ∅ ≠ pas")]
+        make_exchange(self.conversation, "Faut-il ne pas payer ?", "…", trace=other)
+        assert [each.question for each in recent_refusals(Turn.objects.all(), text="2023 ≠ 2024")] == [ASKED]
+        assert [each.step for each in recent_refusals(Turn.objects.all(), step="memory_guard")] == ["memory_guard"]
+        assert [each.step for each in recent_refusals(Turn.objects.all(), text="NÉGATION")] == ["memory_guard"]
+        page = self.page(text="négation", step="memory_guard")
+        assert "ne pas payer" in page
+        assert ASKED not in page
+
+    @override(REFUSALS_MAX_TURNS=3)
+    def test_only_the_latest_turns_are_read(self) -> None:
+        for number in range(5):
+            make_exchange(self.conversation, f"Numéro {number} ?", "…", trace=[refused()])
+        assert [each.question for each in recent_refusals(Turn.objects.all())] == [
+            "Numéro 4 ?",
+            "Numéro 3 ?",
+            "Numéro 2 ?",
+        ]
+
+    def test_page_needs_the_right_to_read_conversations(self) -> None:
+        stranger = client_of(make_staff("faqs.view_cachedresponse"))
+        assert stranger.get(reverse(PAGE)).status_code == 403
+        memory = reverse("admin:faqs_cachedresponse_changelist")
+        assert reverse(PAGE) not in stranger.get(memory).content.decode()
+        assert reverse(PAGE) in superuser_client().get(memory).content.decode()
+
+    def test_what_people_wrote_is_escaped(self) -> None:
+        make_exchange(self.conversation, "<script>x</script> ?", "…", trace=[refused()])
+        assert "<script>x</script>" not in self.page()
+
+    def test_number_of_queries_does_not_grow(self) -> None:
+        client = superuser_client()
+
+        def add() -> None:
+            make_exchange(make_conversation(), ASKED, "…", trace=[refused()])
+
+        one, ten = queries_with_one_and_ten_rows(client, reverse(PAGE), add)
+        assert one == ten
