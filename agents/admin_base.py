@@ -33,7 +33,7 @@ from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
 from agents.jobs import WorkerState
-from agents.staff.scope import OWNED, limit_of, may_reach, visible, within
+from agents.roles import OWNED, limit_of, may_reach, visible, within
 from agents.texts import storable_value
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ Tone = Literal["neutral", "good", "warning", "bad", "busy"]
 
 
 class _OwnAgentsOnly:
-    """Forms offer whoever is limited to agents (`agents.staff.scope`) nothing of the others."""
+    """Forms offer whoever is limited to agents (`agents.roles`) nothing of the others."""
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         return _narrowed(super().formfield_for_foreignkey(db_field, request, **kwargs), request)  # type: ignore[misc]
@@ -96,7 +96,7 @@ class StaffInline(_OwnAgentsOnly, ThemedInline):
 
 class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
     """What every list of the admin keeps to: a search of bounded length, no look-up in what no form shows, no fault at
-    a value that no row has, and the rows of those agents only that its reader works on (`agents.staff.scope`).
+    a value that no row has, and the rows of those agents only that its reader works on (`agents.roles`).
     """
 
     formfield_overrides: ClassVar[Any] = {JSONField: {"form_class": _StorableJSONField}}

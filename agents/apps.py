@@ -10,9 +10,9 @@ class AgentsConfig(AppConfig):
     verbose_name = _("Agents")
 
     def ready(self) -> None:
+        from agents.history import log_everything
         from agents.llm import base  # noqa: F401
-        from agents.staff.audit import log_everything
-        from agents.staff.roles import install_roles
+        from agents.roles import install_roles
         from agents.texts import count_in_french
 
         log_everything()

@@ -18,7 +18,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from agents.face import style_of, validate_accent, worded
+from agents.branding import style_of, validate_accent, worded
 from agents.settings import SITE_KNOBS, setting_errors, validate_settings
 
 
@@ -182,7 +182,7 @@ class Deployment(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="deployments", verbose_name=_("agent"))
     welcome = models.TextField(_("message d’accueil"), blank=True, default="", help_text=_("Montré sur une page vide."))
     suggestions = models.TextField(_("questions proposées"), blank=True, default="", help_text=_("Une par ligne."))
-    # A site's own face (`agents.face`).
+    # A site's own face (`agents.branding`).
     name_en = _words(_("nom en anglais"), _("Vide : le nom."), 200)
     welcome_en = _words(_("message d’accueil en anglais"), _("Vide : le message d’accueil."), 2_000)
     organisation = _words(
@@ -336,7 +336,7 @@ def overlay_errors(key: str, value: Any) -> list[str]:
 
 
 class Role(models.Model):
-    """A ready-made role (`agents.staff.roles`): its group, and the rights it was ever given. Neither a right that a
+    """A ready-made role (`agents.roles`): its group, and the rights it was ever given. Neither a right that a
     site took away nor a group that it deleted is made anew.
     """
 
@@ -354,7 +354,7 @@ class Role(models.Model):
 
 
 class AgentLimit(models.Model):
-    """That a person, or a group's members, work on these agents only (`agents.staff.scope`); on none where it names
+    """That a person, or a group's members, work on these agents only (`agents.roles`); on none where it names
     none.
     """
 

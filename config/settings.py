@@ -77,7 +77,7 @@ MIDDLEWARE = [
     "chat.api.errors.utf8_forms_only",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "agents.staff.audit.remember_who_asks",
+    "agents.history.remember_who_asks",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -308,7 +308,7 @@ SESSION_DAYS = env.int("SESSION_DAYS", default=14)
 SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
 #: Finished indexing jobs, and the lines of the admin's log; 0: never.
 FINISHED_JOB_DAYS = 90
-#: Who changed what (`agents.staff.audit`); 0: for ever.
+#: Who changed what (`agents.history`); 0: for ever.
 AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
 ADMIN_LOG_DAYS = AUDIT_LOG_DAYS
 AUDITLOG_STORE_JSON_CHANGES = True

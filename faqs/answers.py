@@ -18,8 +18,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.effective import agent_setting
+from agents.history import PHRASINGS, acting, log_event, origin
 from agents.models import Agent
-from agents.staff.audit import PHRASINGS, acting, log_event, origin
 from faqs.answer_points import mark_pending, schedule_indexing, take_effect
 from faqs.errors import AnswerRejectedError
 from faqs.memory import normalised_question

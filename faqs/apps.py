@@ -12,7 +12,7 @@ class FaqsConfig(AppConfig):
     verbose_name = _("Réponses validées")
 
     def ready(self) -> None:
-        from agents.staff.audit import register_restorer
+        from agents.history import register_restorer
         from faqs import answer_points, signals, validity  # noqa: F401
         from faqs.answers import restore_answer
         from faqs.memory import restore_entry

@@ -22,8 +22,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from agents.errors import ApplicationError
+from agents.history import acting
 from agents.models import Agent
-from agents.staff.audit import acting
 from faqs.answers import DEFAULT_CATEGORY, check_texts, clean_answer, one_line, other_phrasings, save_learned, validate
 from faqs.errors import AnswerRejectedError
 from faqs.memory import normalised_question

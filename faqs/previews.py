@@ -24,7 +24,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import TypeAdapter
 
-from agents.staff.audit import acting
+from agents.history import acting
 from faqs.answer_points import settle_now
 from faqs.csv import ImportPlan, ImportReport, changed_answers, write_rows
 from faqs.errors import AnswerRejectedError

@@ -9,7 +9,7 @@ class KnowledgeConfig(AppConfig):
     verbose_name = _("Connaissances")
 
     def ready(self) -> None:
-        from agents.staff.audit import register_restorer
+        from agents.history import register_restorer
         from knowledge import checks, signals  # noqa: F401
         from knowledge.indexing.chunks import restore_chunk
         from knowledge.synonyms import restore_synonym

@@ -19,7 +19,7 @@ from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 # isort: split
 
 
-from agents.staff.audit import lines_of
+from agents.history import lines_of
 from faqs import previews
 from faqs.answer_points import sync_learned
 from faqs.csv import plan_import

@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminS
 
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, count_link
 from agents.models import AgentLimit
-from agents.staff.roles import purpose_of
+from agents.roles import purpose_of
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

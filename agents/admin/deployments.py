@@ -25,12 +25,12 @@ from agents.admin.forms import (
     SettingsForm,
 )
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to
-from agents.face import OWN_ACCENT, colours
+from agents.branding import OWN_ACCENT, colours
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.roles import limit_of
+from agents.setting_fields import unmeasured_model, value_text
 from agents.settings import GROUPS, SITE_GROUPS, SITE_KNOBS
-from agents.staff.inheritance import unmeasured_model, value_text
-from agents.staff.scope import limit_of
 
 #: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
 FIRST_AGENT_RIGHTS = (

@@ -11,12 +11,18 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
+from agents.branding import logo_png
 from agents.effective import InheritedSetting, inherited_settings
-from agents.face import logo_png
 from agents.models import Deployment, IndexingMethod, Logo
+from agents.setting_fields import (
+    ModelProfile,
+    current_profile,
+    inherited_method_text,
+    inherited_text,
+    setting_fields,
+    value_text,
+)
 from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors
-from agents.staff.inheritance import ModelProfile, current_profile, inherited_method_text, inherited_text, value_text
-from agents.staff.setting_fields import setting_fields
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"

@@ -23,8 +23,8 @@ from django.views.decorators.http import require_POST
 
 from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
 from agents.errors import ApplicationError
+from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, restorable, take_back
 from agents.settings import SITE_KNOBS
-from agents.staff.audit import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, restorable, take_back
 
 ORIGINS = {
     "admin": _("administration"),

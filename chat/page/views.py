@@ -18,10 +18,10 @@ from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_POST, require_safe
 
+from agents.branding import style_source
 from agents.database import in_database
 from agents.effective import effective_config
 from agents.errors import ApplicationError
-from agents.face import style_source
 from agents.llm.base import language_model
 from agents.models import Deployment, Logo
 from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments, owned_conversation

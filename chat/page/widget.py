@@ -28,8 +28,8 @@ from django.views.decorators.http import require_GET, require_POST
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
+from agents.branding import style_source
 from agents.database import in_database
-from agents.face import style_source
 from agents.llm.base import language_model
 from agents.models import valid_origin
 from chat.access.permissions import owned_conversation, owned_turn, start_conversation

@@ -17,7 +17,7 @@ from agents.admin_base import admin_url, duration_text, missing_text, moment_tex
 from agents.jobs import WorkerState, waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, Job, JobKind, JobStatus
-from agents.staff.scope import limit_of
+from agents.roles import limit_of
 from chat.models import Turn
 from config.desk.todays_work import lines_for, passages_without_questions
 from knowledge.models import Document

@@ -17,7 +17,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from agents.staff.scope import may_reach
+from agents.roles import may_reach
 
 Words = str | Promise
 

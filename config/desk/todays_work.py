@@ -19,8 +19,8 @@ from django.utils.translation import gettext_lazy as _
 from agents.admin_base import Tone, admin_url
 from agents.llm.base import language_model
 from agents.models import JobStatus
-from agents.staff.inheritance import unmeasured_model
-from agents.staff.scope import visible
+from agents.roles import visible
+from agents.setting_fields import unmeasured_model
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
 from faqs.models import GroupStatus, IndexState, LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason

@@ -40,8 +40,8 @@ from agents.admin_base import (
     stacked,
 )
 from agents.errors import ApplicationError
-from agents.staff.audit import PHRASINGS, lines_of, take_back
-from agents.staff.scope import visible
+from agents.history import PHRASINGS, lines_of, take_back
+from agents.roles import visible
 from faqs.admin.imports import IMPORT_RIGHTS, Change, compare_fields, import_faqs, preview_import
 from faqs.admin.unanswered import review_answers
 from faqs.answer_points import schedule_indexing

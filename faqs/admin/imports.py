@@ -26,7 +26,7 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget
 from agents.admin_base import admin_page, admin_url, progress_bar, require
 from agents.errors import ApplicationError
 from agents.models import Agent
-from agents.staff.scope import agents_for
+from agents.roles import agents_for
 from faqs.csv import (
     ASKED,
     FAQ_MAX_IMPORT_BYTES,

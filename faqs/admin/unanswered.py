@@ -18,7 +18,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from agents.admin_base import ReadOnlyAdmin, Tone, admin_page, admin_url, badge, clipped, linked, open_to, signed_in
 from agents.errors import ApplicationError
-from agents.staff.scope import visible
+from agents.roles import visible
 from faqs.models import CachedResponse, GroupStatus, LearnedResponse, QuestionGroup
 from faqs.review import REVIEW_PAGE_ANSWERS, ToReview, decide, page_to_review
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups

@@ -40,7 +40,7 @@ from agents.cache import TtlCache
 from agents.errors import ApplicationError
 from agents.jobs import WorkerState, worker_state
 from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobKind, JobStatus
-from agents.staff.scope import agents_for
+from agents.roles import agents_for
 from knowledge.errors import CollectionMissingError, RebuildInProgressError
 from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
 from knowledge.indexing.questions import waiting_count

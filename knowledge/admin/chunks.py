@@ -24,7 +24,7 @@ from unfold.widgets import INPUT_CLASSES, TEXTAREA_CLASSES
 
 from agents.admin_base import ConditionFilter, StaffAdmin, Tone, admin_url, badge, bullets, linked, long_text, require
 from agents.models import Agent
-from agents.staff.scope import visible
+from agents.roles import visible
 from knowledge.chunking import KnowledgeUnit
 from knowledge.indexing.chunks import document_text, edit_chunk, resolve_conflict
 from knowledge.indexing.jobs import enqueue_questions, enqueue_sync

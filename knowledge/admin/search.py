@@ -23,7 +23,7 @@ from agents.admin_base import (
     rounded,
     stacked,
 )
-from agents.staff.inheritance import ModelProfile, register_profile_source
+from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import OverlapKind, PairVerdict, QuestionOverlap, Synonym, SynonymState, ThresholdCalibration

@@ -21,7 +21,7 @@ from unfold.widgets import INPUT_CLASSES, UnfoldAdminSelectWidget
 from agents.admin_base import admin_page, admin_url, require
 from agents.errors import ApplicationError
 from agents.models import Agent
-from agents.staff.scope import agents_for
+from agents.roles import agents_for
 from knowledge.errors import UnreadableDocumentError
 from knowledge.indexing.jobs import enqueue_documents
 from knowledge.indexing.path import receive_file

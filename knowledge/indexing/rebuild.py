@@ -14,8 +14,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from agents.history import INDEX_IN_SERVICE, log_event
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
-from agents.staff.audit import INDEX_IN_SERVICE, log_event
 from agents.texts import read_json
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError

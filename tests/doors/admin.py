@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents.models import AgentLimit, Role
-from agents.staff.roles import ROLES
+from agents.roles import ROLES
 from chat.models import Turn
 from faqs.models import LearnedResponse, QuestionGroup
 from tests.doors.catalogue import Door

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import ConditionFilter, StaffAdmin, StaffInline, Tone, badge, long_text, stacked
 from agents.errors import ApplicationError
-from agents.staff.inheritance import ModelProfile, register_profile_source
+from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
 from tools_registry.catalog import apply_override, declared_tools

@@ -22,7 +22,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.errors import ApplicationError
 from agents.llm.base import language_model
-from agents.staff.scope import visible
+from agents.roles import visible
 from chat.models import AnswerSource, Feedback, QuestionOrigin, Turn, TurnStatus
 from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import ConditionFilter, Tone, admin_url, badge, change_link, link, open_to, signed_in, stacked
-from agents.staff.scope import visible
+from agents.roles import visible
 from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, QuestionOrigin, Role, Turn, Verdict
 from chat.staff.admin.corrections import is_correctable, may_correct
 from chat.staff.admin.golden import tell_added

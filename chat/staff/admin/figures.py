@@ -19,7 +19,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.models import Deployment
-from agents.staff.scope import limit_of, visible
+from agents.roles import limit_of, visible
 from chat.models import DailyCount, Turn
 from chat.staff.figures import Period, Table, Viewer, bounds, bring_up_to_date, report
 from faqs.csv import guarded

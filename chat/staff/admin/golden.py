@@ -41,9 +41,8 @@ from agents.admin_base import (
     require,
     signed_in,
 )
-from agents.staff.inheritance import value_text
-from agents.staff.scope import visible
-from agents.staff.setting_fields import setting_fields
+from agents.roles import visible
+from agents.setting_fields import setting_fields, value_text
 from chat.models import (
     AnswerSource,
     GoldenQuestion,

@@ -18,9 +18,9 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 from agents.admin_base import admin_page, admin_url, require
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
+from agents.roles import visible
+from agents.setting_fields import setting_fields
 from agents.settings import ToolMode
-from agents.staff.scope import visible
-from agents.staff.setting_fields import setting_fields
 from chat.models import Turn
 from chat.staff.admin.private import linked_sources, prose
 from chat.staff.explanation import REFUSALS_MAX_TURNS, explain_trace, recent_refusals

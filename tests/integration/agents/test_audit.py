@@ -22,9 +22,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.admin_base import admin_url
+from agents.history import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, take_back
 from agents.models import Agent, AgentLimit, Deployment, Job, RuntimeSettings, Specialist
 from agents.retention import RULES
-from agents.staff.audit import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, take_back
 from chat.models import ApiKey
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
 from knowledge.models import Chunk, Document

@@ -11,8 +11,7 @@ from django.utils import translation
 
 from agents.admin_base import admin_url
 from agents.models import Agent, AgentLimit, Deployment, Role, Specialist
-from agents.staff.roles import ROLES, install_roles
-from agents.staff.scope import OWNED, agents_for, limit_of, visible
+from agents.roles import OWNED, ROLES, agents_for, install_roles, limit_of, visible
 from chat.models import GoldenSet
 from faqs.models import LearnedResponse, QuestionGroup
 from knowledge.models import Category, Chunk, Document, QuestionOverlap

@@ -9,8 +9,8 @@ import pytest
 from auditlog.models import LogEntry
 from django.test import TestCase, override_settings
 
+from agents.history import lines_of
 from agents.models import Agent
-from agents.staff.audit import lines_of
 from faqs.answer_points import sync_learned
 from faqs.answers import add_manual_faq, draft_faq, save_learned, set_status
 from faqs.csv import FaqRow, ImportPlan, RowKind, apply_import, csv_lines, plan_import

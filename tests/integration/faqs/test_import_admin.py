@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client, TestCase, override_settings
 
 from agents.admin_base import admin_url
-from agents.staff.audit import lines_of
+from agents.history import lines_of
 from faqs.admin.imports import IMPORT_RIGHTS
 from faqs.answers import save_learned
 from faqs.csv import write_rows

@@ -4,26 +4,26 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import translation
 
-from agents import face
+from agents import branding
 
 
 @pytest.mark.parametrize("accent", ["#17565c", "#000000", "#7a1fa2", "#b00020", "#0b57d0"])
 def test_colour_is_read_on_both_papers_and_so_are_words_on_it(accent: str) -> None:
-    face.validate_accent(accent)
-    for colours, paper in zip(face.colours(accent), (face.LIGHT_PAPER, face.DARK_PAPER), strict=True):
-        assert face.contrast(colours.accent, paper) >= face.LEAST_CONTRAST
-        assert face.contrast(colours.accent, colours.ink) >= face.LEAST_CONTRAST
+    branding.validate_accent(accent)
+    for colours, paper in zip(branding.colours(accent), (branding.LIGHT_PAPER, branding.DARK_PAPER), strict=True):
+        assert branding.contrast(colours.accent, paper) >= branding.LEAST_CONTRAST
+        assert branding.contrast(colours.accent, colours.ink) >= branding.LEAST_CONTRAST
 
 
 @pytest.mark.parametrize("accent", ["#ffd24a", "#999999", "teal", "#fff", "#17565c;}", ""])
 def test_colour_that_is_not_read_or_none_is_refused(accent: str) -> None:
     with pytest.raises(ValidationError):
-        face.validate_accent(accent)
+        branding.validate_accent(accent)
 
 
 def test_contrast_is_that_of_wcag() -> None:
-    assert face.contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert face.contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+    assert branding.contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert branding.contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
 def test_text_of_the_other_language_stands_in() -> None:
@@ -34,9 +34,9 @@ def test_text_of_the_other_language_stands_in() -> None:
         ("fr", ("", "Hello"), "Hello"),
     ):
         with translation.override(language):
-            assert face.worded(*pair) == said
+            assert branding.worded(*pair) == said
 
 
 def test_policy_lets_in_that_style_and_no_other() -> None:
-    assert face.style_source("") == "'self'"
-    assert face.style_source(face.style_of("#17565c")).startswith("'self' 'sha256-")
+    assert branding.style_source("") == "'self'"
+    assert branding.style_source(branding.style_of("#17565c")).startswith("'self' 'sha256-")

@@ -15,7 +15,7 @@ from django.test import Client, TestCase
 from PIL import Image
 
 from agents.admin.forms import DeploymentForm
-from agents.face import LOGO_SIZE, logo_png
+from agents.branding import LOGO_SIZE, logo_png
 from agents.models import Deployment, Logo
 from tests.factories import make_library, make_user
 

@@ -114,7 +114,7 @@ class PathTests(TestCase):
 
     async def test_journal_of_changes_costs_a_question_nothing(self) -> None:
         before = await LogEntry.objects.acount()
-        with scripted(), mock.patch("agents.staff.audit._log_differences") as logged:
+        with scripted(), mock.patch("agents.history._log_differences") as logged:
             await ask(self.deployment, KNOWN)
             await ask(self.deployment, FAR)
         assert not logged.called

@@ -9,7 +9,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.staff.audit import PHRASINGS, lines_of, take_back
+from agents.history import PHRASINGS, lines_of, take_back
 from faqs.answers import save_learned, set_status
 from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus

@@ -10,17 +10,26 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.utils import formats
 from django.utils.functional import Promise
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminNullBooleanSelectWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from agents.effective import InheritedSetting, Level, default_guard_rail_message, default_presentation
 from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
-from agents.settings import SITE_KNOBS
+from agents.settings import KNOBS, SITE_KNOBS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +128,20 @@ def _profile_text(name: str, profile: ModelProfile | None) -> str:
 
 def _with_level(text: str, level: Level) -> str:
     return f"{text} ({_LEVELS[level]})"
+
+
+_WIDGETS: dict[Kind, Any] = {
+    "switch": UnfoldAdminNullBooleanSelectWidget,
+    "choice": UnfoldAdminSelectWidget,
+    "count": UnfoldAdminIntegerFieldWidget,
+    "number": UnfoldAdminDecimalFieldWidget,
+    "money": UnfoldAdminDecimalFieldWidget,
+    "line": UnfoldAdminTextInputWidget,
+    "text": UnfoldAdminTextareaWidget,
+}
+
+
+def setting_fields(*, of_site: bool = False) -> dict[str, forms.Field]:
+    """A new field for each setting, by its name, in the admin's widget; none is required."""
+    knobs = SITE_KNOBS if of_site else KNOBS
+    return {name: knob.field(_WIDGETS[knob.kind]) for name, knob in knobs.items()}
