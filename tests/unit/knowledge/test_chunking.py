@@ -1,12 +1,23 @@
-"""Chunks: their size, their path, and that no word is lost."""
+"""Chunks: their size, their path, where they are cut, that no word is lost, and that an edit elsewhere moves no cut."""
 
 import re
+from itertools import chain
 
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-from knowledge.chunking import CHUNK_MAX_CHARACTERS, ChunkDraft, KnowledgeUnit, chunk_document
+from knowledge.chunking import (
+    CHUNK_MAX_CHARACTERS,
+    ChunkDraft,
+    Item,
+    KnowledgeUnit,
+    chunk_document,
+    cut,
+    is_title,
+    segments,
+)
 from knowledge.models import SourceType
 from knowledge.readers.base import Block, ParsedDocument
 from knowledge.readers.registry import parse_document
@@ -44,13 +55,6 @@ def test_list_stays_with_the_sentence_that_announces_it() -> None:
     filler = Block(" ".join(SENTENCES[:16]), ())
     chunks = chunked(filler, Block("Il faut :", ()), Block("- un bail\n- un timbre", (), "list"))
     assert chunks[-1].content.endswith("Il faut :\n\n- un bail\n- un timbre")
-
-
-def test_rows_of_a_long_table_keep_its_header() -> None:
-    rows = [f"| commune {n} | {n} euros par mois et par personne |" for n in range(120)]
-    chunks = chunked(Block("\n".join(["| Ville | Prix |", "|---|---|", *rows]), (), "table"))
-    assert len(chunks) > 2
-    assert all(chunk.content.startswith("| Ville | Prix |\n|---|---|\n|") for chunk in chunks)
 
 
 def test_tiny_sections_share_a_chunk_with_their_titles() -> None:
@@ -115,3 +119,141 @@ def test_large_document_is_cut_quickly() -> None:
     text = "\n\n".join(f"## Partie {n}\n\n" + " ".join(SENTENCES) for n in range(300))
     with little_work(10):
         assert len(chunks_of(text)) > 300
+
+
+LINES = [f"ligne_{n} = valeur({n})" for n in range(200)]
+
+
+def marks(text: str) -> list[str]:
+    return re.findall(r"(?m)^ *(?:- )?(`{3,}.*)$", text)
+
+
+def test_cut_in_a_block_of_code_closes_and_reopens_it_with_its_language() -> None:
+    code = "\n".join(["```sql", *LINES, "```"])
+    chunks = chunked(Block(f"Voici le code :\n\n{code}", ("Requêtes",)))
+
+    assert len(chunks) > 2
+    assert all(marks(chunk.content) == ["```sql", "```"] for chunk in chunks)
+    said = [line for chunk in chunks for line in chunk.content.split("\n") if "ligne" in line]
+    assert said == LINES
+
+
+def test_code_in_the_item_of_a_list_is_closed_and_reopened_at_its_margin() -> None:
+    code = "\n".join(["- Lancez :", "  ```sh", *(f"  {line}" for line in LINES), "  ```", "- Fini."])
+    for chunk in chunked(Block(code, (), "list")):
+        assert len(marks(chunk.content)) % 2 == 0
+        assert chunk.content.startswith(("- ", "```sh\nligne"))
+
+
+def test_title_is_never_cut_from_what_it_stands_above(settings: Settings) -> None:
+    sections = [Block(" ".join(SENTENCES[m] for m in range(n % 7 + 1)), (f"Partie {n}",)) for n in range(60)]
+    bare = Block("Sans texte", ("Partie 60",), "title")
+    chunks = chunked(*sections[:30], bare, *sections[30:])
+
+    for chunk in chunks:
+        lines = [line for line in chunk.content.split("\n") if line]
+        assert not is_title(lines[-1])
+        assert len(lines) > 1 or "phrase" in lines[0]
+
+
+def test_table_inside_a_text_keeps_its_header_in_every_part() -> None:
+    rows = [f"| commune {n} | {n} euros par mois et par personne |" for n in range(120)]
+    text = "\n".join(["Les prix sont ceux-ci.", "", "| Ville | Prix |", "|---|---|", *rows])
+    parts = list(cut(text, 1_000, 1_600))
+
+    assert len(parts) > 3
+    assert all("| Ville | Prix |\n|---|---|\n|" in part for part in parts if "commune" in part)
+
+
+_marked = st.text("abcdeé\\_", min_size=1, max_size=9)
+_line = st.lists(_marked, min_size=1, max_size=12).map(" ".join)
+_code = st.lists(_line, min_size=1, max_size=60).map(lambda lines: "\n".join(["```x", *lines, "```"]))
+_table = st.lists(_line, min_size=1, max_size=40).map(
+    lambda rows: "\n".join(["| t | u |", "| --- | --- |", *(f"| {row} | v |" for row in rows)])
+)
+_bold = _word.map(lambda word: f"**{word}**")
+_prose = st.lists(_line.map(lambda line: line + "."), min_size=1, max_size=40).map(" ".join)
+_text = st.lists(st.one_of(_code, _table, _bold, _prose), min_size=1, max_size=6).map("\n\n".join)
+
+
+@given(text=_text)
+def test_no_word_is_lost_doubled_or_moved_by_a_cut(text: str) -> None:
+    parts = list(cut(text, 300, 500))
+
+    def said(text: str) -> list[str]:
+        bare = re.sub(r"(?m)^(?:```x?|\| t \| u \||\| --- \| --- \|)$", "", text)
+        return re.findall(r"[\w\\]+", bare)
+
+    assert [word for part in parts for word in said(part)] == said(text)
+    assert all(len(marks(part)) % 2 == 0 for part in parts)
+
+
+AIM = 1_000
+_piece = st.text("abcdefghij ", min_size=20, max_size=400)
+_items = st.lists(st.builds(Item, _piece, st.integers(0, 2)), max_size=60)
+
+
+def hashes(texts: list[str], *, kind: str = "prose") -> list[str]:
+    blocks = tuple(Block(text, ("Congés",), "prose") for text in texts)
+    if kind == "table":
+        table = "\n".join(["| Nom | Valeur |", "|---|---|", *(f"| {t} | oui |" for t in texts)])
+        blocks = (Block(table, ("Congés",), "table"),)
+    return [c.content_hash for c in chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))]
+
+
+def paragraph(number: int) -> str:
+    return f"Le paragraphe {number * 7919} traite du cas {number * number} et de ses suites. " * 3
+
+
+@given(items=_items)
+def test_segments_hold_every_text_in_order(items: list[Item]) -> None:
+    assert list(chain(*segments(items, aim=AIM))) == [item.text for item in items]
+
+
+@given(items=_items)
+def test_segments_stay_below_the_tolerance(items: list[Item]) -> None:
+    for group in segments(items, aim=AIM):
+        assert len(group) == 1 or sum(map(len, group)) <= 1.4 * AIM
+
+
+@hypothesis_settings(max_examples=60)
+@given(at=st.integers(0, 200), text=_piece.filter(str.strip))
+def test_paragraph_put_in_anywhere_changes_only_the_chunks_around_it(at: int, text: str) -> None:
+    texts = [paragraph(number) for number in range(200)]
+    before = hashes(texts)
+    after = hashes([*texts[:at], text.strip(), *texts[at:]])
+    assert len(before) > 30
+    assert len(set(after) - set(before)) <= 4
+
+
+@hypothesis_settings(max_examples=40)
+@given(at=st.integers(0, 199))
+def test_paragraph_taken_out_changes_only_the_chunks_around_it(at: int) -> None:
+    texts = [paragraph(number) for number in range(200)]
+    assert len(set(hashes(texts[:at] + texts[at + 1 :])) - set(hashes(texts))) <= 4
+
+
+def test_paragraph_put_in_at_the_top_of_a_long_section_shifts_no_later_chunk() -> None:
+    texts = [paragraph(number) for number in range(120)]
+    before, after = hashes(texts), hashes(["Un alinéa nouveau ouvre désormais la section.", *texts])
+    assert before[3:] == after[-len(before[3:]) :]
+
+
+def test_row_put_in_at_the_top_of_a_long_table_shifts_no_later_chunk() -> None:
+    rows = [f"commune {number * 7919} du canton {number}" for number in range(300)]
+    before, after = hashes(rows, kind="table"), hashes(["Nouvelle", *rows], kind="table")
+    assert before[3:] == after[-len(before[3:]) :]
+
+
+def test_tiny_section_put_in_first_shifts_no_later_group_of_tiny_sections() -> None:
+    def tiny(names: list[str]) -> list[str]:
+        blocks = tuple(Block(f"À voir à {name}, sans rendez-vous.", ("Lieux", name)) for name in names)
+        return [c.content_hash for c in chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))]
+
+    names = [f"Commune {number * 7919}" for number in range(200)]
+    assert len(set(tiny(["Ville neuve", *names])) - set(tiny(names))) <= 2
+
+
+def test_equal_texts_are_still_cut() -> None:
+    groups = segments([Item("x" * 100)] * 100, aim=AIM)
+    assert max(len(group) for group in groups) * 100 <= 1.4 * AIM

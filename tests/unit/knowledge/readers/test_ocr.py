@@ -9,8 +9,8 @@ from fpdf import FPDF
 from PIL import Image, ImageDraw
 from pytest_django.fixtures import Settings
 
-from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.registry import parse_document
+from tests.unit.knowledge.readers.office_files import refusal
 
 #: Lists its languages; else reads a PGM picture and says what it was given, if the picture has something dark.
 PROGRAM = """#!{python}
@@ -63,12 +63,6 @@ def scan(*pages: str) -> bytes:
     return bytes(pdf.output())
 
 
-def refusal(data: bytes) -> str:
-    with pytest.raises(UnreadableDocumentError) as caught:
-        parse_document(data, filename="scan.pdf")
-    return str(caught.value.public_message)
-
-
 def test_scan_is_read_as_paragraphs_with_their_page(seen: Path) -> None:
     parsed = parse_document(scan("picture", "picture"), filename="scan.pdf")
     paragraphs = ["Le congé dure cinq semaines par an.", "Il se prend d'un commun accord."]
@@ -105,24 +99,24 @@ def test_pixels_are_bounded(seen: Path, settings: Settings) -> None:
 
 
 def test_scan_in_which_nothing_is_found_is_refused(seen: Path) -> None:
-    assert "rien trouvé" in refusal(scan("blank"))
+    assert "rien trouvé" in refusal(scan("blank"), "scan.pdf")
 
 
 def test_without_the_program_the_refusal_says_what_to_install(settings: Settings) -> None:
     settings.OCR_COMMAND = "a-program-that-is-not-here"
-    assert "tesseract-ocr-fra" in refusal(scan("picture"))
+    assert "tesseract-ocr-fra" in refusal(scan("picture"), "scan.pdf")
 
 
 def test_without_one_of_the_languages_the_refusal_says_what_to_install(
     seen: Path, settings: Settings, tmp_path: Path
 ) -> None:
     install(tmp_path, settings, languages="jpn")
-    assert "tesseract-ocr-fra" in refusal(scan("picture"))
+    assert "tesseract-ocr-fra" in refusal(scan("picture"), "scan.pdf")
 
 
 def test_program_that_fails_is_as_if_it_found_nothing(seen: Path, settings: Settings, tmp_path: Path) -> None:
     install(tmp_path, settings, act="sys.exit(3)")
-    assert "rien trouvé" in refusal(scan("picture"))
+    assert "rien trouvé" in refusal(scan("picture"), "scan.pdf")
 
 
 def test_page_that_takes_too_long_is_left_out(seen: Path, settings: Settings, tmp_path: Path) -> None:

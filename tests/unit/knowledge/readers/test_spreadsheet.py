@@ -167,3 +167,37 @@ def test_many_merged_areas_cost_the_rows_they_cover(settings: Settings) -> None:
     sheet = sheet_xml(rows).replace(b"</sheetData>", f"</sheetData><mergeCells>{areas}</mergeCells>".encode())
     data = rewritten(saved(make_workbook(**SMALL)), "xl/worksheets/sheet1.xml", sheet)
     assert "trop de cellules" in refusal(data, "a.xlsx")
+
+
+def parse_csv(text: str, encoding: str = "utf-8") -> ParsedDocument:
+    return parse_document(text.encode(encoding), filename="faq_rh.csv")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_rows_are_questions_with_their_category(delimiter: str) -> None:
+    rows = [["id", "Question", "RÉPONSE", "Catégorie"], ["7", "Quel délai ?", "Un mois.", "Paie"]]
+    parsed = parse_csv("\n".join(delimiter.join(row) for row in rows))
+    block = parsed.blocks[0]
+    assert (block.kind, block.question, block.text) == ("qa", "Quel délai ?", "Un mois.")
+    assert (block.category, parsed.title) == ("Paie", "faq rh")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
+def test_spreadsheet_encodings_are_read(encoding: str) -> None:
+    assert parse_csv("question;réponse\nOù ?;À Évry\n", encoding).blocks[0].text == "À Évry"
+
+
+def test_incomplete_rows_are_skipped_with_their_line() -> None:
+    parsed = parse_csv('question,answer\nA ?,"un\ndeux"\nB ?,\n,C\n\nD ?,quatre\n')
+    assert [block.question for block in parsed.blocks] == ["A ?", "D ?"]
+    assert [notice.split(" :")[0] for notice in parsed.notices] == ["ligne 4", "ligne 5"]
+
+
+def test_html_in_answers_becomes_text() -> None:
+    parsed = parse_csv('question,answer\nA ?,"<p>Oui&nbsp;: <b>un</b></p><ul><li>x</li></ul>"\n')
+    assert parsed.blocks[0].text == "Oui\xa0: **un**\n\n- x"
+
+
+def test_file_without_the_columns_or_without_rows_is_refused() -> None:
+    assert "« question » et « answer » (ou « réponse »)" in refusal(b"nom,prix\nstylo,2\n", "a.csv")
+    assert "aucune question" in refusal(b"question,answer\n", "a.csv")
