@@ -177,7 +177,8 @@ def save_learned(
     check_texts(response.question, response.answer, others or (), needs_answer=response.status == LearnedStatus.VALID)
     response.is_given_in_review = False
     if response.status == LearnedStatus.VALID:
-        _vouch_for(response)
+        response.validated_at = timezone.now()
+        response.superseded_by = response.superseded_by_entry = None
     is_new = response.pk is None
     with transaction.atomic(), acting(by, origin=origin()) if by is not None else nullcontext():
         response.save()
@@ -204,11 +205,6 @@ def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -
     if response.status == LearnedStatus.VALID:
         validate(response)
     save_learned(response, phrasings=phrasings, by=by)
-
-
-def _vouch_for(response: LearnedResponse) -> None:
-    response.validated_at = timezone.now()
-    response.superseded_by = response.superseded_by_entry = None
 
 
 def validate(response: LearnedResponse) -> None:

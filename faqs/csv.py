@@ -402,7 +402,12 @@ def write_rows(
         for planned in batch:
             try:
                 replaced_row = _as_planned(planned, known, now, stale)
-                report.keys.append(_save(replaced_row or LearnedResponse(agent=agent), planned.row, by))
+                row, response = planned.row, replaced_row or LearnedResponse(agent=agent)
+                response.question, response.answer, response.category = row.question, row.answer, row.category
+                validate(response)
+                with acting(by, origin="import"):
+                    save_learned(response, phrasings=row.phrasings, in_worker=False)
+                report.keys.append(response.pk)
             except ApplicationError as error:
                 report.failed.append(_failure(planned.row, error))
                 continue
@@ -431,14 +436,6 @@ def _as_planned(
     if response is None and normalised_question(planned.row.question) in known:
         raise AnswerRejectedError(_("Cette question a reçu une réponse depuis l’aperçu ; importez à nouveau."))
     return response
-
-
-def _save(response: LearnedResponse, row: FaqRow, by: AbstractBaseUser | None) -> int:
-    response.question, response.answer, response.category = row.question, row.answer, row.category
-    validate(response)
-    with acting(by, origin="import"):
-        save_learned(response, phrasings=row.phrasings, in_worker=False)
-    return response.pk
 
 
 def _failure(row: FaqRow, error: ApplicationError) -> Failure:

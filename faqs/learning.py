@@ -270,7 +270,8 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         if existing is not None:
             if _is_set_aside(existing):
                 return Learned("refused", "set_aside", existing.pk)
-            if not _is_same_scope(existing, scope):
+            # A key joins phase, project and question without a mark between them: two scopes may have one.
+            if (existing.metadata.get("phase"), existing.metadata.get("project")) != (scope.phase, scope.project):
                 return Learned("refused", "other_scope", existing.pk)
             if _still_answers(existing, lesson.recipe, max_age_days):
                 return Learned("known", entry_id=existing.pk)
@@ -356,12 +357,6 @@ def _why_to_review(lesson: Lesson, mode: str) -> str:
     if not _CITATION.search(lesson.answer):
         return StatusReason.UNSOURCED
     return StatusReason.IN_CONTEXT if lesson.had_context else ""
-
-
-def _is_same_scope(entry: CachedResponse, scope: Scope) -> bool:
-    """A key joins phase, project and question without a mark between them: two scopes may have one."""
-    found = (entry.metadata.get("phase"), entry.metadata.get("project"))
-    return found == (scope.phase, scope.project)
 
 
 def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> bool:

@@ -27,7 +27,7 @@ from faqs.answer_points import sync_learned
 from faqs.answers import FAQ_MAX_PHRASINGS, draft_faq, one_line, other_phrasings, set_status
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
-from faqs.origins import Origin, keep_passages, origins_of
+from faqs.origins import keep_passages, origins_of
 from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
@@ -255,7 +255,9 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
             reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
             owner=owner,
         )
-        keep_passages(response, _origins(nearest))
+        if nearest is not None:
+            source = {"chunk_id": nearest.chunk_id, "type": nearest.type, "text": nearest.content}
+            keep_passages(response, origins_of([source]) or [])
         group.response, group.status = response, GroupStatus.DRAFTED
         group.save(update_fields=["response", "status"])
     return response
@@ -298,13 +300,6 @@ def _may_share_answer(question: str, other: str) -> bool:
         return False
     kinds = {each.kind for each in compare_questions(question, other).disagreements}
     return not kinds & _HARD
-
-
-def _origins(passage: Passage | None) -> list[Origin]:
-    if passage is None:
-        return []
-    source = {"chunk_id": passage.chunk_id, "type": passage.type, "text": passage.content}
-    return origins_of([source]) or []
 
 
 def _nearest_passage(group: QuestionGroup) -> Passage | None:

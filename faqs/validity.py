@@ -5,7 +5,7 @@ written or not (`faqs.precedence`). Courtesies are found by their words, and fir
 their answer is valid.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -56,10 +56,6 @@ class _Row(NamedTuple):
     answer: str
     validated_at: datetime | None
 
-    def as_hit(self, agent_id: int) -> Passage:
-        """Its point as it will be found."""
-        return faq_passage(agent_id=agent_id, point_id=self.point, question=self.text, answer=self.answer)
-
     def complete(self, hit: Passage) -> Passage:
         return replace(
             hit,
@@ -88,10 +84,13 @@ def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, _Row]:
 
 def _is_older(row: _Row, unsettled: Sequence[LearnedResponse], forms: Forms) -> bool:
     """Whether a newer answer to the same, which has not withdrawn this one yet, stands over it."""
+    if row.kind != LearnedKind.FAQ:
+        return False
     return any(
         ask_the_same(text, row.text, forms)
         for answer in unsettled
-        if answer.pk != row.learned_id and _is_newer(answer, row)
+        if answer.pk != row.learned_id and answer.validated_at is not None
+        if row.validated_at is None or row.validated_at < answer.validated_at
         for _point, text in answer.points()
     )
 
@@ -105,18 +104,13 @@ def _is_outdone(late: Passage, confirmed: Sequence[Passage], forms: Forms) -> bo
     )
 
 
-def _is_newer(answer: LearnedResponse, row: _Row) -> bool:
-    if answer.validated_at is None or row.kind != LearnedKind.FAQ:
-        return False
-    return row.validated_at is None or row.validated_at < answer.validated_at
-
-
 def _asking(question: str, unsettled: Sequence[LearnedResponse], forms: Forms) -> Iterator[Passage]:
     for answer in unsettled if question else ():
         for point, text in answer.points():
             if ask_the_same(text, question, forms):
                 row = _Row(point, text, answer.pk, answer.kind, answer.answer, answer.validated_at)
-                yield row.complete(row.as_hit(answer.agent_id))
+                as_found = faq_passage(agent_id=answer.agent_id, point_id=point, question=text, answer=answer.answer)
+                yield row.complete(as_found)
 
 
 class StaffReply(NamedTuple):
@@ -155,29 +149,16 @@ _cached: TtlCache[list[str]] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
 def _of_content(deployment: Deployment, language: str) -> list[str]:
+    """Validated answers first, then the first question of each document, and the next of each."""
     agents = {deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)}
-    found = _short([*_validated(agents), *_asked_in(_documents(agents))])
-    return [each for each in found if language_of(each) in ("", language)] or found
-
-
-def _validated(agents: Collection[int]) -> Iterable[str]:
-    rows = LearnedResponse.objects.valid().filter(
+    answers = LearnedResponse.objects.valid().filter(
         agent__in=agents, kind=LearnedKind.FAQ, index_state=IndexState.INDEXED
     )
-    return rows.order_by("-validated_at", "-pk").values_list("question", flat=True)[:_ANSWERS]
-
-
-def _documents(agents: Collection[int]) -> list[int]:
+    newest = answers.order_by("-validated_at", "-pk").values_list("question", flat=True)[:_ANSWERS]
     indexed = Document.objects.filter(agent__in=agents, enabled=True, status=DocumentStatus.INDEXED)
-    return list(indexed.order_by("-indexed_at", "pk").values_list("pk", flat=True)[:_DOCUMENTS])
-
-
-def _asked_in(documents: Collection[int]) -> Iterator[str]:
-    """The first question of each document, then the next of each."""
+    documents = list(indexed.order_by("-indexed_at", "pk").values_list("pk", flat=True)[:_DOCUMENTS])
     first = Chunk.objects.served().filter(document__in=documents, index__lt=_PASSAGES).exclude(knowledge_units=[])
-    for units in first.order_by("index", "document").values_list("knowledge_units", flat=True):
-        yield units[0]["question"]
-
-
-def _short(questions: Iterable[str]) -> list[str]:
-    return [each for each in dict.fromkeys(questions) if len(each) <= MOST_CHARACTERS]
+    units = first.order_by("index", "document").values_list("knowledge_units", flat=True)
+    questions = dict.fromkeys([*newest, *(each[0]["question"] for each in units)])
+    found = [each for each in questions if len(each) <= MOST_CHARACTERS]
+    return [each for each in found if language_of(each) in ("", language)] or found

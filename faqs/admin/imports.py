@@ -135,32 +135,6 @@ class ImportFaqsForm(forms.Form):
         return file
 
 
-@dataclass(frozen=True, slots=True)
-class ShownAnswer:
-    """An answer that a row would replace or contradict, and what is different in the row."""
-
-    address: str
-    question: str
-    status: str
-    is_replaced: bool
-    changes: list[Change]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownRow:
-    row: FaqRow
-    is_asked: bool
-    is_chosen: bool
-    answers: list[ShownAnswer]
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    name: str
-    label: str
-    count: int
-
-
 @require_http_methods(["GET", "POST"])
 def import_faqs(request: HttpRequest) -> HttpResponse:
     """Read a file and lead to what it would do; nothing is imported here."""
@@ -235,7 +209,11 @@ def _act(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> Http
     chosen = asked & ((set(preview.chosen) - on_page) | ticked)
     match request.POST.get("go", "").split(":"):
         case ["apply"]:
-            return _apply(request, preview, chosen)
+            if not start_import(preview, chosen):
+                raise Http404
+            preview.refresh_from_db()
+            continue_import(preview, seconds=WRITING_SECONDS)
+            return HttpResponseRedirect(_address(preview))
         case ["leave"]:
             leave_preview(preview)
             return HttpResponseRedirect(admin_url(LearnedResponse, "import"))
@@ -248,14 +226,6 @@ def _act(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> Http
             return HttpResponseRedirect(_address(preview, kind=wanted, number=number))
     choose(preview, chosen)
     return HttpResponseRedirect(_address(preview, kind=name, number=page.number))
-
-
-def _apply(request: HttpRequest, preview: ImportPreview, chosen: set[int]) -> HttpResponse:
-    if not start_import(preview, chosen):
-        raise Http404
-    preview.refresh_from_db()
-    continue_import(preview, seconds=WRITING_SECONDS)
-    return HttpResponseRedirect(_address(preview))
 
 
 def _follow(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> HttpResponse:
@@ -284,48 +254,44 @@ def _follow(request: HttpRequest, preview: ImportPreview, plan: ImportPlan) -> H
 
 def _page(plan: ImportPlan, name: str, number: str) -> tuple[str, Page[Any]]:
     """The rows under a filter; without one, what a person is asked about first."""
-    filters = [each for each in _filters(plan) if each.count]
     if name not in (*RowKind.values, FAILED):
-        name = filters[0].name if filters else RowKind.NEW
+        name = next((each["name"] for each in _filters(plan) if each["count"]), RowKind.NEW)
     rows = plan.failed if name == FAILED else plan.of_kind(RowKind(name))
     return name, Paginator(rows, PAGE_ROWS).get_page(number)
 
 
-def _filters(plan: ImportPlan) -> list[Filter]:
-    kinds = (*ASKED, RowKind.NEW, RowKind.UNCHANGED)
-    counted = [Filter(kind, str(kind.label), len(plan.of_kind(kind))) for kind in kinds]
-    return [*counted, Filter(FAILED, gettext("Refusées"), len(plan.failed))]
+def _filters(plan: ImportPlan) -> list[dict[str, Any]]:
+    counts = [(str(kind), kind.label, len(plan.of_kind(kind))) for kind in (*ASKED, RowKind.NEW, RowKind.UNCHANGED)]
+    filters = [*counts, (FAILED, gettext("Refusées"), len(plan.failed))]
+    return [{"name": name, "label": label, "count": count} for name, label, count in filters]
 
 
-def _shown_row(planned: PlannedRow, chosen: list[int]) -> ShownRow:
-    answers = [] if planned.kind == RowKind.UNCHANGED else _shown_answers(planned)
-    line = planned.row.line
-    return ShownRow(planned.row, planned.kind in ASKED, line in chosen, answers)
+def _shown_row(planned: PlannedRow, chosen: list[int]) -> dict[str, Any]:
+    """A row, with the answers that it would replace or contradict and what is different in each."""
+    answers = [] if planned.replaces is None else [_shown_answer(planned.replaces, planned.row, is_replaced=True)]
+    answers += [_shown_answer(answer, planned.row, is_replaced=False) for answer in planned.contradicts]
+    return {
+        "row": planned.row,
+        "is_asked": planned.kind in ASKED,
+        "is_chosen": planned.row.line in chosen,
+        "answers": [] if planned.kind == RowKind.UNCHANGED else answers,
+    }
 
 
-def _shown_answers(planned: PlannedRow) -> list[ShownAnswer]:
-    replaced = [planned.replaces] if planned.replaces else []
-    return [_shown_answer(answer, planned.row, True) for answer in replaced] + [
-        _shown_answer(answer, planned.row, False) for answer in planned.contradicts
-    ]
-
-
-def _shown_answer(answer: StoredAnswer, row: FaqRow, is_replaced: bool) -> ShownAnswer:
+def _shown_answer(answer: StoredAnswer, row: FaqRow, *, is_replaced: bool) -> dict[str, Any]:
     """Of an answer that would stay, what it says; of one that would be replaced, everything that differs."""
     status = str(LearnedStatus(answer.status).label)
+    before, after = {gettext("Réponse"): answer.answer}, {gettext("Réponse"): row.answer}
     if is_replaced:
-        before, after = _texts(answer), _texts(row)
-        before[gettext("Validité")] = status
-        after[gettext("Validité")] = str(LearnedStatus.VALID.label)
-    else:
-        before, after = {gettext("Réponse"): answer.answer}, {gettext("Réponse"): row.answer}
-    return ShownAnswer(
-        address=admin_url(LearnedResponse, "change", answer.id),
-        question=answer.question,
-        status=status,
-        is_replaced=is_replaced,
-        changes=compare_fields(before, after),
-    )
+        before = {**_texts(answer), gettext("Validité"): status}
+        after = {**_texts(row), gettext("Validité"): str(LearnedStatus.VALID.label)}
+    return {
+        "address": admin_url(LearnedResponse, "change", answer.id),
+        "question": answer.question,
+        "status": status,
+        "is_replaced": is_replaced,
+        "changes": compare_fields(before, after),
+    }
 
 
 def _texts(state: StoredAnswer | FaqRow) -> dict[str, str]:

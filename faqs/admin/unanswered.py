@@ -174,7 +174,8 @@ def review_answers(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         _decide(request)
         return HttpResponseRedirect(request.get_full_path())
-    page = _page_number(request)
+    wanted = request.GET.get("page", "1")
+    page = min(max(int(wanted) if wanted.isdecimal() and len(wanted) < 5 else 1, 1), REVIEW_MAX_PAGES)
     shown, has_more = page_to_review(page, tables=tables, stale=_KINDS.get(kind), among=partial(visible, request))
     changeable = _tables(request, "change")
     return admin_page(
@@ -196,12 +197,6 @@ def review_answers(request: HttpRequest) -> HttpResponse:
 
 def _tables(request: HttpRequest, right: str) -> list[str]:
     return [name for name, model in _MODELS.items() if request.user.has_perm(f"faqs.{right}_{model._meta.model_name}")]
-
-
-def _page_number(request: HttpRequest) -> int:
-    wanted = request.GET.get("page", "1")
-    number = int(wanted) if wanted.isdecimal() and len(wanted) < 5 else 1
-    return min(max(number, 1), REVIEW_MAX_PAGES)
 
 
 def _row(waiting: ToReview, changeable: list[str]) -> dict[str, Any]:
