@@ -27,7 +27,6 @@ from faqs.memory import (
     find_entry,
     holding_memory,
     new_entry,
-    project_of,
     put_entry,
     recipe_key,
     report_pair,
@@ -245,7 +244,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         return Learned("refused", "source_changed")
     deployment = Deployment.objects.get(pk=lesson.deployment_id)
     waiting = _why_to_review(lesson, mode)
-    scope = lesson.scope or Scope(PHASE, project_of(deployment))
+    scope = lesson.scope or Scope(PHASE(deployment))
     entry = new_entry(
         deployment_id=deployment.pk,
         audience=current_audience(deployment),

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from django.conf import settings
@@ -40,7 +41,7 @@ from faqs.origins import Origin, accept_origins, forget_origins, keep_origins, s
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import fold_keeping_accents
 from knowledge.thresholds import threshold_profile
-from knowledge.vectors.base import Vector
+from knowledge.vectors.base import Vector, batches
 from knowledge.vectors.matrix import Uncommitted
 
 _CLOSING = " ?!.…\u00a0\u202f"
@@ -461,11 +462,6 @@ def doubt_entry(*, entry_id: int, visitor: uuid.UUID, question: str, reason: str
     return True
 
 
-def project_of(deployment: Deployment) -> str:
-    """The *projet* of seed 000: where its answers are given."""
-    return deployment.slug
-
-
 def _embed(entry: CachedResponse) -> None:
     model = embedder()
     vector = model.embed_one(entry.question, purpose=Purpose.QUERY)
@@ -476,13 +472,9 @@ def _embed(entry: CachedResponse) -> None:
 def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple[int, list[int]]]:
     """Batches of keys of one deployment each, in an order that two writers share."""
     rows = sorted(entries.order_by().values_list("deployment_id", "pk"))
-    start = 0
-    while start < len(rows):
-        deployment_id, end = rows[start][0], start
-        while end < len(rows) and rows[end][0] == deployment_id and end - start < _ID_BATCH:
-            end += 1
-        yield deployment_id, [pk for _deployment, pk in rows[start:end]]
-        start = end
+    for deployment_id, group in groupby(rows, key=lambda row: row[0]):
+        for keys in batches((pk for _deployment, pk in group), _ID_BATCH):
+            yield deployment_id, keys
 
 
 def _forget_old_deletions(memory: DeploymentMemory) -> None:

@@ -25,7 +25,7 @@ from agents.models import Deployment
 from agents.texts import read_json, storable
 from faqs.errors import MemoryFileError
 from faqs.learning import MEMORY_MAX_ANSWER_CHARACTERS, MEMORY_MAX_QUESTION_CHARACTERS, NOT_VALID, personal_data
-from faqs.memory import PHASE, Scope, find_entry, new_entry, project_of, recipe_key, write_entry
+from faqs.memory import PHASE, Scope, find_entry, new_entry, recipe_key, write_entry
 from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
 from faqs.origins import origins_of
@@ -264,7 +264,7 @@ def _scope(row: _Row, deployment: Deployment) -> tuple[Scope, bool]:
     """Where an entry answers, and whether nowhere else: a file of ours says so, another program's by what it names."""
     named = row.metadata.get("project") or row.metadata.get("projet")
     phase, project = (str(name or "").strip() for name in (row.metadata.get("phase"), named))
-    own = project_of(deployment)
+    own = deployment.slug
     scope = Scope(phase or PHASE, project or own)
     if not row.ours and scope != Scope(PHASE, own):
         return scope, True

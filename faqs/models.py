@@ -141,17 +141,28 @@ class CachedResponse(models.Model):
         return self.question[:80]
 
 
-class ResponseChunk(models.Model):
-    """A passage that an entry was made from, as it was then: MD5 of its text, and of its answers where one was used.
+class PassageLink(models.Model):
+    """A passage that an answer was made from, as it was then: MD5 of its text, and of its answers where one was used.
 
-    The chunk is no constraint and no cascade: what remains of the row once the chunk has gone is how its entries are
+    The chunk is no constraint and no cascade: what remains of the row once the chunk is deleted is how its answers are
     found.
     """
 
-    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="chunks")
     chunk = models.ForeignKey(Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     with_units = models.BooleanField(default=False)
     fingerprint = models.CharField(max_length=32)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.pk} · {self.chunk_id}"
+
+
+class ResponseChunk(PassageLink):
+    """A passage of an entry of the memory."""
+
+    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="chunks")
 
     class Meta:
         db_table = "responses_chunks"
@@ -160,9 +171,6 @@ class ResponseChunk(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["response", "chunk", "with_units"], name="response_chunk_once")
         ]
-
-    def __str__(self) -> str:
-        return f"{self.response_id} · {self.chunk_id}"
 
 
 class ResponseAnswer(models.Model):
@@ -445,13 +453,10 @@ class Phrasing(models.Model):
         return self.text
 
 
-class AnswerChunk(models.Model):
-    """A passage that a validated answer was made from, as it was then (the shape of `ResponseChunk`)."""
+class AnswerChunk(PassageLink):
+    """A passage of a validated answer."""
 
     response = models.ForeignKey(LearnedResponse, on_delete=models.CASCADE, related_name="chunks")
-    chunk = models.ForeignKey(Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
-    with_units = models.BooleanField(default=False)
-    fingerprint = models.CharField(max_length=32)
 
     class Meta:
         verbose_name = _("passage d’une réponse validée")
@@ -459,9 +464,6 @@ class AnswerChunk(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["response", "chunk", "with_units"], name="answer_chunk_once")
         ]
-
-    def __str__(self) -> str:
-        return f"{self.response_id} · {self.chunk_id}"
 
 
 class ImportState(models.TextChoices):
