@@ -244,7 +244,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
         return Learned("refused", "source_changed")
     deployment = Deployment.objects.get(pk=lesson.deployment_id)
     waiting = _why_to_review(lesson, mode)
-    scope = lesson.scope or Scope(PHASE(deployment))
+    scope = lesson.scope or Scope(PHASE, deployment.slug)
     entry = new_entry(
         deployment_id=deployment.pk,
         audience=current_audience(deployment),
