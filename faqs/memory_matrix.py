@@ -48,34 +48,6 @@ _MARK = PreparedSelect(
         deployment=parameter(DeploymentMemory, "deployment"), version__gt=0
     ).values_list("uuid", "version", "purged_version", "deployment__audience")
 )
-#: What changed since a version was seen; each turn that teaches has the next one ask.
-_WRITTEN = PreparedSelect(
-    lambda: (
-        CachedResponse.objects.filter(
-            deployment=parameter(CachedResponse, "deployment"),
-            version__gt=parameter(CachedResponse, "version", name="seen"),
-        )
-        .order_by()
-        .values_list(*_COLUMNS)
-    )
-)
-_DELETED = PreparedSelect(
-    lambda: (
-        DeletedResponse.objects.filter(
-            memory=parameter(DeletedResponse, "memory"), version__gt=parameter(DeletedResponse, "version", name="seen")
-        )
-        .order_by()
-        .values_list("response_id")
-    )
-)
-_PURGED = PreparedSelect(
-    lambda: (
-        DeploymentMemory.objects.filter(deployment=parameter(DeploymentMemory, "deployment"))
-        .order_by()
-        .values_list("purged_version")
-    )
-)
-
 #: Sorts equal similarities by the most recent entry first.
 EntryKey = tuple[int, int]
 
@@ -179,31 +151,31 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
     def oldest(self) -> float:
         """When the oldest entry was last confirmed, in seconds; infinite where there is none."""
         if self._oldest is None:
-            times = (held.confirmed_at for held in self.held.values())
-            self._oldest = min(times, default=float("inf"))
+            self._oldest = min((held.confirmed_at for held in self.held.values()), default=float("inf"))
         return self._oldest
 
     def size(self, mark: MemoryMark) -> int:
         return self._servable(mark).count()
 
     def everything(self, mark: MemoryMark) -> Iterator[_Entries]:
-        self.held, self._oldest = {}, None
+        self.held = {}
         wrong = _wrong_questions(response__deployment_id=mark.deployment_id)
         rows = self._servable(mark).values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH)
         for batch in batches(rows, _LOAD_BATCH):
             yield _Entries((), batch, wrong)
 
     def changes(self, mark: MemoryMark) -> _Entries:
-        rows = _WRITTEN.rows(deployment=mark.deployment_id, seen=self.seen)
-        removed = [pk for (pk,) in _DELETED.rows(memory=mark.deployment_id, seen=self.seen)]
-        servable = [row for row in rows if _is_servable(row, self.recipe_key)]
-        pks = [row[0] for row in servable]
-        wrong = _wrong_questions(response_id__in=pks) if pks else {}
+        written = CachedResponse.objects.filter(deployment=mark.deployment_id, version__gt=self.seen)
+        rows = list(written.order_by().values_list(*_COLUMNS))
+        deleted = DeletedResponse.objects.filter(memory=mark.deployment_id, version__gt=self.seen)
+        removed = list(deleted.order_by().values_list("response_id", flat=True))
+        servable = [row for row in rows if row[2] == EntryStatus.VALID and row[3] == self.recipe_key]
+        wrong = _wrong_questions(response_id__in=[row[0] for row in servable]) if servable else {}
         return _Entries([*removed, *(row[0] for row in rows)], servable, wrong)
 
     def purged(self, mark: MemoryMark) -> int:
-        found = _PURGED.rows(deployment=mark.deployment_id)
-        return found[0][0] if found else 0
+        memory = DeploymentMemory.objects.filter(deployment=mark.deployment_id)
+        return memory.values_list("purged_version", flat=True).first() or 0
 
     def apply(self, rows: _Entries) -> None:
         # A row whose vector was damaged from outside is left out rather than taken for another.
@@ -236,10 +208,6 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
         return CachedResponse.objects.filter(
             deployment_id=mark.deployment_id, recipe_key=self.recipe_key, status=EntryStatus.VALID
         )
-
-
-def _is_servable(row: tuple[Any, ...], key: str) -> bool:
-    return bool(row[2] == EntryStatus.VALID and row[3] == key)
 
 
 def _held(row: tuple[Any, ...], wrong: frozenset[str]) -> Held:
