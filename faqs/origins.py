@@ -8,7 +8,7 @@ validated answers that were made from an answer given have passages.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import models
 from django.db.models.expressions import RawSQL
@@ -17,6 +17,8 @@ from django.db.models.functions import MD5, Cast, Concat
 from agents.database import PreparedSelectIn, parameter
 from faqs.models import AnswerChunk, CachedResponse, LearnedResponse, LearnedStatus, ResponseAnswer, ResponseChunk
 from knowledge.models import Chunk
+
+_Link = TypeVar("_Link", ResponseChunk, AnswerChunk)
 
 _LOST_PASSAGE = """
 EXISTS (SELECT 1 FROM {origins} origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
@@ -137,7 +139,7 @@ def keep_passages(response: LearnedResponse, origins: Iterable[Origin]) -> None:
     _keep_chunks(AnswerChunk, response.pk, origins)
 
 
-def _keep_chunks(model: type[ResponseChunk] | type[AnswerChunk], response_id: int, origins: Iterable[Origin]) -> None:
+def _keep_chunks(model: type[_Link], response_id: int, origins: Iterable[Origin]) -> None:
     model._default_manager.bulk_create(
         model(
             response_id=response_id,
