@@ -24,7 +24,6 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import TypeAdapter
 
-from agents.history import acting
 from faqs.answer_points import settle_now
 from faqs.csv import ImportPlan, ImportReport, changed_answers, write_rows
 from faqs.errors import AnswerRejectedError
@@ -89,24 +88,23 @@ def continue_import(preview: ImportPreview, *, seconds: float) -> None:
     """Write batches until all is written or so much time has passed; the row says how far it is."""
     end = time.monotonic() + seconds
     wanted = plan_of(preview).wanted(preview.chosen)
-    with acting(preview.uploaded_by, origin="import"):
-        while True:
-            with transaction.atomic():
-                held = ImportPreview.objects.select_for_update().filter(pk=preview.pk).first()
-                if held is None or held.state != ImportState.APPLYING:
-                    return
-                batch = wanted[held.done : held.done + FAQ_IMPORT_BATCH]
-                report = ImportReport()
-                write_rows(held.agent_id, batch, held.stale, report, preview.uploaded_by)
-                held.done += len(batch)
-                held.created, held.updated = held.created + report.created, held.updated + report.updated
-                held.refused = [*held.refused, *map(asdict, report.failed)]
-                if held.done >= len(wanted):
-                    held.state = ImportState.DONE
-                    _settle(held.agent_id)
-                held.save()
-            if held.state == ImportState.DONE or time.monotonic() >= end:
+    while True:
+        with transaction.atomic():
+            held = ImportPreview.objects.select_for_update().filter(pk=preview.pk).first()
+            if held is None or held.state != ImportState.APPLYING:
                 return
+            batch = wanted[held.done : held.done + FAQ_IMPORT_BATCH]
+            report = ImportReport()
+            write_rows(held.agent_id, batch, held.stale, report, preview.uploaded_by)
+            held.done += len(batch)
+            held.created, held.updated = held.created + report.created, held.updated + report.updated
+            held.refused = [*held.refused, *map(asdict, report.failed)]
+            if held.done >= len(wanted):
+                held.state = ImportState.DONE
+                _settle(held.agent_id)
+            held.save()
+        if held.state == ImportState.DONE or time.monotonic() >= end:
+            return
 
 
 def _settle(agent_id: int) -> None:
