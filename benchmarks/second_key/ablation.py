@@ -103,16 +103,11 @@ class Study:
                         yield f"{lexicon.language} {table} {name}", self.changes(lexicon)
 
     def vetoes(self) -> Iterator[tuple[str, int]]:
-        for stage, rows in agreement.VETOES.items():
-            for row in rows:
-                rest = tuple(each for each in rows if each is not row)
-                with replaced(agreement, "VETOES", {**agreement.VETOES, stage: rest}):
-                    yield f"veto {row.name}", self.verdicts_changed()
-        words = agreement.WORD_VETOES
-        for word in words:
-            rest_of_words = tuple(each for each in words if each is not word)
-            with replaced(agreement, "WORD_VETOES", rest_of_words):
-                yield f"veto {word.name}", self.verdicts_changed()
+        for table in ("OF_THE_QUESTION", "OF_ACTORS", "OF_PLACES", "BETWEEN_WORDS", "OF_A_WORD"):
+            rows = getattr(agreement, table)
+            for place, row in enumerate(rows):
+                with replaced(agreement, table, (*rows[:place], *rows[place + 1 :])):
+                    yield f"veto {table.lower()} {place} {row.__name__.strip('_')}", self.verdicts_changed()
 
     def verdicts_changed(self) -> int:
         after = (self.decide(pair, {}) for pair in self.pairs)

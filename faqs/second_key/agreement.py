@@ -5,104 +5,56 @@ vetoes compare numbers, dates, units, negations, opposites, names, the kind of t
 whom, and finally every word that carries content. What they cannot explain counts as a disagreement, because a refused
 answer costs a model call and a wrong one costs trust.
 
-`VETOES` compare two readings as a whole, by stages; `WORD_VETOES` judge the words that found no partner, two of them
-against each other and then each alone. Pure and symmetric, no model, no database. Callers show `explain()` in a trace;
-they never serve on agreement alone.
+Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from django.utils.translation import gettext as _
 
 from faqs.second_key import comparison
-from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form, label
+from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form
 from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
 from faqs.second_key.reading import MAX_CHARACTERS, Item, Reading, read_pair
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.language.words import LANGUAGES, fold, same_writing, words
 
-
-class Stage(Enum):
-    #: Whatever the words are; each of these speaks.
-    QUESTION = auto()
-    #: All words have partners: the first of these that speaks is enough.
-    ACTORS = auto()
-    #: The same, unless one question is the other in the passive.
-    PLACES = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Veto:
-    """`why` holds two questions of which neither answers the other."""
-
-    kind: str
-    find: Callable[[Comparison], Disagreement | None]
-    why: str
-
-    @property
-    def name(self) -> str:
-        return self.find.__name__.strip("_")
-
-    @property
-    def label(self) -> str:
-        return label(self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class WordVeto:
-    """Both return the kind of the clash, or nothing."""
-
-    name: str
-    why: str
-    between: Callable[[Item, Item, Lexicon], str] | None = None
-    alone: Callable[[Item, Lexicon], str] | None = None
+#: A reason to refuse that is found in two readings as a whole.
+Veto = Callable[[Comparison], Disagreement | None]
 
 
 def disagreements_of(c: Comparison) -> Iterator[Disagreement]:
-    yield from _found(c, Stage.QUESTION)
+    yield from _found(c, OF_THE_QUESTION)
     yield from _unpaired_words(c)
     if not c.is_complete:
         return
-    first = next(_found(c, Stage.ACTORS), None)
-    if first is None and not _is_merely_in_the_passive(c):
-        first = next(_found(c, Stage.PLACES), None)
+    first = next(_found(c, OF_ACTORS), None)
+    is_merely_in_the_passive = comparison.is_the_same_act(c) and comparison.another_choice(c) is None
+    if first is None and not is_merely_in_the_passive:
+        first = next(_found(c, OF_PLACES), None)
     if first:
         yield first
 
 
-def _found(c: Comparison, stage: Stage) -> Iterator[Disagreement]:
-    found = (veto.find(c) for veto in VETOES[stage])
-    return (each for each in found if each is not None)
-
-
-def _is_merely_in_the_passive(c: Comparison) -> bool:
-    return comparison.is_the_same_act(c) and comparison.another_choice(c) is None
+def _found(c: Comparison, vetoes: Iterable[Veto]) -> Iterator[Disagreement]:
+    return (each for veto in vetoes if (each := veto(c)) is not None)
 
 
 def _unpaired_words(c: Comparison) -> Iterator[Disagreement]:
     left, right = list(c.rest_first), list(c.rest_second)
-    for veto in WORD_VETOES:
-        if veto.between is None:
-            continue
+    for between in BETWEEN_WORDS:
         for one in list(left):
             for two in list(right):
-                kind = veto.between(one, two, c.lexicon)
+                kind = between(one, two, c.lexicon)
                 if kind and one in left and two in right:
                     left.remove(one)
                     right.remove(two)
                     yield Disagreement(kind, one.text, two.text)
     for place in range(max(len(left), len(right))):
         sides = left[place : place + 1], right[place : place + 1]
-        kind = _kind_alone([*sides[0], *sides[1]], c.lexicon)
-        yield Disagreement(kind, *(side[0].text if side else "" for side in sides))
-
-
-def _kind_alone(items: list[Item], lexicon: Lexicon) -> str:
-    judges = (veto.alone for veto in WORD_VETOES if veto.alone)
-    kinds = (judge(item, lexicon) for judge in judges for item in items)
-    return next(filter(None, kinds), "")
+        kinds = (judge(item, c.lexicon) for judge in OF_A_WORD for side in sides for item in side)
+        yield Disagreement(next(filter(None, kinds), "content"), *(side[0].text if side else "" for side in sides))
 
 
 def _negated_permission(c: Comparison) -> Disagreement | None:
@@ -217,59 +169,42 @@ def _other_name(one: Item, two: Item, lexicon: Lexicon) -> str:
     return "name" if one.is_name and two.is_name else ""
 
 
-WORD_VETOES = (
-    WordVeto(
-        "quantity",
-        "« 12 mois » is not « 6 mois », nor « 12 jours »; a number cannot be added or left out",
-        between=_other_quantity,
-        alone=lambda item, lexicon: item.quantity.kind if item.quantity else "",
-    ),
-    WordVeto("opposite", "« activer » is not « désactiver », « légal » not « illégal »", between=_opposite),
-    WordVeto("other_name", "« Lyon » is not « Paris », « lundi » not « mardi »", between=_other_name),
-    WordVeto(
-        "time",
-        "« ouvert le dimanche » is not « ouvert »",
-        alone=lambda item, lexicon: "date" if item.concept in lexicon.temporal else "",
-    ),
-    WordVeto(
-        "scope",
-        "« tous les salariés » is not « les salariés »",
-        alone=lambda item, lexicon: "scope" if item.concept in lexicon.scope else "",
-    ),
-    WordVeto(
-        "name", "« la carte Navigo » is not « la carte »", alone=lambda item, lexicon: "name" if item.is_name else ""
-    ),
-    WordVeto(
-        "content",
-        "a word that nothing explains may be what the question is about",
-        alone=lambda item, lexicon: "content",
-    ),
+#: Words that found no partner, two of them against each other: « 12 mois » is not « 6 mois », « activer » not
+#: « désactiver », « Lyon » not « Paris ».
+BETWEEN_WORDS: tuple[Callable[[Item, Item, Lexicon], str], ...] = (_other_quantity, _opposite, _other_name)
+#: The same, each that is still alone: a number, a time (« ouvert le dimanche »), an extent (« tous les salariés »), a name
+#: (« la carte Navigo »). Any other word may be what the question is about.
+OF_A_WORD: tuple[Callable[[Item, Lexicon], str], ...] = (
+    lambda item, lexicon: item.quantity.kind if item.quantity else "",
+    lambda item, lexicon: "date" if item.concept in lexicon.temporal else "",
+    lambda item, lexicon: "scope" if item.concept in lexicon.scope else "",
+    lambda item, lexicon: "name" if item.is_name else "",
 )
-
-VETOES: dict[Stage, tuple[Veto, ...]] = {
-    Stage.QUESTION: (
-        Veto("modality", _negated_permission, "« je ne peux pas payer », « je n'ai pas payé »"),
-        Veto("negation", _negation, "« avec un contrat », « sans contrat »"),
-        Veto("question_kind", _question_kind, "« quand payer », « comment payer »"),
-        Veto("modality", _modality, "« qui doit payer », « qui peut payer »"),
-        Veto("question_kind", _span, "« combien de temps ai-je », « combien de temps faut-il »"),
-        Veto("tense", _tense, "« quand ouvre », « quand ouvrait »"),
-    ),
-    Stage.ACTORS: (
-        Veto("role", comparison.asker_undergoes, "« quand je rembourse », « quand on me rembourse »"),
-        Veto("role", comparison.someone_else_acts, "« puis-je signer », « peut-elle signer »"),
-        Veto("role", comparison.acts_on_another, "« je vous dois », « vous me devez »"),
-    ),
-    Stage.PLACES: (
-        Veto("role", comparison.undergoes_instead, "« qui rembourse », « qui est remboursé »"),
-        Veto("number", comparison.another_bound, "« plus de 10 kg », « moins de 10 kg »"),
-        Veto("scope", comparison.another_choice, "« carte et permis », « carte ou permis »"),
-        Veto("role", comparison.another_relation, "« vendre à un mineur », « vendre un mineur »"),
-        Veto("role", comparison.owned_by_another, "« mon compte », « votre compte »"),
-        Veto("role", comparison.another_direction, "« un train de Lyon », « un train pour Lyon »"),
-        Veto("role", comparison.another_order, "« le chien mord l'homme », « l'homme mord le chien »"),
-    ),
-}
+#: Whatever the words are; each of these speaks.
+OF_THE_QUESTION: tuple[Veto, ...] = (
+    _negated_permission,  # « je ne peux pas payer », « je n'ai pas payé »
+    _negation,  # « avec un contrat », « sans contrat »
+    _question_kind,  # « quand payer », « comment payer »
+    _modality,  # « qui doit payer », « qui peut payer »
+    _span,  # « combien de temps ai-je », « combien de temps faut-il »
+    _tense,  # « quand ouvre », « quand ouvrait »
+)
+#: All words have partners: the first of these that speaks is enough.
+OF_ACTORS: tuple[Veto, ...] = (
+    comparison.asker_undergoes,  # « quand je rembourse », « quand on me rembourse »
+    comparison.someone_else_acts,  # « puis-je signer », « peut-elle signer »
+    comparison.acts_on_another,  # « je vous dois », « vous me devez »
+)
+#: The same, unless one question is the other in the passive.
+OF_PLACES: tuple[Veto, ...] = (
+    comparison.undergoes_instead,  # « qui rembourse », « qui est remboursé »
+    comparison.another_bound,  # « plus de 10 kg », « moins de 10 kg »
+    comparison.another_choice,  # « carte et permis », « carte ou permis »
+    comparison.another_relation,  # « vendre à un mineur », « vendre un mineur »
+    comparison.owned_by_another,  # « mon compte », « votre compte »
+    comparison.another_direction,  # « un train de Lyon », « un train pour Lyon »
+    comparison.another_order,  # « le chien mord l'homme », « l'homme mord le chien »
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +238,8 @@ def compare_questions(stored: str, asked: str) -> Agreement:
     A text longer than `MAX_CHARACTERS` agrees with none but itself.
     """
     if max(len(stored), len(asked)) > MAX_CHARACTERS:
-        return _compare_lengths(stored, asked)
+        lengths = Disagreement("length", str(len(stored)), str(len(asked)))
+        return Agreement(() if stored == asked else (lengths,))
     first, second = read_pair(stored, asked)
     if not first.items and not second.items and stored.split() != asked.split():
         return Agreement((Disagreement("content", stored.strip(), asked.strip()),))
@@ -321,9 +257,3 @@ def are_opposites(first: str, second: str) -> bool:
     pair = words(fold(first)), words(fold(second))
     lexicons = [lexicon_of(language) for language in LANGUAGES]
     return any(frozenset(lexicon.concept(tuple(form)) for form in pair) in lexicon.opposites for lexicon in lexicons)
-
-
-def _compare_lengths(stored: str, asked: str) -> Agreement:
-    if stored == asked:
-        return Agreement(())
-    return Agreement((Disagreement("length", str(len(stored)), str(len(asked))),))

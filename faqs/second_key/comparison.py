@@ -36,7 +36,7 @@ def explain_differences(disagreements: Iterable[Disagreement]) -> str:
 
 def in_words(each: Disagreement) -> str:
     sides = (_side(each.kind, words) or "∅" for words in (each.stored, each.asked))
-    return _("%(kind)s : %(sides)s") % {"kind": label(each.kind), "sides": " ≠ ".join(sides)}
+    return _("%(kind)s : %(sides)s") % {"kind": _word(_LABELS, each.kind), "sides": " ≠ ".join(sides)}
 
 
 def _side(kind: str, words: str) -> str:
@@ -44,10 +44,6 @@ def _side(kind: str, words: str) -> str:
     if kind == "question_kind":
         return " + ".join(_word(_KINDS, word) for word in words.split())
     return _word(_MODALITIES, words) if kind == "modality" else words
-
-
-def label(kind: str) -> str:
-    return _word(_LABELS, kind)
 
 
 def _word(table: Mapping[str, str], code: str) -> str:
