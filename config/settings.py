@@ -482,7 +482,7 @@ UNFOLD: dict[str, object] = {
     "SITE_SYMBOL": "contact_support",
     "SITE_URL": "/",
     "SHOW_LANGUAGES": True,
-    "DASHBOARD_CALLBACK": "config.desk.dashboard.dashboard",
+    "DASHBOARD_CALLBACK": "config.desk.home.dashboard",
     "STYLES": ["config.desk.theme.stylesheet"],
     "SCRIPTS": ["config.desk.theme.script"],
     "SIDEBAR": {"navigation": "config.desk.theme.navigation"},

@@ -30,7 +30,7 @@ DATABASE = _FOLDER / "lab.db"
 os.environ["TEST_DATA_DIR"] = str(_FOLDER)
 os.environ["DATABASE_URL"] = f"sqlite:///{DATABASE}"
 os.environ["LOG_LEVEL"] = "CRITICAL"
-os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings_test"
+os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 django.setup()
 
 from django.conf import settings  # noqa: E402

@@ -27,7 +27,7 @@ _FOLDER = Path(tempfile.mkdtemp(prefix="repondant-crash-"))
 os.environ["TEST_DATA_DIR"] = str(_FOLDER)
 os.environ["DATABASE_URL"] = f"sqlite:///{_FOLDER / 'crash.db'}"
 os.environ["LOG_LEVEL"] = "CRITICAL"
-os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings_test"
+os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 django.setup()
 
 from django.conf import settings  # noqa: E402

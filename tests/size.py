@@ -92,6 +92,6 @@ if __name__ == "__main__":
 
     import django
 
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings_test")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     django.setup()
     raise SystemExit(main(sys.argv[1:]))

@@ -53,7 +53,7 @@ def one_round(folder: Path) -> Times:
 
 def measure(folder: Path) -> Times:
     """Milliseconds: of a pair, and of the start once."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings_test")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
     import django
 
     django.setup()

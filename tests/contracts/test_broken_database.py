@@ -59,7 +59,7 @@ def test_broken_database_is_an_error_and_no_crash(tmp_path: Path) -> None:
         **os.environ,
         "DATABASE_URL": f"sqlite:///{tmp_path / 'site.db'}",
         "TEST_DATA_DIR": str(tmp_path),
-        "DJANGO_SETTINGS_MODULE": "config.settings_test",
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
         "LOG_LEVEL": "CRITICAL",
     }
     ran = subprocess.run(  # noqa: S603  # our own script

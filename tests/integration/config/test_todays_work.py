@@ -13,7 +13,7 @@ from agents.admin_base import admin_url
 from agents.models import JobKind, JobStatus
 from chat.models import Feedback, Turn, TurnStatus, Verdict
 from chat.telemetry import MODEL_SEEN
-from config.desk.todays_work import Line
+from config.desk.home import Line
 from faqs.models import (
     EntryStatus,
     GroupStatus,
@@ -38,7 +38,7 @@ ORDERED = ("Adresses du web qui ne répondent pas", "Indexations en échec")
 class TodaysWorkTest(TestCase):
     def setUp(self) -> None:
         # The embedder of the tests has no measured thresholds, which is work by itself.
-        unmeasured = mock.patch("config.desk.todays_work.unmeasured_model", return_value="")
+        unmeasured = mock.patch("config.desk.home.unmeasured_model", return_value="")
         self.unmeasured = unmeasured.start()
         self.addCleanup(unmeasured.stop)
         self.deployment = make_deployment()
@@ -185,13 +185,13 @@ class TodaysWorkTest(TestCase):
 
     def test_a_worker_that_is_dead_is_said_first(self) -> None:
         IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC)
-        with mock.patch("config.desk.dashboard.waiting_seconds", return_value=9_999.0):
+        with mock.patch("config.desk.home.waiting_seconds", return_value=9_999.0):
             first = next(iter(self.lines().values()))
         assert "à l’arrêt" in str(first.title)
 
     def test_a_model_that_fails_is_said_and_one_that_answers_again_is_not(self) -> None:
         title = "Le modèle de langage ne répond pas"
-        with mock.patch("config.desk.todays_work.language_model", return_value=object()):
+        with mock.patch("config.desk.home.language_model", return_value=object()):
             self.addCleanup(setattr, MODEL_SEEN, "_failed", None)
             MODEL_SEEN.note(failed=True)
             assert title in self.lines()
@@ -208,7 +208,7 @@ class TodaysWorkTest(TestCase):
         Chunk.objects.create(document=document, index=0, content="Texte.", content_hash="x")
         client = superuser_client()
         self.assertNotContains(client.get("/admin/"), "pas encore ses questions")
-        with mock.patch("config.desk.todays_work.language_model", return_value=object()):
+        with mock.patch("config.desk.home.language_model", return_value=object()):
             self.assertContains(client.get("/admin/"), "1 passage</a> n’a pas encore ses questions")
             Chunk.objects.create(document=document, index=1, content="Suite.", content_hash="y")
             self.assertContains(client.get("/admin/"), "2 passages</a> n’ont pas encore leurs")
