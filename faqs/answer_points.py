@@ -34,11 +34,13 @@ from faqs.models import (
 )
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
-from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.agreement import are_opposites, ask_the_same, compare_questions
+from faqs.validity import confirm_learned
+from knowledge.above import PlannedPoint, ValidatedAnswers
 from knowledge.acronyms import Form, Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.errors import CollectionMissingError, KnowledgeError
-from knowledge.indexing.points import OnProgress, PlannedPoint, PointWriter, no_progress, plan_faq_point
+from knowledge.indexing.points import OnProgress, PointWriter, no_progress, plan_faq_point
 from knowledge.indexing.sync import current_generation, remove_points
 from knowledge.language.words import fold, same_writing, words
 from knowledge.overlaps import find_overlaps
@@ -412,3 +414,16 @@ def _asked_in(forms: Forms, agent_id: int) -> Iterator[_Asked]:
 def _share_in_common(pair: tuple[_Asked, _Asked]) -> float:
     one, other = pair
     return len(one.words & other.words) / (len(one.words | other.words) or 1)
+
+
+class AnswersOfFaqs(ValidatedAnswers):
+    """What the index, search and the forms of an agent ask of its validated answers."""
+
+    plan_points = staticmethod(plan_learned)
+    confirm = staticmethod(confirm_learned)
+    conflicts = staticmethod(find_conflicts)
+    settle_again = staticmethod(settle_again)
+    are_opposites = staticmethod(are_opposites)
+
+    def ask_the_same(self, first: str, second: str) -> bool:
+        return compare_questions(first, second).agrees

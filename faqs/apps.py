@@ -13,20 +13,12 @@ class FaqsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents.history import register_restorer
-        from faqs import answer_points, signals, validity  # noqa: F401
+        from faqs import signals  # noqa: F401
+        from faqs.answer_points import AnswersOfFaqs
         from faqs.answers import restore_answer
         from faqs.memory import restore_entry
-        from faqs.second_key.agreement import are_opposites, compare_questions
-        from knowledge.indexing.points import register_point_source
-        from knowledge.overlaps import register_agreement_check
-        from knowledge.search import register_faq_check
-        from knowledge.synonyms import register_conflict_check, register_forms_listener, register_opposition_check
+        from knowledge.above import register_answers
 
         register_restorer("faqs.learnedresponse", restore_answer)
         register_restorer("faqs.cachedresponse", restore_entry)
-        register_point_source(answer_points.plan_learned)
-        register_faq_check(validity.confirm_learned)
-        register_opposition_check(are_opposites)
-        register_conflict_check(answer_points.find_conflicts)
-        register_forms_listener(answer_points.settle_again)
-        register_agreement_check(lambda first, second: compare_questions(first, second).agrees)
+        register_answers(AnswersOfFaqs())

@@ -9,15 +9,15 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from django.db import transaction
 from django.db.models import Q
 
-from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
+from knowledge.above import answers_above
 from knowledge.language.words import fold_keeping_accents, words
 from knowledge.models import Chunk, OverlapKind, QuestionOverlap
 from knowledge.thresholds import threshold_profile
@@ -30,18 +30,12 @@ OVERLAP_MAX_PAIRS = 1_000
 
 logger = logging.getLogger(__name__)
 
-#: Whether two questions ask for the same thing, beyond their similarity.
-AgreementCheck = Callable[[str, str], bool]
-
 #: Without a measured profile only questions written alike count.
 _ALIKE = 0.9999
 _ROWS_AT_ONCE = 1_024
 #: Answers with this share of words in common, and the same figures, say the same.
 _SAME_ANSWER = 0.8
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
-_checks: Hooks[AgreementCheck] = Hooks()
-#: Judges each pair of close questions.
-register_agreement_check = _checks.register
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +113,7 @@ def _may_overlap(first: Passage, second: Passage) -> bool:
 def _ask_the_same(first: str, second: str) -> bool:
     if _NUMBER.findall(first) != _NUMBER.findall(second):
         return False
-    return all(check(first, second) for check in _checks)
+    return answers_above().ask_the_same(first, second)
 
 
 def _kind(first: str, second: str) -> OverlapKind:

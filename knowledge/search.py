@@ -23,9 +23,9 @@ from django.db.models import QuerySet
 from agents.cache import TtlCache
 from agents.database import PreparedSelectIn, parameter
 from agents.effective import EffectiveConfig, agent_setting
-from agents.hooks import Hooks
 from agents.models import Agent
 from agents.settings import CategoryUse
+from knowledge.above import ConfirmedAnswers, answers_above
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
@@ -374,22 +374,6 @@ def _taken_together(cosines: Collection[float]) -> float:
     return (best + _FARTHER * others[0]) / (1 + _FARTHER) if others else best
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmedAnswers:
-    """Hits on validated answers whose row answers now, completed from it; `late`: see `SearchResult`."""
-
-    hits: Sequence[Passage] = ()
-    late: Sequence[Passage] = ()
-
-
-#: Given hits on validated answers, an agent and the question.
-FaqCheck = Callable[[Sequence[Passage], int, str], ConfirmedAnswers]
-
-_faq_checks: Hooks[FaqCheck] = Hooks()
-#: Confirms the hits on validated answers, whose rows belong to an app above.
-register_faq_check = _faq_checks.register
-
-
 def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
     """Keep the hits whose chunk or validated answer still stands and is the agent's; legacy hits are given their chunk.
 
@@ -397,9 +381,8 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
     """
     by_id, by_rank, where = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
-    checks = _faq_checks if faq_hits or question else ()
-    confirmed = [check(faq_hits, agent_id, question) for check in checks]
-    standing = {hit.point_id: hit for answers in confirmed for hit in answers.hits}
+    answers = answers_above().confirm(faq_hits, agent_id, question) if faq_hits or question else ConfirmedAnswers()
+    standing = {hit.point_id: hit for hit in answers.hits}
     kept: list[Passage] = []
     for hit in result.hits:
         if hit.is_faq:
@@ -410,8 +393,7 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
             kept.append(hit)
         elif chunk_id in by_id:
             kept.append(hit.with_values(chunk_id=chunk_id, has_questions=by_id[chunk_id], **where[chunk_id]))
-    late = tuple(hit for answers in confirmed for hit in answers.late)
-    return SearchResult(hits=tuple(kept), late=late)
+    return SearchResult(hits=tuple(kept), late=tuple(answers.late))
 
 
 def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> Passage:

@@ -6,7 +6,7 @@ goes, unless another document says it or staff confirmed it. The table is rememb
 `CONFIG_CACHE_SECONDS`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,7 +17,7 @@ from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from agents.cache import TtlCache
-from agents.hooks import Hooks
+from knowledge.above import answers_above
 from knowledge.acronyms import NO_FORMS, Form, Forms, SpelledOut, letters_of, spelled_out
 from knowledge.language.words import fold, word_class, words
 from knowledge.models import Chunk, Document, Synonym, SynonymState
@@ -29,19 +29,11 @@ _LONG_CHARACTERS = 300
 
 _tables: TtlCache[Forms] = TtlCache("CONFIG_CACHE_SECONDS")
 
-#: Told the forms of an agent that questions are read by from now on.
-FormsListener = Callable[[int, Forms], None]
-
-_forms_listeners: Hooks[FormsListener] = Hooks()
-#: Told, after the commit, what forms an agent has now that it had not.
-register_forms_listener = _forms_listeners.register
-
 
 def tell_new_forms(agent_id: int, forms: Sequence[Form]) -> None:
-    """Tell the listeners, after the commit, that these forms are one writing from now on."""
+    """Tell the validated answers, after the commit, that these forms are one writing from now on."""
     if forms:
-        for listener in _forms_listeners:
-            transaction.on_commit(partial(listener, agent_id, Forms(tuple(forms))))
+        transaction.on_commit(partial(answers_above().settle_again, agent_id, Forms(tuple(forms))))
 
 
 def keys_of(short: str, long: str) -> tuple[str, str]:
@@ -135,27 +127,12 @@ _SMALL = word_class("stop_words")
 #: What staff are shown of the questions that a pair would make one.
 _SHOWN_CONFLICTS = 3
 
-#: For the key of an agent and the two forms: pairs of questions that would be one, though people answered them
-#: differently.
-ConflictCheck = Callable[[int, str, str], Iterator[tuple[str, str]]]
-
-_conflict_checks: Hooks[ConflictCheck] = Hooks()
-#: Asked about every pair that staff add.
-register_conflict_check = _conflict_checks.register
-_opposition_checks: Hooks[Callable[[str, str], bool]] = Hooks()
-#: Asked about every pair that staff add.
-register_opposition_check = _opposition_checks.register
-
 
 def conflicts_with(agent_id: int, short: str, long: str) -> str:
     """What a person is told of validated answers that the pair would set against each other; empty where there are
     none.
     """
-    found = [
-        pair
-        for find_conflicts in _conflict_checks
-        for pair in islice(find_conflicts(agent_id, short, long), _SHOWN_CONFLICTS)
-    ]
+    found = list(islice(answers_above().conflicts(agent_id, short, long), _SHOWN_CONFLICTS))
     if not found:
         return ""
     questions = " ; ".join(f"« {one} » / « {other} »" for one, other in found)
@@ -171,7 +148,7 @@ def objection_to(short: str, long: str) -> str:
     # « PAS » and "US" are acronyms, written as such; two small words are none.
     if len(small) == 2 or any(not form.isupper() for form in small):
         return _("« %(form)s » est un mot outil : il n’a pas de synonyme.") % {"form": small[0]}
-    if any(are_opposites(short, long) for are_opposites in _opposition_checks):
+    if answers_above().are_opposites(short, long):
         return _("« %(short)s » et « %(long)s » sont des contraires.") % {"short": short, "long": long}
     return ""
 

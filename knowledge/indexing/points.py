@@ -1,21 +1,20 @@
 """Rows to planned points, and planned points to a collection, embedding only what has no vector yet.
 
-Points come from an agent's documents and from what other apps register in their `AppConfig.ready()` (validated
-answers). A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same
+Points come from an agent's documents and from the app of validated answers (`knowledge.above`). A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same
 takes the stored vector. Ids are deterministic, so writing again overwrites and never doubles.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
+from knowledge.above import PlannedPoint, answers_above
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
-from knowledge.vectors.base import Json, Point, VectorStore, batches
+from knowledge.vectors.base import Point, VectorStore, batches
 from knowledge.vectors.payloads import (
     ChunkFacts,
     PointType,
@@ -25,7 +24,6 @@ from knowledge.vectors.payloads import (
     point_id,
     qa_pair_payload,
     source_material_payload,
-    undated,
 )
 
 
@@ -118,40 +116,17 @@ _OF_THE_WEB = ("pages", "unchanged", "gone")
 WRITE_BATCH = 256
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPoint:
-    id: str
-    payload: dict[str, Json]
-
-    def differs_from(self, others: "Mapping[str, Point | PlannedPoint]") -> bool:
-        """Whether the point of this id among `others`, if there is one, says something else."""
-        other = others.get(self.id)
-        return other is None or undated(other.payload) != undated(self.payload)
-
-
-PointSource = Callable[[Agent, IndexingMethod], Iterator[PlannedPoint]]
-
-_sources: Hooks[PointSource] = Hooks()
-#: Asked for its points at every rebuild.
-register_point_source = _sources.register
-
-
 def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     """Every point that the agent's index holds under `method`, documents first."""
     for document in agent.documents.select_related("category").order_by("pk"):
         yield from plan_document(document, method)
-    yield from plan_registered(agent, method)
+    yield from answers_above().plan_points(agent, method)
 
 
 def has_content(agent: Agent, method: IndexingMethod) -> bool:
     """Whether anything belongs into the agent's index by now: an indexed document, or a point of another app."""
     indexed = agent.documents.filter(status=DocumentStatus.INDEXED)
-    return indexed.exists() or next(plan_registered(agent, method), None) is not None
-
-
-def plan_registered(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    for source in _sources:
-        yield from source(agent, method)
+    return indexed.exists() or next(answers_above().plan_points(agent, method), None) is not None
 
 
 def plan_faq_point(*, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str) -> PlannedPoint:

@@ -17,17 +17,10 @@ from django.utils.translation import gettext as _
 from agents.history import INDEX_IN_SERVICE, log_event
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
 from agents.texts import read_json
+from knowledge.above import PlannedPoint, answers_above
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
-from knowledge.indexing.points import (
-    IndexReport,
-    OnProgress,
-    PlannedPoint,
-    PointWriter,
-    no_progress,
-    plan_agent,
-    plan_registered,
-)
+from knowledge.indexing.points import IndexReport, OnProgress, PointWriter, no_progress, plan_agent
 from knowledge.indexing.sync import (
     fingerprint,
     generations,
@@ -238,7 +231,7 @@ def _follow_registered(agent: Agent, method: IndexingMethod, generation: str, *,
     writer = _writer(generation, donor)
     for _pass in range(MAX_PASSES):
         listed = writer.store.ids_where(generation, validated_answers())
-        if not writer.settle(list(plan_registered(agent, method)), listed):
+        if not writer.settle(list(answers_above().plan_points(agent, method)), listed):
             break
 
 

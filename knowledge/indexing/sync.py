@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, IndexingMethod
+from knowledge.above import PlannedPoint
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.errors import (
     CollectionMissingError,
@@ -27,7 +28,6 @@ from knowledge.errors import (
 from knowledge.indexing.points import (
     IndexReport,
     OnProgress,
-    PlannedPoint,
     PointWriter,
     has_content,
     no_progress,

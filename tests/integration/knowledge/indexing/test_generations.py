@@ -10,10 +10,10 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
+from knowledge.above import PlannedPoint
 from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
-from knowledge.indexing.points import PlannedPoint
 from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import generations, point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild

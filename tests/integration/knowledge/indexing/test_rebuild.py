@@ -8,13 +8,11 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.hooks import Hooks
 from agents.jobs import recover
 from agents.models import Agent, IndexingMethod, JobStatus
+from knowledge.above import PlannedPoint, answers_above
 from knowledge.errors import RebuildInProgressError
-from knowledge.indexing import points
 from knowledge.indexing.jobs import create_rebuild, run_build
-from knowledge.indexing.points import PlannedPoint, PointSource
 from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
 from knowledge.indexing.sync import generations
 from knowledge.models import Chunk, IndexBuild
@@ -53,11 +51,8 @@ class RebuildTests(TestCase):
         assert self.store.resolve_alias(self.alias) == build.generation != before
         assert build.report["points"] == self.store.count(self.alias) == 5
 
-    def test_points_of_registered_sources_come_along(self) -> None:
-        sources: Hooks[PointSource] = Hooks()
-        with mock.patch.object(points, "_sources", sources):
-            sources.register(faq_source)
-            sources.register(faq_source)
+    def test_points_of_validated_answers_come_along(self) -> None:
+        with mock.patch.object(answers_above(), "plan_points", faq_source):
             self.rebuild()
         assert FAQ_POINT_ID in self.store.fetch(self.alias, [FAQ_POINT_ID])
 

@@ -1,0 +1,66 @@
+"""What `knowledge` asks of the app of validated answers, which lies above it and registers its own at start."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.models import Agent, IndexingMethod
+from knowledge.acronyms import Forms
+from knowledge.vectors.base import Json, Point
+from knowledge.vectors.payloads import Passage, undated
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPoint:
+    id: str
+    payload: dict[str, Json]
+
+    def differs_from(self, others: "Mapping[str, Point | PlannedPoint]") -> bool:
+        """Whether the point of this id among `others`, if there is one, says something else."""
+        other = others.get(self.id)
+        return other is None or undated(other.payload) != undated(self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedAnswers:
+    """Hits on validated answers whose row answers now, completed from it; `late`: see `SearchResult`."""
+
+    hits: Sequence[Passage] = ()
+    late: Sequence[Passage] = ()
+
+
+class ValidatedAnswers:
+    """Of a site without validated answers; `faqs` has its own of each method."""
+
+    def plan_points(self, agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+        """The points that every rebuild of the agent's index takes along."""
+        return iter(())
+
+    def confirm(self, hits: Sequence[Passage], agent_id: int, question: str) -> ConfirmedAnswers:
+        """Of hits on validated answers, those whose row stands."""
+        return ConfirmedAnswers()
+
+    def conflicts(self, agent_id: int, short: str, long: str) -> Iterator[tuple[str, str]]:
+        """Pairs of questions that the two forms would make one, though people answered them differently."""
+        return iter(())
+
+    def settle_again(self, agent_id: int, forms: Forms) -> None:
+        """These forms of an agent are one writing from now on; called after the commit."""
+
+    def are_opposites(self, first: str, second: str) -> bool:
+        return False
+
+    def ask_the_same(self, first: str, second: str) -> bool:
+        """Whether two questions ask for the same thing, beyond their similarity."""
+        return True
+
+
+_registered = ValidatedAnswers()
+
+
+def answers_above() -> ValidatedAnswers:
+    return _registered
+
+
+def register_answers(answers: ValidatedAnswers) -> None:
+    global _registered
+    _registered = answers
