@@ -7,7 +7,7 @@ are the words of visitors: rows that are made of such words are named by number.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -29,6 +29,7 @@ from django.db.models.signals import pre_delete, pre_save
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy
 
 from agents.settings import SITE_KNOBS
@@ -58,6 +59,8 @@ class Logged:
     fixed: str = ""
     #: The model on whose page rows without a page of their own stand: whoever may look at that reads of them.
     page: str = ""
+    #: The path of the verb that puts a line back, `restore(row, values, by)`; the row is checked and saved without one.
+    restore: str = ""
 
 
 #: By model. What is not here is not logged.
@@ -74,14 +77,23 @@ LOGGED = {
     "knowledge.category": Logged(),
     "knowledge.websource": Logged(),
     "knowledge.document": Logged("agent name title category enabled file_hash folder", fixed="name file_hash"),
-    "knowledge.chunk": Logged("content parent_context knowledge_units enabled", births=False, by_people=True),
-    "knowledge.synonym": Logged("short long state", by_people=True),
+    "knowledge.chunk": Logged(
+        "content parent_context knowledge_units enabled",
+        births=False,
+        by_people=True,
+        restore="knowledge.indexing.chunks.restore_chunk",
+    ),
+    "knowledge.synonym": Logged("short long state", by_people=True, restore="knowledge.synonyms.restore_synonym"),
     "knowledge.questionoverlap": Logged("dismissed", births=False, by_people=True),
     "agents.job": Logged("agent kind status", by_people=True, is_restorable=False, page="knowledge.indexbuild"),
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),
-    "faqs.learnedresponse": Logged("agent question answer category status status_reason review_date"),
-    "faqs.cachedresponse": Logged("answer status status_reason review_on", births=False, is_named=False),
+    "faqs.learnedresponse": Logged(
+        "agent question answer category status status_reason review_date", restore="faqs.answers.restore_answer"
+    ),
+    "faqs.cachedresponse": Logged(
+        "answer status status_reason review_on", births=False, is_named=False, restore="faqs.memory.restore_entry"
+    ),
     "faqs.questiongroup": Logged("status response", births=False, is_named=False, is_restorable=False),
     "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False),
     "chat.goldenset": Logged(),
@@ -355,14 +367,6 @@ def _see_updates(model: type[models.Model]) -> None:
 
 # --- Taking a change back --------------------------------------------------------------------------------------------
 
-Restorer = Callable[[Any, dict[str, Any], Any], None]
-_restorers: dict[str, Restorer] = {}
-
-
-def register_restorer(label: str, restore: Restorer) -> None:
-    """How rows of a model are written: `restore(row, values, by)`; by default they are checked and saved."""
-    _restorers[label] = restore
-
 
 def restorable(line: LogEntry) -> dict[str, Any]:
     """The values that taking a line back would put in their places; empty where it cannot be."""
@@ -393,7 +397,8 @@ def take_back(line: LogEntry, *, by: Any) -> None:
         merged = {**getattr(row, column), **settings}
         values[column] = {name: value for name, value in merged.items() if value not in (None, "")}
     values = {n: value if n == PHRASINGS else _read(_field(model, n), value) for n, value in values.items()}
-    restore: Restorer = _restorers.get(model._meta.label_lower) or _save
+    rule = _rule(model)
+    restore = import_string(rule.restore) if rule is not None and rule.restore else _save
     with transaction.atomic(), acting(by, origin="restore"):
         restore(row, values, by)
 

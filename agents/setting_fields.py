@@ -27,7 +27,6 @@ from unfold.widgets import (
 )
 
 from agents.effective import InheritedSetting, Level, default_guard_rail_message, default_presentation
-from agents.hooks import Hooks
 from agents.models import Agent, IndexingMethod
 from agents.settings import KNOBS, SITE_KNOBS, Kind
 
@@ -52,9 +51,12 @@ _LEVELS: dict[Level, str | Promise] = {
     "default": gettext_lazy("valeur d’origine"),
     "profile": gettext_lazy("profil du modèle d’embedding"),
 }
-_profile_sources: Hooks[ProfileSource] = Hooks()
-#: Says where thresholds of the embedding model in use come from; each app registers those that it measured.
-register_profile_source = _profile_sources.register
+_profile_sources: list[ProfileSource] = []
+
+
+def register_profile_source(source: ProfileSource) -> None:
+    """Add thresholds of the embedding model in use; each app registers those that it measured."""
+    _profile_sources.append(source)
 
 
 def current_profile() -> ModelProfile | None:

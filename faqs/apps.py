@@ -12,13 +12,8 @@ class FaqsConfig(AppConfig):
     verbose_name = _("Réponses validées")
 
     def ready(self) -> None:
-        from agents.history import register_restorer
         from faqs import signals  # noqa: F401
         from faqs.answer_points import AnswersOfFaqs
-        from faqs.answers import restore_answer
-        from faqs.memory import restore_entry
         from knowledge.above import register_answers
 
-        register_restorer("faqs.learnedresponse", restore_answer)
-        register_restorer("faqs.cachedresponse", restore_entry)
         register_answers(AnswersOfFaqs())

@@ -9,10 +9,4 @@ class KnowledgeConfig(AppConfig):
     verbose_name = _("Connaissances")
 
     def ready(self) -> None:
-        from agents.history import register_restorer
-        from knowledge import checks, signals  # noqa: F401
-        from knowledge.indexing.chunks import restore_chunk
-        from knowledge.synonyms import restore_synonym
-
-        register_restorer("knowledge.chunk", restore_chunk)
-        register_restorer("knowledge.synonym", restore_synonym)
+        from knowledge import checks, signals, synonyms  # noqa: F401

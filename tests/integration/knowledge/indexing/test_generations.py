@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
-from knowledge.above import PlannedPoint
+from knowledge.above import PlannedPoint, answers_above
 from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
@@ -182,7 +182,7 @@ class WrittenMeanwhileTests(TestCase):
             payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", **text}
             yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
 
-        with mock.patch.object(points, "_sources", [faq]):
+        with mock.patch.object(answers_above(), "plan_points", faq):
             self.rebuild_with(before="_verify", act=lambda: text.update(display_text="Après."))
         stored = self.store.fetch(self.alias, [FAQ_POINT_ID])[FAQ_POINT_ID]
         assert stored.payload["display_text"] == "Après."

@@ -12,10 +12,9 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, Deployment, IndexingMethod, JobKind, JobStatus
-from knowledge.above import PlannedPoint
+from knowledge.above import PlannedPoint, answers_above
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError
-from knowledge.indexing import points
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.indexing.sync import current_generation
@@ -90,7 +89,7 @@ class MissingIndexTests(TestCase):
                     payload={"type": "qa_pair", "question": "Bonjour ?", "display_text": "Oui."},
                 )
 
-        with mock.patch.object(points, "_sources", [faq]):
+        with mock.patch.object(answers_above(), "plan_points", faq):
             stored = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.encode())
             index_documents(agent=agent, documents=[stored.document])
             (build,) = reconcile_agent(agent.pk)
