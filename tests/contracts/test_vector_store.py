@@ -117,11 +117,6 @@ def matching(store: VectorStore, payload_filter: PayloadFilter) -> set[int]:
 # Collections.
 
 
-def test_ensure_twice_keeps_the_points(filled: VectorStore) -> None:
-    filled.ensure("animals", RECIPE)
-    assert filled.count("animals") == 4
-
-
 def test_ensure_with_another_recipe_is_refused(filled: VectorStore) -> None:
     for other in (replace(RECIPE, model="another"), replace(RECIPE, dimensions=4)):
         with pytest.raises(EmbeddingMismatchError):
@@ -181,14 +176,6 @@ def test_removed_alias_leaves_its_collection(filled: VectorStore) -> None:
     assert filled.info("animals").aliases == ()
 
 
-def test_dropped_collection_takes_its_aliases_with_it(filled: VectorStore) -> None:
-    filled.point_alias("zoo", "animals")
-    filled.drop("animals")
-    assert filled.resolve_alias("zoo") is None
-    assert filled.collections() == []
-    filled.drop("animals")
-
-
 def test_collection_made_again_under_its_name_is_empty(filled: VectorStore) -> None:
     ask(filled)
     filled.drop("animals")
@@ -234,11 +221,6 @@ def test_alias_cannot_take_the_name_of_a_collection(filled: VectorStore) -> None
     assert filled.resolve_alias("machines") is None
 
 
-def test_unknown_alias_resolves_to_nothing(filled: VectorStore) -> None:
-    assert filled.resolve_alias("zoo") is None
-    assert filled.resolve_alias("animals") is None
-
-
 # Writing.
 
 
@@ -249,19 +231,6 @@ def test_upsert_again_overwrites_vector_and_payload(filled: VectorStore) -> None
     assert stored.vector.tolist() == [0, 0, 1]
     assert filled.count("animals") == 4
     assert numbers(ask(filled, values=(0, 0, 1), limit=2)) == [1, 4]
-
-
-def test_same_upsert_twice_changes_nothing(filled: VectorStore) -> None:
-    again = [p for batch in filled.scroll("animals") for p in batch]
-    before = ask(filled)
-    filled.upsert("animals", again)
-    assert ask(filled) == before
-
-
-def test_last_of_two_points_with_one_id_wins(store: VectorStore) -> None:
-    store.ensure("animals", RECIPE)
-    store.upsert("animals", [point(1, [1, 0, 0], n=1), point(1, [0, 1, 0], n=2)])
-    assert [hit.payload for hit in ask(store, values=(0, 1, 0))] == [{"n": 2}]
 
 
 def test_wrong_size_writes_nothing(filled: VectorStore) -> None:
@@ -298,26 +267,6 @@ def test_deleting_unknown_points_is_no_error(filled: VectorStore) -> None:
     assert numbers(ask(filled)) == [3, 2, 4]
 
 
-def test_deleted_point_can_come_back(filled: VectorStore) -> None:
-    ask(filled)
-    filled.delete("animals", [ident(1)])
-    assert 1 not in numbers(ask(filled))
-    filled.upsert("animals", [point(1, [0, 1, 0], name="chat")])
-    assert numbers(ask(filled, values=(0, 1, 0), limit=2)) == [1, 2]
-
-
-def test_points_that_a_filter_keeps_can_be_removed(filled: VectorStore) -> None:
-    filled.delete("animals", filled.ids_where("animals", PayloadFilter(all_of=(Condition("tame", True),))))
-    assert numbers(ask(filled)) == [2, 4]
-    filled.delete("animals", filled.ids_where("animals", PayloadFilter(none_of=(Condition("name", "loup"),))))
-    assert numbers(ask(filled)) == [2]
-
-
-def test_an_empty_filter_keeps_every_point(filled: VectorStore) -> None:
-    filled.delete("animals", filled.ids_where("animals", PayloadFilter()))
-    assert filled.count("animals") == 0
-
-
 # Reading.
 
 
@@ -338,11 +287,6 @@ def test_ties_go_by_id_even_at_the_limit(store: VectorStore) -> None:
     store.upsert("animals", [point(n, [1, 2, 3]) for n in (9, 4, 7, 1, 8, 3)])
     for limit in range(1, 7):
         assert numbers(ask(store, values=(1, 1, 1), limit=limit)) == [1, 3, 4, 7, 8, 9][:limit]
-
-
-def test_limit_may_exceed_the_collection(filled: VectorStore) -> None:
-    assert len(ask(filled, limit=1_000)) == 4
-    assert ask(filled, limit=0) == []
 
 
 def test_empty_collection_has_no_hits(store: VectorStore) -> None:
@@ -509,15 +453,6 @@ def test_filter_keeps_what_it_says(filled: VectorStore, payload_filter: PayloadF
     assert matching(filled, payload_filter) == kept
 
 
-def test_filter_follows_later_writes(filled: VectorStore) -> None:
-    four = PayloadFilter(all_of=(Condition("legs", 4),))
-    assert matching(filled, four) == {1, 2}
-    filled.upsert("animals", [point(1, [1, 0, 0], legs=3), point(5, [0, 1, 0], legs=4)])
-    assert matching(filled, four) == {2, 5}
-    filled.delete("animals", [ident(2)])
-    assert matching(filled, four) == {5}
-
-
 def test_key_with_odd_characters_can_be_filtered(store: VectorStore) -> None:
     store.ensure("animals", RECIPE)
     odd = "l’âge du.chat"
@@ -660,16 +595,6 @@ def test_hybrid_query_follows_changed_words(talking: VectorStore) -> None:
     assert all(hit.overlap == 0 for hit in hybrid(talking, "baleines"))
 
 
-def test_hybrid_query_follows_the_alias(talking: VectorStore) -> None:
-    talking.ensure("next", RECIPE)
-    talking.upsert("next", [point(9, [1, 0, 0], content="un zèbre")])
-    talking.point_alias("current", "animals")
-    assert all(hit.overlap == 0 for hit in hybrid(talking, "zèbre", collection="current"))
-    talking.point_alias("current", "next")
-    (hit,) = hybrid(talking, "zèbre", collection="current")
-    assert hit.overlap > 0
-
-
 def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) -> None:
     with pytest.raises(EmbeddingMismatchError):
         talking.query(
@@ -682,13 +607,6 @@ def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) 
 @pytest.mark.parametrize("question", ["", "?", "et le la", "𝔥𝔢𝔩𝔩𝔬", "\x00", "x" * 5_000])
 def test_hybrid_query_takes_any_question(talking: VectorStore, question: str) -> None:
     assert len(hybrid(talking, question)) == len(SAYINGS)
-
-
-def test_scrolled_points_keep_their_words_in_another_collection(talking: VectorStore) -> None:
-    talking.ensure("copy", RECIPE)
-    for batch in talking.scroll("animals"):
-        talking.upsert("copy", batch)
-    assert hybrid(talking, "loup", collection="copy") == hybrid(talking, "loup")
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ from django.test import TestCase
 from agents.models import Agent, IndexingMethod
 from knowledge import search as search_module
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.indexing import rebuild
 from knowledge.indexing.jobs import create_rebuild, run_build
-from knowledge.indexing.rebuild import compare_questions
 from knowledge.models import VectorPoint
 from knowledge.search import SearchResult, confirm_passages, search
 from knowledge.thresholds import threshold_profile
@@ -62,14 +60,6 @@ class HybridSearchTests(TestCase):
             with lexical_weight(weight) if weight else nullcontext():
                 assert find(agent, QUESTION, collection=generation).hits
 
-    def test_preview_of_a_rebuild_compares_by_words_too(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        with lexical_weight(5.0), mock.patch.object(rebuild, "search", wraps=search) as searched:
-            compare_questions(agent, IndexingMethod.QA_ATOMIC, alias, [QUESTION])
-        assert {call.args[1].text for call in searched.call_args_list} == {QUESTION}
-
     def test_score_stays_the_cosine(self) -> None:
         agent = make_agent()
         add_document(agent)
@@ -77,13 +67,6 @@ class HybridSearchTests(TestCase):
             hybrid = {hit.point_id: hit.score for hit in find(agent, QUESTION).hits}
         plain = {hit.point_id: hit.score for hit in find(agent, "").hits}
         assert all(plain[point] == score for point, score in hybrid.items() if point in plain)
-
-    def test_model_without_a_weight_is_searched_by_vector_alone(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        found = find(agent, QUESTION)
-        assert found == find(agent, "")
-        assert all(hit.relevance == hit.score for hit in found.hits)
 
     def test_least_similarity_is_a_cosine_also_for_words(self) -> None:
         agent = make_agent()

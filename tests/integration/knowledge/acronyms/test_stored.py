@@ -11,7 +11,7 @@ from chat.turn.values import TurnRequest, TurnResult
 from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, SynonymState
 from knowledge.synonyms import forms_of
-from tests.admin_pages import client_of, make_staff, queries_of
+from tests.admin_pages import client_of, make_staff
 from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned, make_synonym
 
 LONG = "reconnaissance de la qualité de travailleur handicapé"
@@ -89,16 +89,6 @@ class ReadingTests(TestCase):
         (line,) = [line for line in result.trace.lines if line["step"] == "embedding"]
         assert line["detail"] == LONG_QUESTION
 
-    async def test_answer_is_not_given_where_the_acronym_has_two_meanings(self) -> None:
-        await sync_to_async(make_learned)(self.agent, question=LONG_QUESTION, answer="À la maison départementale.")
-        await sync_to_async(add_document)(
-            self.agent,
-            name="other.md",
-            text="# Règles\n\nLe règlement de la qualité du travail humain (RQTH) est affiché.\n",
-        )
-        result = await self.ask(SHORT_QUESTION)
-        assert result.answer.source != AnswerSource.DIRECT_QA
-
     async def test_synonym_of_staff_is_found_too(self) -> None:
         await self.confirm("BAL", "boîte à lettres")
         await sync_to_async(make_learned)(self.agent, question="Qui répare la boîte à lettres ?", answer="Le gardien.")
@@ -170,14 +160,6 @@ class SynonymPagesTests(TestCase):
         self.assertContains(page, self.document.title)
         for query in ({"origin": "staff"}, {"q": "inconnu"}, {"state__exact": "refused"}):
             self.assertNotContains(self.client.get(self.list, query), LONG)
-
-    def test_list_costs_the_same_however_many_pairs(self) -> None:
-        before = queries_of(self.client, self.list)
-        for number in range(5):
-            text = TEXT.replace("travailleur", f"travailleur{number}")
-            add_document(self.agent, name=f"{number}.md", text=text)
-        assert self.agent.synonyms.count() == 6
-        assert queries_of(self.client, self.list) == before
 
     def test_only_staff_with_the_right_see_and_decide(self) -> None:
         assert client_of(make_staff()).get(self.list).status_code == 403

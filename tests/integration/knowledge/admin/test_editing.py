@@ -15,7 +15,7 @@ from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import FAQ_TEXT, add_document, make_agent, set_settings
+from tests.factories import FAQ_TEXT, add_document, make_agent
 from tests.scripted import ScriptedLLM
 
 LIST = admin_url(Chunk, "changelist")
@@ -130,29 +130,6 @@ class PassageTest(TestCase):
         assert "vont être demandées" not in shown_messages(page)
         assert not IndexBuild.objects.exists()
         assert not Chunk.objects.filter(asked_with="").exists()
-
-    def test_an_agent_without_a_model_is_not_in_the_way_of_the_others(self) -> None:
-        set_settings(generate_questions=False)
-        other = add_document(make_agent())
-        Chunk.objects.update(asked_with="model")
-        keys = list(Chunk.objects.values_list("pk", flat=True))
-        asked = {"action": "ask_again", "_selected_action": keys}
-        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
-            page = self.client.post(LIST, asked, follow=True)
-        assert "Aucun modèle" in shown_messages(page)
-        assert "pour 1 passage." in shown_messages(page)
-        assert Chunk.objects.get(asked_with="").document == other
-        assert IndexBuild.objects.get().agent == other.agent
-
-    def test_rejected_questions_are_shown_with_their_reason(self) -> None:
-        Chunk.objects.filter(pk=self.chunk.pk).update(
-            rejected_units=[{"question": "<b>Et ?</b>", "reason": "question vide"}]
-        )
-        page = self.client.get(self.address)
-        self.assertContains(page, "&lt;b&gt;Et ?&lt;/b&gt;")
-        self.assertContains(page, "question vide")
-        found = self.client.get(LIST, {"staff": "rejected"})
-        assert found.context["cl"].result_count == 1
 
     def test_who_may_only_look_changes_nothing(self) -> None:
         client = client_of(make_staff("knowledge.view_chunk"))

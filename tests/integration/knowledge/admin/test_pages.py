@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 from unittest import mock
 
-from django.contrib.auth.models import User
 from django.core.files.base import ContentFile
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import TestCase, override_settings
@@ -14,7 +13,6 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod, JobKind, JobStatus
-from knowledge.errors import CollectionMissingError
 from knowledge.indexing.jobs import run_build
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
@@ -171,19 +169,6 @@ class AddDocumentsTest(TestCase):
         assert "Déjà indexés à l’identique : a.md" in shown_messages(response)
         assert IndexBuild.objects.count() == 1
 
-    def test_without_a_file_the_form_says_so(self) -> None:
-        response = self.client.post(UPLOAD, {"agent": self.agent.pk})
-        assert "uploads" in response.context["form"].errors
-        assert response.status_code == 200
-
-    def test_without_an_agent_the_page_leads_to_one(self) -> None:
-        Agent.objects.all().delete()
-        self.assertContains(self.client.get(UPLOAD), admin_url(Agent, "add"))
-
-    def test_the_agent_of_the_link_is_chosen(self) -> None:
-        page = self.client.get(admin_url(Document, "add", agent=self.agent.pk))
-        self.assertContains(page, f'<option value="{self.agent.pk}" selected')
-
 
 class DocumentTest(TestCase):
     def setUp(self) -> None:
@@ -201,16 +186,6 @@ class DocumentTest(TestCase):
         page = self.client.get(admin_url(Document, "change", document.pk))
         self.assertContains(page, f"<li>{cut}</li>", html=True)
         self.assertContains(page, "&lt;i&gt;page 3&lt;/i&gt; : vide")
-
-    def test_the_language_found_is_shown_by_name_and_filtered_by(self) -> None:
-        for code in ("en", "xx", ""):
-            make_document(name=f"notice-{code}.md", language=code)
-        page = self.client.get(admin_url(Document, "changelist"))
-        self.assertContains(page, "Anglais")
-        self.assertContains(page, "xx")
-        page = self.client.get(admin_url(Document, "changelist", language="en"))
-        self.assertContains(page, "notice-en.md")
-        self.assertNotContains(page, "notice-xx.md")
 
     def test_chosen_documents_are_indexed_again_by_agent(self) -> None:
         first, second = make_agent(), make_agent()
@@ -263,22 +238,6 @@ class DocumentTest(TestCase):
         assert response["X-Content-Type-Options"] == "nosniff"
         assert response.getvalue() == b"<script>alert(1)</script>"
 
-    def test_a_file_that_left_the_disk_is_not_found(self) -> None:
-        document = make_document()
-        document.file.delete(save=False)
-        Document.objects.filter(pk=document.pk).update(file="ab/gone.md")
-        address = reverse("admin:knowledge_document_file", args=[document.pk])
-        assert self.client.get(address).status_code == 404
-
-    def test_chosen_documents_are_deleted_with_their_passages(self) -> None:
-        chunk = make_chunk()
-        data = {"action": "delete_selected", "_selected_action": [chunk.document_id]}
-        list_page = admin_url(Document, "changelist")
-        self.assertContains(self.client.post(list_page, data), "Supprimer plusieurs objets")
-        self.client.post(list_page, {**data, "post": "yes"})
-        assert not Document.objects.exists()
-        assert not Chunk.objects.exists()
-
     def test_staff_who_may_only_look_can_read_and_download(self) -> None:
         document = make_document()
         client = client_of(make_staff("knowledge.view_document"))
@@ -295,18 +254,6 @@ class ChunkTest(TestCase):
         page = superuser_client().get(admin_url(Chunk, "change", chunk.pk))
         self.assertContains(page, "&lt;b&gt;Prix ?&lt;/b&gt;")
         self.assertContains(page, "12 euros.")
-
-    def test_passages_are_filtered_and_searched(self) -> None:
-        client, waiting = superuser_client(), make_chunk(content="Les horaires du musée")
-        make_chunk(content="Les tarifs", units_origin=UnitsOrigin.FOUND)
-        for query in (
-            {"units_origin__exact": "waiting"},
-            {"document__agent__id__exact": waiting.document.agent_id},
-            {"document__id__exact": waiting.document_id},
-            {"q": "musée"},
-        ):
-            page = client.get(admin_url(Chunk, "changelist", **query))
-            assert list(page.context["cl"].result_list) == [waiting], query
 
 
 class IndexBuildTest(TestCase):
@@ -383,13 +330,6 @@ class IndexPagesTest(TestCase):
         assert "déjà en cours" in text
         assert IndexBuild.objects.count() == 1
 
-    def test_going_back_without_a_previous_generation_says_so(self) -> None:
-        address = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
-        assert self.client.get(address).status_code == 200
-        with mock.patch("knowledge.admin.builds.rollback_agent_index", side_effect=CollectionMissingError()):
-            text = shown_messages(self.client.post(address, follow=True))
-        assert "il n’y a pas de génération précédente" in text
-
     def test_from_files_to_an_index_and_back_to_the_one_before(self) -> None:
         files = [uploaded("faq.md", FAQ_TEXT.encode()), uploaded("scan.pdf", b"%PDF-1.4 truncated")]
         self.client.post(UPLOAD, {"agent": self.agent.pk, "uploads": files})
@@ -405,18 +345,3 @@ class IndexPagesTest(TestCase):
         rollback = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
         text = shown_messages(self.client.post(rollback, follow=True))
         assert "répond de nouveau avec la génération" in text
-
-    def test_an_address_without_a_known_agent_is_not_found(self) -> None:
-        for query in ({}, {"agent": "x"}, {"agent": 0}):
-            assert self.client.get(admin_url(IndexBuild, "rebuild", **query)).status_code == 404
-
-
-class AutocompleteTest(TestCase):
-    def test_documents_are_offered_to_the_filter_of_passages(self) -> None:
-        document = make_document(name="guide.md")
-        response = superuser_client().get(
-            reverse("admin:autocomplete"),
-            {"app_label": "knowledge", "model_name": "chunk", "field_name": "document", "term": "guide"},
-        )
-        assert [each["id"] for each in response.json()["results"]] == [str(document.pk)]
-        assert User.objects.count() == 1

@@ -32,13 +32,6 @@ class QuestionPagesTest(TestCase):
         self.client.post(self.begin)
         assert self.job().status == JobStatus.QUEUED
 
-    def test_an_agent_of_a_number_beyond_the_database_is_not_chosen(self) -> None:
-        for page in ("questions", "rebuild", "rollback"):
-            for key in ("9" * 40, "²", "x"):
-                assert self.client.get(admin_url(IndexBuild, page, agent=key)).status_code == 404
-                chosen = admin_url(IndexBuild, page, agent=[key, self.agent.pk])
-                assert self.client.get(chosen).status_code == 200
-
     def test_passages_are_counted_without_their_text_and_only_in_documents_that_are_meant(self) -> None:
         passage = Chunk.objects.get(units_origin="waiting")
         other = add_document(self.agent, name="autre.md")

@@ -16,10 +16,8 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, ProgrammingError
 from django.test import TestCase, override_settings
 
-from agents.models import Agent
-from knowledge.management.terminal import agent_named, deployment_named, errors_to_terminal
-from knowledge.models import Document
-from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
+from knowledge.management.terminal import errors_to_terminal
+from tests.factories import FAQ_TEXT, make_agent
 
 
 def run(command: str, *arguments: object) -> dict[str, Any]:
@@ -55,10 +53,6 @@ class AddDocumentsTests(TestCase):
     def test_two_folders_with_a_file_of_one_name_are_both_kept(self) -> None:
         run("add_documents", self.agent.slug, self.folder / "a", self.folder / "b")
         assert len(self.names()) == 2
-
-    def test_file_given_twice_is_one_document(self) -> None:
-        run("add_documents", self.agent.slug, self.folder / "a", self.folder / "a/readme.md")
-        assert self.names() == {"readme.md"}
 
     def test_name_that_is_not_utf8_is_kept_with_a_mark(self) -> None:
         path = os.fsencode(self.folder) + b"/caf\xe9.md"
@@ -104,18 +98,6 @@ class AddDocumentsTests(TestCase):
         assert self.names() == {"b/readme.md"}
 
 
-class DryRunTests(TestCase):
-    def test_dry_run_reports_the_figures_of_the_index(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        report = run("rebuild_agent_index", agent.slug, "--dry-run")
-        figures = ("documents", "chunks", "points", "waiting", "added", "removed", "changed")
-        assert [report[key] for key in figures] == [1, 3, 5, 1, 0, 0, 0]
-        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
-        report = run("rebuild_agent_index", agent.slug, "--dry-run")
-        assert [report[key] for key in figures] == [1, 3, 8, 1, 3, 0, 0]
-
-
 class DatabaseErrorTests(TestCase):
     def test_database_that_is_not_migrated_says_what_to_run(self) -> None:
         for error in (OperationalError("no such table: agents_agent"), ProgrammingError("x")):
@@ -125,13 +107,3 @@ class DatabaseErrorTests(TestCase):
     def test_other_trouble_of_the_database_is_a_message(self) -> None:
         with pytest.raises(CommandError, match="disk is full"), errors_to_terminal():
             raise OperationalError("database or disk is full") from sqlite3.OperationalError()
-
-    def test_looking_for_the_agent_is_covered_too(self) -> None:
-        with mock.patch.object(Agent.objects, "filter", side_effect=OperationalError("no table")):
-            with pytest.raises(CommandError, match="migrate"):
-                agent_named("aide")
-        with mock.patch("knowledge.management.terminal.Deployment.objects", side_effect=OperationalError) as manager:
-            manager.select_related.side_effect = OperationalError("no table")
-            with pytest.raises(CommandError, match="migrate"):
-                deployment_named("aide")
-        assert not Document.objects.exists()

@@ -35,7 +35,6 @@ from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStat
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
-from tests.hashing import HashingEmbedder
 
 QA = IndexingMethod.QA_ATOMIC
 TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euros.\n"
@@ -160,14 +159,6 @@ class FailureTests(TestCase):
             recover()
             assert messages.qsize() == len(self.documents)
 
-    def test_second_run_of_the_same_files_embeds_nothing_and_asks_no_model(self) -> None:
-        index_documents(agent=self.agent, documents=self.documents)
-        again = stored_documents(self.agent, 4)
-        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
-            report = index_documents(agent=self.agent, documents=again)
-        assert embed.call_count == 0
-        assert (report.embedded, report.model_calls, report.reused) == (0, 0, 8)
-
     def test_text_that_cannot_be_embedded_fails_its_document_alone(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)
         Chunk.objects.filter(document=self.documents[1]).update(
@@ -199,12 +190,6 @@ class CancelTests(TestCase):
         report = run_build(build.pk)
         assert report is not None
         assert (report.documents, report.embedded) == (3, 4)
-
-    def test_queued_build_is_cancelled_before_it_begins(self) -> None:
-        build = enqueue_documents(agent=self.agent, document_ids=[])
-        assert cancel(build)
-        assert run_build(build.pk) is None
-        assert not cancel(build)
 
     def test_cancelled_rebuild_overtaken_by_another_is_resumed_in_a_new_generation(self) -> None:
         index_documents(agent=self.agent, documents=self.documents)
@@ -247,12 +232,6 @@ class PreviewTests(TestCase):
         assert found["changed"] == 1
         assert [each["has_other_best"] for each in found["questions"]] == [True, False]
         assert generations(vector_store(), self.agent, QA) == [self.before]
-
-    def test_rebuild_after_a_rollback_keeps_the_generation_that_answered(self) -> None:
-        run_build(create_rebuild(agent=self.agent, method=QA).pk)
-        assert rollback_agent_index(agent=self.agent, method=QA) == self.before
-        run_build(create_rebuild(agent=self.agent, method=QA).pk)
-        assert rollback_agent_index(agent=self.agent, method=QA) == self.before
 
 
 class FollowingRowsTests(TestCase):

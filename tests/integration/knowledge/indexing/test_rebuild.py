@@ -13,7 +13,7 @@ from agents.models import Agent, IndexingMethod, JobStatus
 from knowledge.above import PlannedPoint, answers_above
 from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import create_rebuild, run_build
-from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.indexing.rebuild import diff_agent_index
 from knowledge.indexing.sync import generations
 from knowledge.models import Chunk, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
@@ -55,12 +55,6 @@ class RebuildTests(TestCase):
         with mock.patch.object(answers_above(), "plan_points", faq_source):
             self.rebuild()
         assert FAQ_POINT_ID in self.store.fetch(self.alias, [FAQ_POINT_ID])
-
-    def test_rollback_brings_the_previous_generation_back(self) -> None:
-        first = self.store.resolve_alias(self.alias)
-        self.rebuild()
-        assert rollback_agent_index(agent=self.agent, method=QA) == first
-        assert self.store.resolve_alias(self.alias) == first
 
     def test_two_generations_are_kept(self) -> None:
         for _ in range(3):

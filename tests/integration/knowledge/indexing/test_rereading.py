@@ -14,8 +14,7 @@ from django.test import TestCase
 from fpdf import FPDF
 
 from agents.models import JobKind
-from knowledge import isolation
-from knowledge.indexing import path, questions
+from knowledge.indexing import questions
 from knowledge.indexing.path import outdated_documents
 from knowledge.models import Chunk, Document, IndexBuild, UnitsOrigin
 from tests.factories import make_agent
@@ -121,15 +120,6 @@ class RereadingTests(TestCase):
             self.run_command("reread_documents")
         job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
         assert job.document_ids == [Document.objects.get(name="guide.pdf").pk]
-
-    def test_one_reader_is_opened_for_all_batches(self) -> None:
-        self.as_read_by_the_first_release()
-        Document.objects.update(reader_version=0)
-        documents = list(self.agent.documents.select_related("agent"))
-        started = mock.Mock(side_effect=isolation.Reader)
-        with mock.patch.object(path, "_BATCH", 1), mock.patch.object(isolation, "Reader", started):
-            report = path.reread_documents(documents)
-        assert (len(documents), report.documents, started.call_count) == (2, 2, 1)
 
     def test_adding_the_same_file_again_reads_it_with_the_newer_reader(self) -> None:
         _changed, same = self.as_read_by_the_first_release()

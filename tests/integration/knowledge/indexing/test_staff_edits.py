@@ -58,13 +58,6 @@ class StaffEditTests(TestCase):
         assert "deux semaines" in self.chunk.conflict["content"]
         assert list(Chunk.objects.filter(conflict__isnull=False)) == [self.chunk]
 
-    def test_conflict_stays_the_same_when_the_document_is_read_once_more(self) -> None:
-        self.test_conflict_is_shown_and_nothing_is_lost()
-        before = self.chunk.conflict
-        self.read_again(FAQ_TEXT.replace("trois", "deux"))
-        assert self.reload().conflict == before
-        assert Chunk.objects.filter(content__contains="semaines").count() == 1
-
     def test_staff_version_may_be_kept(self) -> None:
         self.test_conflict_is_shown_and_nothing_is_lost()
         resolve_conflict(self.chunk, "staff")

@@ -1,8 +1,177 @@
 """What counts as a word."""
 
-from knowledge.language.words import words
+import re
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowledge.isolation import read_from_json, read_here
+from knowledge.language.words import (
+    _MEANINGS_FILE,
+    ACCENTED,
+    LANGUAGES,
+    PLAIN,
+    common_stem,
+    document_language,
+    fold,
+    fold_keeping_accents,
+    fold_letters,
+    language_of,
+    meanings_of,
+    one_of,
+    same_writing,
+    stem,
+    word_class,
+    word_classes,
+    words,
+)
 
 
 def test_words_are_runs_of_letters_and_digits() -> None:
     assert words("L'été_2024, vend-on 3,5 kg ?") == ["L", "été", "2024", "vend", "on", "3", "5", "kg"]
     assert words(" ?! _ ") == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_stand_folded_and_once(language: str) -> None:
+    for name, text in word_classes(language).items():
+        found = text.split()
+        assert fold(text) == text, name
+        assert len(found) == len(set(found)), name
+
+
+def test_a_class_is_asked_for_one_language_or_for_all() -> None:
+    assert "the" in word_class("stop_words", "en")
+    assert "the" not in word_class("stop_words", "fr")
+    assert {"the", "les"} <= word_class("stop_words")
+
+
+def test_a_class_is_matched_as_one_expression() -> None:
+    pattern = re.compile(rf"(?:{one_of('connective_openings')})")
+    assert pattern.fullmatch("dans ce cas")
+    assert pattern.fullmatch("what about")
+    assert not pattern.fullmatch("dans")
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "two"),
+    [("fr", "conserver", "conservation"), ("fr", "delegues", "delegue"), ("en", "refused", "refusing")],
+)
+def test_forms_of_a_word_share_a_stem(language: str, one: str, two: str) -> None:
+    assert stem(one, language) == stem(two, language)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_a_stemmer(language: str) -> None:
+    assert stem("a", language)
+
+
+def test_a_word_of_either_language_has_one_stem() -> None:
+    assert common_stem("cookies") == common_stem("cookie")
+    assert common_stem("ecoles") == common_stem("ecole")
+
+
+def test_stems_are_the_same_from_several_threads() -> None:
+    words = ["conservation", "refusing", "delegues", "cookies"] * 200
+    expected = [common_stem(word) for word in words]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(common_stem, words)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Élève", "eleve"),
+        ("E\u0301le\u0300ve", "eleve"),
+        ("L’ŒUVRE", "l'oeuvre"),
+        ("ﬁchier", "fichier"),
+        ("STRASSE Straße", "strasse strasse"),
+        ("m²", "m2"),
+        ("Plain ASCII: 1_2", "plain ascii: 1_2"),
+    ],
+)
+def test_words_are_folded(text: str, folded: str) -> None:
+    assert fold(text) == folded
+
+
+@given(st.text())
+@settings(deadline=None)
+def test_plain_text_takes_no_other_way_than_accented_text(text: str) -> None:
+    assert fold(f"{text}é") == f"{fold(text)}e"
+
+
+def test_accents_that_tell_words_apart_are_kept() -> None:
+    assert fold_keeping_accents("OÙ, l’ﬁn") == "où, l'fin"
+    assert fold_keeping_accents("ou") != fold_keeping_accents("où")
+
+
+def test_a_database_folds_the_same_letters() -> None:
+    assert [fold_letters(letter) for letter in ACCENTED] == list(PLAIN)
+    assert fold_letters("CŒUR d’Élu, m²") == "cœur d'elu, m²"
+
+
+def test_answers_differ_by_more_than_case_and_spaces() -> None:
+    assert same_writing("Douze  euros\n", "douze EUROS")
+    assert not same_writing("10²", "102")
+    assert not same_writing("du", "dû")
+
+
+def test_words_stand_folded_and_once_a_meaning() -> None:
+    for meaning, listed in tomllib.loads(_MEANINGS_FILE.read_text(encoding="utf-8")).items():
+        for word in listed.split():
+            assert fold(word) == word, (meaning, word)
+            assert word.isalpha(), (meaning, word)
+
+
+def test_forms_of_both_languages_mean_the_same() -> None:
+    assert set(meanings_of("renomme")) & set(meanings_of("rename"))
+    assert set(meanings_of("fichiers")) & set(meanings_of("file"))
+    assert set(meanings_of("bugs")) & set(meanings_of("tickets"))
+    assert meanings_of("zzz") == ()
+
+
+TEXTS = {
+    "fr": "La carte de lecteur coûte douze euros par an et se retire à l'accueil de la bibliothèque.",
+    "en": "The library card costs twelve euros a year and is handed out at the desk on the ground floor.",
+    "de": "Der Bibliotheksausweis kostet zwölf Euro im Jahr und wird am Empfang im Erdgeschoss ausgegeben.",
+    "es": "El carné de lector cuesta doce euros al año y se recoge en la recepción de la biblioteca.",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("OÙ est l’accueil ?", "fr"),
+        ("Where is the desk?", "en"),
+        ("", ""),
+        ("Wifi ?", ""),
+        ("Le desk is", ""),  # one small word of each
+    ],
+)
+def test_small_words_tell_the_language_of_a_question(question: str, language: str) -> None:
+    assert language_of(question) == language
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_a_sentence_is_enough(code: str) -> None:
+    assert document_language([TEXTS[code]]) == code
+
+
+@pytest.mark.parametrize("text", ["", "12 / 45", "Jean Dupont", "| 1 | 2 |\n| --- | --- |"])
+def test_too_little_text_says_nothing(text: str) -> None:
+    assert document_language([text]) == ""
+
+
+def test_long_document_is_judged_over_its_whole_length() -> None:
+    text = TEXTS["en"] + "\n\n" + "\n\n".join(f"{TEXTS['fr']} {n}." for n in range(300))
+    assert read_here(text.encode(), filename="a.txt").language == "fr"
+
+
+def test_language_comes_through_the_pipe_of_the_reader() -> None:
+    read = read_here(TEXTS["en"].encode(), filename="a.txt")
+    assert read.language == "en"
+    assert read_from_json(asdict(read)) == read

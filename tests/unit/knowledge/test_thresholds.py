@@ -6,32 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from faqs.second_key.agreement import compare_questions
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
 from knowledge.thresholds import Calibrated, Rate, threshold_profile, use_calibrations
 
-PAIRS = Path(__file__).resolve().parents[3] / "pairs" / "everyday_fr.jsonl"
+PAIRS = Path(__file__).resolve().parents[2] / "pairs" / "everyday_fr.jsonl"
 USE = "universal-sentence-encoder-multilingual-3"
 
 
 def test_wilson_interval_has_its_known_values() -> None:
     rate = Rate(8, 10)
     assert (rate.low, rate.rate, rate.high) == pytest.approx((0.4902, 0.8, 0.9433), abs=1e-4)
-
-
-@given(st.integers(0, 500), st.integers(0, 500))
-def test_an_interval_contains_its_rate(hits: int, more: int) -> None:
-    rate = Rate(hits, hits + more)
-    assert 0.0 <= rate.low <= rate.rate <= rate.high <= 1.0
-
-
-def test_more_hits_than_cases_is_an_error() -> None:
-    with pytest.raises(ValueError, match="not a rate"):
-        Rate(2, 1)
 
 
 def test_an_unknown_model_has_no_profile() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.vectors.base import SCORE_DECIMALS, Condition, PayloadFilter
+from knowledge.vectors.base import Condition, PayloadFilter
 from knowledge.vectors.bm25 import (
     MAX_QUESTION_WORDS,
     Postings,
@@ -48,11 +48,6 @@ def test_forms_of_a_word_are_one_term(one: str, two: str) -> None:
 def test_words_without_content_are_left_out(text: str) -> None:
     assert content_words(text) == []
     assert not len(question_terms(text))
-
-
-def test_different_words_are_different_terms() -> None:
-    assert not stems("chat") & stems("chien")
-    assert not stems("2023") & stems("2024")
 
 
 def test_typo_at_the_end_still_shares_the_root() -> None:
@@ -194,12 +189,6 @@ def test_fusion_keeps_the_best_and_the_nearest(
         assert max(cosine for _, cosine, _ in ranked) == max(cosine for _, cosine, _ in hits)
 
 
-@given(scored, st.integers(1, 10))
-def test_without_words_fusion_is_the_order_of_cosines(hits: list[tuple[int, float, float]], limit: int) -> None:
-    ranked = rank_hybrid(hits, lexical_weight=0, limit=limit, always=0)
-    assert [hit[0] for hit in ranked] == [hit[0] for hit in sorted(hits, key=lambda hit: (-hit[1], hit[0]))][:limit]
-
-
 def test_stemming_is_right_from_many_threads() -> None:
     several = [f"conservations{n % 50} données{n}" for n in range(400)]
     alone = [question_terms(text).ids.tolist() for text in several]
@@ -207,12 +196,3 @@ def test_stemming_is_right_from_many_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda text: question_terms(text).ids.tolist(), several))
     assert together == alone
-
-
-def test_scores_are_rounded_as_cosines_are() -> None:
-    matrix: Matrix[int] = Matrix(1)
-    matrix.apply(keys=[1], rows=np.ones((1, 1), np.float32), terms=[terms_of("chat loup patte")])
-    (_, _, overlap), *_ = matrix.snapshot().top(
-        np.ones(1, np.float32), question_terms("chat"), lexical_weight=1, limit=1
-    )
-    assert overlap == round(overlap, SCORE_DECIMALS)
