@@ -388,6 +388,8 @@ class JobKind(models.TextChoices):
     REFRESH = "refresh", _("Relecture du web")
     #: Of documents that answer already (`knowledge.indexing.questions`).
     QUESTIONS = "questions", _("Écriture de questions")
+    #: Golden questions of a run (`chat.staff.golden`).
+    GOLDEN = "golden", _("Questions de référence")
     #: Every few seconds: what a dead process left is taken up again, and what is due is begun.
     RECOVER = "recover", _("Reprise des travaux")
     #: Every night: what is past its time is deleted.

@@ -20,12 +20,12 @@ from django.utils.translation import gettext as _
 
 from agents.database import short_write
 from agents.effective import effective_config
-from agents.models import Deployment
+from agents.models import OPEN_JOBS, Deployment
 from agents.retention import delete_in_batches
 from chat.access.permissions import open_deployments
 from chat.access.visitors import SomeUser
 from chat.errors import LinkNotFoundError, SharingRefusedError
-from chat.models import Conversation, GoldenRun, Message, Role, RunStatus, SharedThread, Turn, TurnStatus
+from chat.models import Conversation, GoldenRun, Message, Role, SharedThread, Turn, TurnStatus
 from chat.rendering import plain_markdown
 from chat.thread.branches import branch_turns, hold_conversation
 from knowledge.language.words import ACCENTED, PLAIN, bounded_marks, fold_letters
@@ -421,7 +421,7 @@ def forget_expired() -> int:
 
 def surplus_runs() -> QuerySet[GoldenRun]:
     """Finished runs beyond the last `GOLDEN_RUNS_KEPT` of their set, or of their deployment's « what if »."""
-    over = GoldenRun.objects.exclude(status__in=(RunStatus.QUEUED, RunStatus.RUNNING))
+    over = GoldenRun.objects.exclude(job__status__in=OPEN_JOBS)
     kept: set[int] = set()
     for golden_set, deployment in over.order_by().values_list("golden_set", "deployment").distinct():
         same = over.filter(golden_set=golden_set, deployment=deployment).order_by("-pk")

@@ -17,7 +17,6 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
@@ -28,7 +27,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
 from agents.database import short_write
-from agents.models import Deployment
+from agents.models import OPEN_JOBS, Deployment, Job
 
 #: The longest comment beside a verdict on an answer.
 FEEDBACK_MAX_CHARACTERS = 1_000
@@ -781,25 +780,6 @@ class GoldenQuestion(models.Model):
         return self.question[:80]
 
 
-class RunStatus(models.TextChoices):
-    QUEUED = "queued", _("En attente")
-    RUNNING = "running", _("En cours")
-    DONE = "done", _("Terminé")
-    FAILED = "failed", _("En échec")
-    CANCELLED = "cancelled", _("Annulé")
-
-
-class GoldenRunQuerySet(models.QuerySet["GoldenRun"]):
-    def claim(self, pk: int, owner: str, until: datetime) -> bool:
-        """Take a run that waits, or whose worker has died; one winner however many try."""
-        free = Q(status=RunStatus.QUEUED) | Q(status=RunStatus.RUNNING, lease_expires_at__lt=timezone.now())
-        return bool(
-            self.filter(free, pk=pk).update(
-                status=RunStatus.RUNNING, lease_owner=owner, lease_expires_at=until, attempts=models.F("attempts") + 1
-            )
-        )
-
-
 class GoldenRun(models.Model):
     """Questions asked by a worker without writing: those of a set, or the last real ones of a deployment.
 
@@ -815,18 +795,14 @@ class GoldenRun(models.Model):
     )
     language = models.CharField(max_length=2, default="fr")
     changes = models.JSONField(default=dict)
-    status = models.CharField(_("état"), max_length=20, choices=RunStatus.choices, default=RunStatus.QUEUED)
-    error = models.TextField(_("erreur"), blank=True, default="")
-    attempts = models.PositiveSmallIntegerField(default=0)
-    lease_owner = models.CharField(max_length=200, blank=True, default="")
-    lease_expires_at = models.DateTimeField(null=True)
+    #: Asks the questions; none is left of a run that is long over.
+    job = models.ForeignKey(
+        Job, null=True, on_delete=models.SET_NULL, related_name="golden_runs", verbose_name=_("travail")
+    )
     by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", verbose_name=_("par")
     )
     created_at = models.DateTimeField(_("demandé le"), auto_now_add=True)
-    finished_at = models.DateTimeField(_("fini le"), null=True)
-
-    objects = GoldenRunQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("passage de questions de référence")
@@ -838,7 +814,7 @@ class GoldenRun(models.Model):
 
     @property
     def is_over(self) -> bool:
-        return self.status not in (RunStatus.QUEUED, RunStatus.RUNNING)
+        return self.job is None or self.job.status not in OPEN_JOBS
 
 
 class GoldenResult(models.Model):

@@ -351,6 +351,7 @@ JOBS = {
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
     "figures": "chat.staff.figures.count_days",
+    "golden": "chat.staff.golden.ask_golden_questions",
 }
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {
@@ -359,7 +360,6 @@ RECOVERY = {
     "turns": "chat.runs.following.interrupt_stale_turns",
     "lessons": "chat.runs.afterwards.settle_left_behind",
     "answers": "faqs.answer_points.reap_learned",
-    "golden": "chat.staff.golden.reap_runs",
     "unanswered": "faqs.unanswered.tidy_unanswered",
     "previews": "faqs.previews.purge_previews",
     "chats": "chat.archive.forget_expired",

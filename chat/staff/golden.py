@@ -1,32 +1,25 @@
 """Golden questions: sets that are filled, runs that ask them, and « what if » on the last real questions.
 
-A run is a row, asked by a worker, one question after the other, without writing. A result that is empty is still to be
-asked, so a run that was killed goes on where it was; its lease is renewed with each question, and a worker that has
-lost it writes no more. A run with other settings asks each question both ways.
+A run is a row, asked by a job, one question after the other, without writing. A result that is empty is still to be
+asked, so a run that was killed goes on where it was. A run with other settings asks each question both ways.
 """
 
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from celery import shared_task
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.database import named_trouble
 from agents.errors import ApplicationError
-from agents.jobs import lease_owner
-from agents.models import Agent, Deployment, RuntimeSettings
-from agents.processes.asking import ask_worker
+from agents.jobs import Held, Outcome, enqueue
+from agents.models import OPEN_JOBS, Agent, Deployment, JobKind, RuntimeSettings
 from chat.errors import InvalidMessageError
 from chat.models import (
     AnswerSource,
@@ -38,7 +31,6 @@ from chat.models import (
     Message,
     QuestionOrigin,
     Role,
-    RunStatus,
     Turn,
     TurnStatus,
     Verdict,
@@ -60,7 +52,6 @@ _EXPECTED_CHARACTERS, _KEPT_CHARACTERS = 200, 4_000
 _STORED = [AnswerSource.DIRECT_QA.value, AnswerSource.MEMORY_GUARD.value]
 #: Turns looked at for each question wanted: people repeat themselves.
 _REPEATS = 4
-_OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 # --- Sets ------------------------------------------------------------------------------------------------------------
@@ -168,7 +159,7 @@ def enqueue_run(
 ) -> GoldenRun:
     """Have a worker ask a set, also with other settings; the same run that waits or runs already is that run."""
     questions = list(golden_set.questions.order_by("pk")[:GOLDEN_MAX_QUESTIONS])
-    going = golden_set.runs.filter(status__in=_OPEN, changes=dict(changes or {})).first()
+    going = golden_set.runs.filter(job__status__in=OPEN_JOBS, changes=dict(changes or {})).first()
     if going is not None and [each.question for each in going.results.all()] == [each.question for each in questions]:
         return going
     run = GoldenRun(golden_set=golden_set, deployment=golden_set.deployment, language=golden_set.language)
@@ -194,52 +185,27 @@ def _queue(
         for position, row in enumerate(rows):
             row.run, row.position = run, position
         GoldenResult.objects.bulk_create(rows)
-    transaction.on_commit(partial(nudge, run.pk))
+        run.job = enqueue(JobKind.GOLDEN, agent=run.deployment.agent, by=by, total=len(rows))
+        run.save(update_fields=["job"])
     return run
 
 
-def nudge(run_id: int) -> None:
-    """A broker that is away is no error: the reaper tells a worker again."""
-    if not ask_worker(ask_golden_questions, run_id):
-        GoldenRun.objects.filter(pk=run_id, status=RunStatus.QUEUED).update(
-            error=_(
-                "La file des tâches est injoignable : rien n’est perdu, ce travail commencera de lui-même dès son retour."
-            )
-        )
-
-
-@shared_task(soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
-def ask_golden_questions(run_id: int) -> None:
-    """Claim a run and ask what is left of it, for `GOLDEN_TURN_SECONDS` at most; nothing where another worker has it."""
-    owner = lease_owner()
-    if not GoldenRun.objects.claim(run_id, owner, _until()):
-        return
-    run = GoldenRun.objects.select_related("deployment").get(pk=run_id)
-    mine = GoldenRun.objects.filter(pk=run_id, lease_owner=owner, status=RunStatus.RUNNING)
-    began = time.monotonic()
-    try:
-        with named_trouble():
-            for result in run.results.filter(after__isnull=True).iterator(chunk_size=50):
-                if time.monotonic() - began > GOLDEN_TURN_SECONDS:
-                    if mine.update(status=RunStatus.QUEUED, lease_owner="", attempts=0):
-                        nudge(run_id)
-                    return
-                before = _asked(run, result, {}) if run.changes else None
-                after = _asked(run, result, run.changes)
-                with transaction.atomic():
-                    if not mine.update(lease_expires_at=_until()):
-                        return
-                    GoldenResult.objects.filter(pk=result.pk).update(before=before, after=after)
-    except ApplicationError as error:
-        mine.update(status=RunStatus.FAILED, error=str(error.public_message), finished_at=timezone.now())
-        return
-    mine.update(status=RunStatus.DONE, error="", finished_at=timezone.now())
-
-
-def _until() -> datetime:
-    """A question is asked twice at most between two renewals."""
-    seconds = settings.JOB_LEASE_SECONDS + 2 * settings.TURN_TIMEOUT_SECONDS
-    return timezone.now() + timedelta(seconds=seconds)
+def ask_golden_questions(held: Held) -> Outcome | None:
+    """Ask what is left of a run, for `GOLDEN_TURN_SECONDS` at most, then let other jobs go first."""
+    run = GoldenRun.objects.filter(job=held.job).first()
+    if run is None:
+        return None
+    began, done = time.monotonic(), run.results.filter(after__isnull=False).count()
+    for result in run.results.filter(after__isnull=True).iterator(chunk_size=50):
+        if time.monotonic() - began > GOLDEN_TURN_SECONDS:
+            return Outcome(again_at=timezone.now())
+        before = _asked(run, result, {}) if run.changes else None
+        after, done = _asked(run, result, run.changes), done + 1
+        with transaction.atomic():
+            # Raises where the job is lost or cancelled.
+            held.progress(done, held.job.total)
+            GoldenResult.objects.filter(pk=result.pk).update(before=before, after=after)
+    return None
 
 
 def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,25 +232,6 @@ def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> 
         "completion_tokens": answer.completion_tokens,
         "unmet": list(unmet(row, result.expected)),
     }
-
-
-def cancel_run(run: GoldenRun) -> bool:
-    going = GoldenRun.objects.filter(pk=run.pk, status__in=_OPEN)
-    return bool(going.update(status=RunStatus.CANCELLED, finished_at=timezone.now()))
-
-
-def reap_runs() -> int:
-    """Tell a worker of what a dead one left, or nobody took; one that kills its worker each time is given up."""
-    now = timezone.now()
-    expired = GoldenRun.objects.filter(status=RunStatus.RUNNING, lease_expires_at__lt=now)
-    expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
-        status=RunStatus.FAILED, finished_at=now, error=_("Le worker s’est arrêté à chaque essai ; voir son journal.")
-    )
-    forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
-    due = Q(status=RunStatus.QUEUED, created_at__lt=forgotten) | Q(status=RunStatus.RUNNING, lease_expires_at__lt=now)
-    for pk in (pks := list(GoldenRun.objects.filter(due).values_list("pk", flat=True)[:20])):
-        nudge(pk)
-    return len(pks)
 
 
 def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from chat.models import (
     Message,
     QuestionOrigin,
     Role,
-    RunStatus,
     ServiceToken,
     SharedThread,
     ToolExecution,
@@ -151,7 +150,7 @@ def _golden_rows(deployment: Deployment) -> Iterator[Model]:
     add_questions(golden_set, [{"question": MARK}], QuestionOrigin.HAND)
     yield golden_set
     yield golden_set.questions.get()
-    yield GoldenRun.objects.create(golden_set=golden_set, deployment=deployment, status=RunStatus.DONE)
+    yield GoldenRun.objects.create(golden_set=golden_set, deployment=deployment)
 
 
 def _tool_rows() -> Iterator[Model]:

@@ -65,7 +65,8 @@ from auditlog.models import LogEntry
 from django.contrib.auth.models import Group, User
 from agents.models import Deployment
 from chat.models import Feedback, GoldenSet, QuestionOrigin, Turn
-from chat.staff.golden import add_questions, ask_golden_questions, enqueue_run, enqueue_what_if, row_of_turn
+from agents.jobs import carry_out
+from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, row_of_turn
 
 deployment = Deployment.objects.get(slug="guide")
 turn = Turn.objects.filter(conversation__deployment=deployment, status="done").first()
@@ -76,7 +77,7 @@ add_questions(golden, rows, QuestionOrigin.TURN)
 run = enqueue_run(golden)
 paper = enqueue_what_if(deployment, {"direct_answers": False}, count=5)
 for each in (run, paper):
-    ask_golden_questions(each.pk)
+    carry_out(each.job_id)
 deployment.name = "Guide du personnel."
 deployment.save()
 user = User.objects.create(username="paul.lambert", is_staff=True)

@@ -25,6 +25,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from agents import jobs
 from agents.admin_base import (
     ReadOnlyAdmin,
     StaffAdmin,
@@ -41,18 +42,10 @@ from agents.admin_base import (
     require,
     signed_in,
 )
+from agents.models import JobStatus
 from agents.roles import visible
 from agents.setting_fields import setting_fields, value_text
-from chat.models import (
-    AnswerSource,
-    GoldenQuestion,
-    GoldenResult,
-    GoldenRun,
-    GoldenSet,
-    QuestionOrigin,
-    RunStatus,
-    Turn,
-)
+from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, QuestionOrigin, Turn
 from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
 from chat.staff.expectations import (
     EXPECTATIONS,
@@ -67,7 +60,6 @@ from chat.staff.expectations import (
 )
 from chat.staff.golden import (
     add_questions,
-    cancel_run,
     enqueue_run,
     enqueue_what_if,
     row_of_turn,
@@ -87,13 +79,7 @@ RIGHT = "chat.add_goldenquestion"
 #: Either opens the runs of sets.
 SEEING = ("chat.view_goldenrun", "chat.view_turn")
 _REFRESH_SECONDS = 3
-_TONES: dict[str, Tone] = {
-    RunStatus.QUEUED: "neutral",
-    RunStatus.RUNNING: "busy",
-    RunStatus.DONE: "good",
-    RunStatus.FAILED: "bad",
-    RunStatus.CANCELLED: "neutral",
-}
+_TONES: dict[str, Tone] = {JobStatus.RUNNING: "busy", JobStatus.DONE: "good", JobStatus.FAILED: "bad"}
 _CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
 
 
@@ -382,8 +368,8 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     purpose = _("Les questions posées par un jeu ou un « et si », et ce qu’elles ont donné.")
     change_form_template = "admin/chat/goldenrun/change_form.html"
     list_display = ("__str__", "changed", "state", "figures", "created_at")
-    list_filter = ("status", "golden_set", "deployment")
-    list_select_related = ("golden_set", "deployment")
+    list_filter = ("job__status", "golden_set", "deployment")
+    list_select_related = ("golden_set", "deployment", "job")
     ordering = ("-pk",)
     fields = ("state", "progress", "where", "changed", "error", "by", "created_at")
 
@@ -417,12 +403,19 @@ class GoldenRunAdmin(ReadOnlyAdmin):
 
     def get_fields(self, request: HttpRequest, obj: GoldenRun | None = None) -> Any:
         """Leave out those that have nothing to say of this run."""
-        optional = {"changed": "changes", "error": "error", "by": "by"}
-        return [name for name in self.fields if obj is None or name not in optional or getattr(obj, optional[name])]
+        if obj is None:
+            return list(self.fields)
+        empty = {"changed": not obj.changes, "error": not self.error(obj), "by": obj.by is None}
+        return [name for name in self.fields if not empty.get(name)]
 
-    @admin.display(description=_("état"), ordering="status")
+    @admin.display(description=_("état"), ordering="job__status")
     def state(self, run: GoldenRun) -> str:
-        return badge(run.get_status_display(), _TONES.get(run.status, "neutral"))
+        status = JobStatus(run.job.status) if run.job else JobStatus.DONE
+        return badge(status.label, _TONES.get(status, "neutral"))
+
+    @admin.display(description=_("erreur"))
+    def error(self, run: GoldenRun) -> str:
+        return run.job.error if run.job else ""
 
     @admin.display(description=_("avancement"))
     def progress(self, run: Any) -> str:
@@ -477,7 +470,8 @@ def _shown_to(request: HttpRequest, runs: QuerySet[GoldenRun]) -> QuerySet[Golde
 
 def _compared(request: HttpRequest, run: GoldenRun) -> GoldenRun | None:
     """The run named in the address, else the one before."""
-    others = GoldenRun.objects.filter(golden_set=run.golden_set_id, status=RunStatus.DONE, changes={})
+    done = Q(job=None) | Q(job__status=JobStatus.DONE)
+    others = GoldenRun.objects.filter(done, golden_set=run.golden_set_id, changes={})
     for key in database_keys([request.GET.get("with", "")]):
         return others.exclude(pk=run.pk).filter(pk=key).first()
     return others.filter(pk__lt=run.pk).first()
@@ -547,5 +541,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
 def cancel(request: HttpRequest, run_id: int) -> HttpResponse:
     require(request, "chat.add_goldenrun")
     runs = _shown_to(request, visible(request, GoldenRun.objects.all()))
-    cancel_run(get_object_or_404(runs, pk=run_id))
+    run = get_object_or_404(runs.select_related("job"), pk=run_id)
+    if run.job is not None:
+        jobs.cancel(run.job)
     return HttpResponseRedirect(admin_url(GoldenRun, "change", run_id))

@@ -3,7 +3,6 @@
 import io
 import json
 import tempfile
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
-from django.utils import timezone
 
+from agents.jobs import carry_out
+from agents.models import JobStatus
 from chat.archive import surplus_runs
 from chat.models import (
     Feedback,
@@ -22,12 +22,11 @@ from chat.models import (
     GoldenSet,
     Message,
     QuestionOrigin,
-    RunStatus,
     Turn,
     Verdict,
 )
 from chat.staff.expectations import read_file, unmet
-from chat.staff.golden import add_questions, ask_golden_questions, enqueue_run, enqueue_what_if, row_of_turn
+from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, row_of_turn
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override
 from tests.doors.admin import in_role
@@ -62,9 +61,10 @@ class _Morvane:
 
 class GoldenCase(_Morvane, TestCase):
     def asked(self, run: GoldenRun) -> GoldenRun:
-        ask_golden_questions(run.pk)
+        assert run.job is not None
+        carry_out(run.job.pk)
         run.refresh_from_db()
-        assert run.status == RunStatus.DONE, run.error
+        assert run.job.status == JobStatus.DONE, run.job.error
         return run
 
 
@@ -90,25 +90,24 @@ class RunTests(GoldenCase):
         assert first is not None
         kept = {"unmet": [], "answer": "kept", "error": ""}
         GoldenResult.objects.filter(pk=first.pk).update(after=kept)
-        gone = timezone.now() - timedelta(seconds=1)
-        GoldenRun.objects.filter(pk=run.pk).update(
-            status=RunStatus.RUNNING, lease_owner="dead", lease_expires_at=gone, attempts=1
-        )
         self.asked(run)
         assert (run.results.get(position=0).after or {})["answer"] == "kept"
         assert run.results.get(position=1).has_passed
-        ask_golden_questions(run.pk)  # a doubled message
-        run.refresh_from_db()
-        assert run.attempts == 2
 
-    def test_a_run_whose_lease_another_holds_is_left_alone(self) -> None:
+    @override(GOLDEN_TURN_SECONDS=0.0)
+    def test_a_long_run_lets_other_jobs_go_first(self) -> None:
         run = enqueue_run(self.set)
-        later = timezone.now() + timedelta(minutes=5)
-        GoldenRun.objects.filter(pk=run.pk).update(
-            status=RunStatus.RUNNING, lease_owner="other", lease_expires_at=later
-        )
-        ask_golden_questions(run.pk)
-        assert not run.results.filter(after__isnull=False).exists()
+        assert run.job is not None
+        carry_out(run.job.pk)
+        run.job.refresh_from_db()
+        assert (run.job.status, run.results.filter(after__isnull=True).count()) == (JobStatus.QUEUED, 2)
+
+    def test_a_cancelled_run_asks_no_more(self) -> None:
+        run = enqueue_run(self.set)
+        superuser_client().post(f"/admin/chat/goldenrun/{run.pk}/cancel/")
+        run.refresh_from_db()
+        assert run.job is not None
+        assert (run.job.status, carry_out(run.job.pk), run.is_over) == (JobStatus.CANCELLED, None, True)
 
     @override_settings(GOLDEN_RUNS_KEPT=2)
     def test_only_the_last_runs_are_kept(self) -> None:
