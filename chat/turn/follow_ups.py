@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from faqs.second_key.reading import read_pair
 from knowledge.language.words import fold, fold_letters, light_stem, one_of, word_class
 
 _COURTESIES = word_class("courtesies")
@@ -26,14 +25,6 @@ _COURTEOUS = _COURTESIES | word_class("courtesy_fillers")
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
 _GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
-#: A short question that opens with a preposition, and asks with no question word, has left its verb in the exchange
-#: before.
-_ELLIPTIC_HEAD = re.compile(
-    r"^(?:pour|en|avec|sans|chez|au|aux|a|de|d'|des|du|par|dans|sur|sous|pendant|depuis|apres|avant|vers|si|"
-    r"for|in|with|without|at|if|by|on|from|to|after|before|during|within|under|of)(?: |(?<='))"
-    r"(?!.*\b(?:quel|quelle|quels|quelles|qui|quoi|combien|quand|comment|which|what|whom|how|when)\b)"
-    r"(?:[^\s,]+ ){0,4}[^\s,]+$"
-)
 _ELLIPTIC_MEASURE = re.compile(
     r"^combien pour (?:\S+ ){0,2}\S+$|"
     r"^(?:(?:il )?(?:me |te )?faut(?:-il)?) combien (?:de |d')\w+$|^how many \w+ (?:do|will|would) (?:i|we|you) need$|"
@@ -41,11 +32,6 @@ _ELLIPTIC_MEASURE = re.compile(
     r"^(?:(?:vers|de|dans|par|pour) )?quel(?:le)?s? \w+ \w+(?:er|ir|re|oir)$|"
     r"^(?:sous|dans|pendant|pour|avec|depuis|jusqu'a|a|en|au bout de|within|for|in|until|under|at)? ?"
     r"(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$"
-)
-_BARE_QUESTION_WORD = re.compile(
-    r"^(?:c'?est )?(?:pourquoi|comment|combien|quand|ou|qui|lequel|laquelle|lesquels|lesquelles|"
-    r"c'est vers dire|par exemple|ah bon|vraiment|why|how|when|where|who|which|which one|how much|how many|"
-    r"how long|really|for example|meaning|like what|such as|comme quoi)(?: (?:ca|cela|donc|so|not|pas|exactement|exactly|then))?\s*[?.!]*$"
 )
 #: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
 _NO_COMPLEMENT = re.compile(
@@ -67,8 +53,6 @@ _DEMONSTRATIVE = re.compile(
     r"\b(?:mine|yours|ours|hers|theirs|(?:l[ae]s?|au|du) (?:miens?|miennes?|siens?|siennes?|notres?|votres?))\b|"
     r"^(?:\S+ ){0,4}(?:is|does|do|can|will|would|has|was|could|should|are) (?:this|that|these|those)\b"
 )
-#: "C'est gratuit ?", not "c'est légal de filmer…".
-_IT_IS = re.compile(r"\b(?:c'est|c'etait|ce sera|ce sont|est-ce)(?! ?(?:qu|que|_|[a-z]+ (?:de|d'|que|qu|si|pour|a)\b))")
 _IMPERSONAL = re.compile(
     r"\b(?:y[ -]?(?:a|avait|aura|aurait)[ -](?:t-)?il|n'est-il pas|s'est-il passe|(?:qu')?il (?:n')?y a(?:vait)?|y aura-t-il|faut-il|il (?:ne )?(?:me |te |nous |vous )?faut|"
     r"(?:me|te|nous|vous) faut-il|s'agit-il|il s'agit|existe-t-il|il existe|reste-t-il|il (?:me |vous )?reste|"
@@ -85,13 +69,11 @@ _IMPERSONAL = re.compile(
 #: With the verb that it is joined to: "gardent-ils" has what stands before it to look at.
 _FRENCH_SUBJECT = re.compile(r"(?:\b\w+-(?:t-)?)?\b(?:il|elle|ils|elles)\b")
 _ENGLISH_PRONOUN = re.compile(r"\b(?:it|they|he|she|him|them)\b")
-_ENGLISH_POSSESSIVE = re.compile(r"\b(?:his|her|its|their)\b")
 #: A pronoun does not stand for another noun of its own clause ("How does exercise affect it?"): where a clause ends.
 _CLAUSE_END = re.compile(
     r"[,;:.?!]|\b(?:and|or|but|if|when|while|because|that|which|who|whose|after|before|until|once|so|than|unless|whether|"
     r"where|how|why)\b|(?<=\w )(?:can|could|will|would|should|do|does|did|what) (?:i|you|we|my)\b"
 )
-_THEY = re.compile(r"^(?:il|elle|ils|elles|it|they|he|she)\b")
 #: What stands for a place, a thing or a person that is not the subject: it needs a noun beside the subject.
 _OBJECT_PRONOUN = re.compile(
     r"\b(?:y|lui) (?!a\b|avoir\b)\w+|"
@@ -105,7 +87,6 @@ _OBJECT_PRONOUN = re.compile(
     rf"(?:(?:le|la|les|lui|leur|en) |l')(?!(?:{one_of('nouns_like_infinitives')})s?\b)(?:faire|\w+(?:er|ir|dre|tre|oir|ire))\b"
     r"(?! (?:est|sont|peut|doit|a|ont|sera|peuvent|doivent|de|du|des|\w+-)| d')"
 )
-_OWNER = re.compile(r"\b(?:est|sont|vers quoi servent|vers quoi sert) (?:son|sa|ses|leurs?)\b")
 #: A noun with its determiner: what a later pronoun may stand for.
 _NOUN_PHRASE = re.compile(
     r"\b(?:(?:les?|la|un|une|des|du|de|d|au|aux|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos|quels?|quelles?|chaque|par|"
@@ -116,9 +97,6 @@ _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
 
-#: What is done, before what is asked of it: « pour m'inscrire, quels papiers ? » names its subject, « pour les
-#: réunions, quel jour ? » does not.
-_ACTION_HEAD = re.compile(r"^pour (?:ne pas )?(?:[mts]'|me |te |se |nous |vous )?\w+(?:er|ir|re|oir)\b|^for \w+ing\b")
 #: They open a clause as well as a question.
 _ASKED_TIMES = ("quand ", "when ")
 
@@ -129,14 +107,6 @@ _VERB = re.compile(
     r"\b(?:je|tu|on|nous|vous|ils|elles|i|we|you) \w+|\b(?:j|qu|n|s)'\w+|"
     r"\b(?:qu'|que|quoi|qui|quand|comment|combien|pourquoi|quel|quelle|quels|quelles|lequel|"
     r"what|which|who|when|where|why|how)\b"
-)
-#: "Un recours est possible ?", "La CNIL est-elle compétente ?": possible for what, competent for what?
-_BARE_PREDICATE = re.compile(
-    r"^(?:\S+ ){1,4}(?:est|sont|serait|is|are)(?:-(?:t-)?(?:il|elle|ils|elles))? "
-    r"(?:possibles?|necessaires?|valables?|normale?s?|competente?s?|autorisee?s?|requise?s?|suffisante?s?|"
-    r"possible|necessary|valid|enough|competent|required|needed|allowed)$|"
-    r"^(?:une?|an?|is an?|faut-il une?) (?:\S+ ){1,3}(?:est|is)?(?:-(?:t-)?(?:il|elle))? ?"
-    r"(?:obligatoire|gratuite?|payante?|legale?|interdite?|mandatory|free|legal|compulsory)$"
 )
 #: Fragments name their subject from three such words on: "Horaires bibliothèque centrale samedi".
 _FRAGMENT_WORDS = 2
@@ -202,14 +172,12 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
     is_question = read.endswith("?")
     said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
     rest = _without_connectives(core)
-    if rest != core and _asks_by_itself(rest, read, said) and not _ask_alike(previous, read):
+    if rest != core and _asks_by_itself(rest, read, said):
         return ""
     if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
         return rule
-    if not is_question and (rule := statement_rule(core, read, said)):
-        return rule
     topic, _body = _topic_and_body(core)
-    if topic and not topic_is_part(topic) and not is_choice(topic):
+    if topic and not topic_is_part(topic):
         return ""
     return subject_rule(core, read, said)
 
@@ -243,19 +211,11 @@ def _without_connectives(core: str) -> str:
 def _asks_by_itself(rest: str, read: str, said: str) -> bool:
     """Whether a whole question stands there, with a subject that nobody spoke of before."""
     is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(_ASKED_TIMES)
-    asked = rest.partition(",")[2] if is_clause and not _ACTION_HEAD.search(rest) else rest
+    asked = rest.partition(",")[2] if is_clause else rest
     if not _VERB.search(asked) or follow_up_rule(rest):
         return False
     # « Et pour les réunions, quel jour est prévu ? »: what is asked is not in the clause before the comma.
     return names_new_things(asked, read, said) and not subject_rule(rest, read, said)
-
-
-def _ask_alike(previous: str, question: str) -> bool:
-    """« Quels tarifs pour les mineurs ? » – « Et combien coûte la carte ? »: asked for the same kind of thing, for
-    them.
-    """
-    one, other = read_pair(previous[:_READ_CHARACTERS], question)
-    return one.kind is other.kind
 
 
 def _folded(question: str) -> str:
@@ -282,48 +242,31 @@ def _is_courteous(folded: str) -> bool:
 
 def _says(head: str) -> bool:
     """Whether it is a clause of its own, "Ils me demandent une pièce", and no topic."""
-    return bool(_VERB.search(head) or _THEY.match(head))
+    return bool(_VERB.search(head))
 
 
 def _is_elliptic(folded: str, bare: str, *, has_topic: bool) -> bool:
-    if _BARE_QUESTION_WORD.search(folded):
-        return True
     if has_topic:
         return False
-    if _ELLIPTIC_HEAD.search(folded) and not _VERB.search(folded):
-        return True
     if _ELLIPTIC_MEASURE.search(folded) or _NO_COMPLEMENT.search(bare):
         return True
-    specific = _specific_words(folded)
-    if _BARE_PREDICATE.search(folded) and len(specific) <= 1:
-        return True
-    is_fragment = not _VERB.search(folded) and len(specific) <= _FRAGMENT_WORDS
+    is_fragment = not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
     return is_fragment and not is_part_of_another(folded)
 
 
 def _points_outside(bare: str) -> bool:
     """Whether it points at something, and says too little before for that to be what it points at."""
-    return any(
-        len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE
-        for pattern in (_DEMONSTRATIVE, _IT_IS)
-        for found in pattern.finditer(bare)
-    )
+    return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in _DEMONSTRATIVE.finditer(bare))
 
 
 def _has_loose_pronoun(bare: str) -> bool:
     """Whether a pronoun has nothing before it in the question that it could stand for."""
-    if _OWNER.search(bare):
-        return True
     for found in _FRENCH_SUBJECT.finditer(bare):
         before = bare[: found.start()]
         if not _specific_words(before) and not _DEFINITE.search(before):
             return True
     if any(not _is_named_before(bare[: each.start()]) for each in _ENGLISH_PRONOUN.finditer(bare)):
         return True
-    for found in _ENGLISH_POSSESSIVE.finditer(bare):
-        before = bare[: found.start()]
-        if not _names_something(before) and len(_specific_words(before)) < _NAMED_BEFORE:
-            return True
     return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in _OBJECT_PRONOUN.finditer(bare))
 
 
@@ -394,19 +337,12 @@ _ONE = re.compile(
     r"\b(?:the|an?|which|what|other|another|same|new|old) (?:\w+ )?ones?"
     r"(?=$|,| (?:please|is|are|was|do|does|can|will|would|take|takes|cost|costs)\b)"
 )
-#: "better than", "more than", « plus que »: the other side stands there itself.
-_COMPARED = re.compile(r"\b(?:than|besides|que ?)\b")
 _ASKS = re.compile(
     rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b|"
     # As it is typed: « est il », « peut on ».
     r"\b(?:est|sont|sera|peut|peuvent|doit|doivent|faut|puis|avez|pouvez)(?: t)? (?:il|elle|on|ils|elles|je|vous)\b"
 )
 _CORRECTION = re.compile(rf"^(?:{one_of('corrections')})(?=[\s,]|$)")
-_TELLING = re.compile(
-    rf"(?:^|[\s,])(?:{one_of('telling')})(?:\s|(?<='))|"
-    rf"(?:^|, ?|\b(?:{one_of('telling_behind')}) )(?:{one_of('telling_first')})\s"
-)
-_WISHING = re.compile(rf"\b(?:{one_of('wishing')})\b")
 _TOKENS = re.compile(r"[^\W_]+(?:-[^\W_]+)*'?")
 #: Capitals that begin no sentence, and names in capitals; not "I".
 _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b(?!I\b)[A-ZÀ-Ý][\w’-]+|\b[A-Z]{2,}\w*")
@@ -415,8 +351,6 @@ _NO_NAME = word_class("no_names")
 _REPLY_WORDS = 10
 #: From here on a message says enough to be understood by itself.
 _MOST_SPECIFIC = 3
-#: A statement with so many new words of content tells of something else.
-_TOLD = 4
 #: One word may be what is said of the noun: "included", « surtaxé ».
 _PREDICATE = 1
 
@@ -445,22 +379,14 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     return ""
 
 
-def statement_rule(core: str, raw: str, said: str) -> str:
-    """`statement`: somebody tells a case with few words of content that are new, in a sentence that neither asks nor
-    wishes.
-    """
-    tells = bool(_TELLING.search(core)) and not (_ASKS.search(core) or _WISHING.search(core))
-    return "statement" if tells and not names_new_things(core, raw, said, least=_TOLD) else ""
-
-
-def names_new_things(core: str, raw: str, said: str, *, least: int = 2) -> bool:
+def names_new_things(core: str, raw: str, said: str) -> bool:
     """Whether it has so many words of content that were not said before, or one and a name.
 
     Two make a question of its own behind « et » or "also".
     """
     given = _stems(said)
     new = {_stem(token) for token in _tokens(core) if _is_specific(token)} - given
-    return len(new) >= least or (bool(new) and _has_name(raw))
+    return len(new) >= 2 or (bool(new) and _has_name(raw))
 
 
 def is_part_of_another(core: str) -> bool:
@@ -507,18 +433,13 @@ def _has_name(raw: str) -> bool:
 
 
 def _is_comparison(core: str) -> bool:
-    return bool(_COMPARISON.search(core) or _ONE.search(core)) and not _COMPARED.search(core)
+    return bool(_COMPARISON.search(core) or _ONE.search(core))
 
 
 def topic_is_part(topic: str) -> bool:
     """Whether what stands before the comma is itself part of something: « Le tarif réduit, c'est pour qui ? »."""
     tokens = _tokens(topic)
     return len(tokens) > 1 and tokens[0] in _DEFINITE_HEADS and _is_part(tokens[1])
-
-
-def is_choice(topic: str) -> bool:
-    """« The smallest one, what's the price? »: of several that were named."""
-    return bool(_ONE.search(topic))
 
 
 def _is_completed(rest: str) -> bool:
