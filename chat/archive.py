@@ -1,4 +1,7 @@
-"""A branch as a document to keep: Markdown or JSON, with the sources of its answers. Nothing here says who asked."""
+"""What is kept of conversations: exports as Markdown or JSON, shared links, search, cited passages, and their end.
+
+Exports and shared copies hold the current branch with its sources, and say nothing of who asked.
+"""
 
 import json
 import re

@@ -334,7 +334,7 @@ class Message(models.Model):
 
 
 class ThreadSummary(models.Model):
-    """What was said up to the end of a turn, on its branch, in short (`chat.runs.titles`)."""
+    """What was said up to the end of a turn, on its branch, in short (`chat.runs.afterwards`)."""
 
     turn = models.OneToOneField(
         Turn, on_delete=models.CASCADE, primary_key=True, related_name="summary", verbose_name=_("tour")

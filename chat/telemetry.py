@@ -1,7 +1,8 @@
-"""The one place that logs about a turn: identifiers, outcomes and sizes.
+"""What is logged and counted about turns: identifiers, outcomes, sizes and times; `/metrics` reads the figures.
 
 The text of a message reaches the log here alone: at level DEBUG, and the stored question of a direct answer at INFO;
-shortened, and with everything masked that may name a person (addresses, numbers, words with a capital).
+shortened, and with everything masked that may name a person (addresses, numbers, words with a capital). No label of a
+figure holds what somebody wrote or who they are.
 """
 
 import logging

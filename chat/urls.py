@@ -6,7 +6,7 @@ from rest_framework.routers import SimpleRouter
 from chat.api import batches, conversations, questions
 from chat.api.socket import ChatConsumer
 from chat.api.v1 import views as openai
-from chat.page import originals, views, widget
+from chat.page import views, widget
 
 router = SimpleRouter()
 router.register("conversations", conversations.ConversationViewSet, basename="conversation")
@@ -28,7 +28,7 @@ session = [
 turn = [
     path("events", questions.turn_events, name="turn-events"),
     path("approvals", questions.ApprovalsView.as_view(), name="turn-approvals"),
-    path("sources/<int:number>/page", originals.own_page, name="turn-source-page"),
+    path("sources/<int:number>/page", views.own_page, name="turn-source-page"),
     path("retry", questions.retry_turn, name="turn-retry"),
     path("stop", questions.stop_turn, name="turn-stop"),
 ]
@@ -41,8 +41,8 @@ urlpatterns = [
     path("d/<slug:slug>/c/<uuid:conversation_id>/read", views.read, name="chat-read"),
     path("logos/<slug:digest>.png", views.logo, name="logo"),
     path("p/<str:token>/", views.passage_page, name="cited-passage"),
-    path("p/<str:token>/page/", originals.cited_page, name="cited-page"),
-    path("p/<str:token>/page/<int:page>.png", originals.page_image, name="cited-page-image"),
+    path("p/<str:token>/page/", views.cited_page, name="cited-page"),
+    path("p/<str:token>/page/<int:page>.png", views.page_image, name="cited-page-image"),
     path("s/<slug:token>/", views.shared_page, name="shared-thread"),
     path("api/conversations/<uuid:conversation_id>/", include(conversation)),
     path("api/", include(router.urls)),

@@ -1,4 +1,9 @@
-"""What an ASGI scope says before Django has made a request of it: a header, the cookies, the language."""
+"""What is decided on an ASGI scope, before Django has made a request of it: its id, its language, and whether the page
+that opens a socket may.
+
+A browser sends its cookies with a socket whatever page opens it, so the rule is that of forms (`CsrfViewMiddleware`):
+the origin is the one that the request came to, or one of `CSRF_TRUSTED_ORIGINS`.
+"""
 
 from io import BytesIO
 from typing import Any

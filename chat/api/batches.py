@@ -1,7 +1,7 @@
-"""JSON of a session and of the batches that servers append to it, and the wire names they carry.
+"""The batch endpoint: messages that servers append to a thread, with a service token.
 
 What is read is strict: an unknown field, or a value of another type than the one asked for, is an error that names it;
-nothing is converted.
+nothing is converted, and nothing is stored of a batch that is refused.
 """
 
 import uuid

@@ -1,4 +1,7 @@
-"""How often somebody may read their conversations: one rule for the views that show them."""
+"""Conversations over HTTP: listed, searched, renamed, deleted, exported, shared, and what readers say of answers.
+
+Reading is counted for its caller (`CountedReading`).
+"""
 
 import uuid
 from collections.abc import Callable, Iterable

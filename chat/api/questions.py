@@ -1,4 +1,8 @@
-"""A question comes in and its turn's events go out, to whoever has the right to them: what the doors have in common."""
+"""Questions over HTTP: asked, followed, run again, stopped, and tools approved; events go out to whoever has the right.
+
+Every entry point asks by one type, `chat.protocol.AskFrame`. `ask`, `begin` and `stream_turn` serve the pages and the
+widget, too; `Caller` is what they know of who asks.
+"""
 
 import json
 import time

@@ -1,6 +1,5 @@
-"""What `/api/schema/` says of the questions asked over `/api/rag`, of refusals, and an example of each body.
-
-Every example is one that a site with a deployment `demo` takes as it stands.
+"""What `/api/schema/` says of the views that are no part of REST framework (`/api/rag`, `/v1`), and an example of each
+body, which a site with a deployment `demo` takes as it stands.
 """
 
 from typing import Any

@@ -1,6 +1,7 @@
 """Following a turn: in the log of this process, in that of the process that runs it, or from the turn's rows.
 
-Whoever follows takes part in nothing: a reader that goes away ends its following, never the turn.
+Whoever follows takes part in nothing: a reader that goes away ends its following, never the turn. Turns whose process
+died are found here, too, and interrupted with the text that is left in their logs.
 """
 
 import asyncio

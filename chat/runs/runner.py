@@ -33,7 +33,7 @@ from chat.errors import (
 )
 from chat.models import Conversation, Turn
 from chat.protocol import AskFrame, Event, Failure
-from chat.runs.afterwards import settle
+from chat.runs.afterwards import settle, write_summary, write_title
 from chat.runs.event_log.base import (
     TURN_LOG_RETENTION_SECONDS,
     TURN_STOP_SECONDS,
@@ -43,7 +43,6 @@ from chat.runs.event_log.base import (
     event_logs,
 )
 from chat.runs.following import Following, internal_failure, settle_stale_turns
-from chat.runs.titles import write_summary, write_title
 from chat.telemetry import REFUSED
 from chat.thread.branches import exchange_of, still_there
 from chat.thread.rounds import TURN_LEASE_SECONDS, decide_call

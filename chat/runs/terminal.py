@@ -11,9 +11,8 @@ from agents.models import Deployment
 from chat.errors import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
-from chat.runs.afterwards import settle
+from chat.runs.afterwards import settle, write_summary, write_title
 from chat.runs.following import interrupt_stale_turns
-from chat.runs.titles import write_summary, write_title
 from chat.thread.rounds import TURN_LEASE_SECONDS
 from chat.thread.turns import claim_turn
 from chat.turn.path import run_turn

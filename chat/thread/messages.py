@@ -1,6 +1,8 @@
-"""What was said, as the steps of a turn read it: the question before, finished exchanges, the newest messages.
+"""Messages of a thread as models take them: read, repaired, pruned, and checked before a call.
 
-`check_isolation` stands before every call of a model. Nothing is written here.
+Model APIs refuse a thread in which a call has no tool message, a tool message has no call, or something stands between
+them; `repaired` makes any list of messages acceptable, `pruned` shortens one without cutting a block, and `check_batch`
+lets only a whole block be written. `check_isolation` stands before every call of a model. Nothing is written here.
 """
 
 import json

@@ -1,8 +1,9 @@
-"""Planned rounds of a turn: what the model asked for, and how far each of its calls has come.
+"""Rounds of tools: planned, run, and appended to the thread as one batch, whole or not at all.
 
 A round is written down before its tools run, under an operation id that is derived from conversation, turn and round:
 whoever plays it again, after a crash or at the same time, works on the same rows. A call starts once, whatever happens
-after; its result is stored as soon as it is known, and survives the turn. Synchronous; each verb is one short step.
+after; its result is stored as soon as it is known, and survives the turn. `append_batch` is idempotent on the operation,
+makes its conversation's next version, and takes that row first. Synchronous; each verb is one short step.
 """
 
 import uuid

@@ -38,7 +38,7 @@ BEHIND_THE_FIRST = 0.25
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
 _INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
-#: Stands above the questions that a refusal offers (`chat.turn.guard_rail`).
+#: Stands above the questions that a refusal offers (`chat.turn.generation`).
 REFUSAL_OFFER = gettext_noop("Vous pouvez me demander :")
 #: Not the signs that only part sentences.
 _WORDS_AND_SIGNS = re.compile(r"\w+|[^\w\s.,;:!?…'’\"«»()*_]")

@@ -1,7 +1,7 @@
-"""The turn's two meetings with the memory: asked before anything is searched, taught after the answer is saved.
+"""The steps that answer from what is stored: the memory, asked before anything is searched and taught after the answer is
+saved, and the validated answer to the same question among what search found.
 
-The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trace and the turn's settings. Where there
-is nothing to look at, nothing is awaited.
+The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trace and the turn's settings.
 """
 
 from collections.abc import Sequence

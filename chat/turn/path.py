@@ -27,8 +27,7 @@ from chat.thread.rounds import pending_calls
 from chat.thread.turns import Ending, answer_set_aside, save_exchange
 from chat.turn.clarification import ask_which
 from chat.turn.dispatch import dispatch_and_search, embed_question
-from chat.turn.generation import generate, offer_tools
-from chat.turn.guard_rail import quote_passages, refuse_outside
+from chat.turn.generation import generate, offer_tools, quote_passages, refuse_outside
 from chat.turn.memory import answer_as_stored, answer_from_memory, teach
 from chat.turn.prompt import receive
 from chat.turn.standalone import answer_courtesy, make_standalone, read_question

@@ -1,4 +1,5 @@
-"""What a model is told: rules, previous exchanges, numbered passages, the question. Pure.
+"""What a turn starts from (`receive`: settings, thread, summary), and what a model is told of it: rules, previous
+exchanges, numbered passages, the question.
 
 A passage is headed `[Source n] [category] - document > context`, and a `qa_pair` also shows its question (seed 001,
 section 5.3).
@@ -70,7 +71,7 @@ def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
 def summarised(history: list[Exchange]) -> list[Exchange]:
     """The exchanges as a prompt gets them: the newest summary in the place of those that it covers, then the others.
 
-    Empty where there is no summary of any of them (`chat.runs.titles` writes them). One query; none without history.
+    Empty where there is no summary of any of them (`chat.runs.afterwards` writes them). One query; none without history.
     """
     if not history:
         return []

@@ -1,8 +1,9 @@
-"""Greetings, thanks, "who are you?" and a bare sign are answered at once, on every desk: no search, no model.
+"""The first steps of the path: courtesies are answered, the question is read, and a follow-up is made to stand alone.
 
-The reply is the one that staff wrote for these words (a validated answer that is a courtesy), else the product's own,
-in the language of the words, with what this desk answers (`presentation_of`). Staff switch the product's own off by a
-setting; their own are then found by search, as any validated answer.
+A greeting, thanks or "who are you?" gets the reply that staff wrote for it (a validated answer that is a courtesy), else
+the product's own. `read_question` reads past capitals, typing faults and wrapping; what was typed is kept.
+`make_standalone` asks the rules of `chat.turn.follow_ups`, and a model where one is configured; what a model wrote is
+taken only where it adds and loses no word, number, name or negation (`rejection`).
 """
 
 import re

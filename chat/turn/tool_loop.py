@@ -108,7 +108,7 @@ class ToolLoop:
         self.is_first = request.is_first and not request.is_resumed
         #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
         self.given = messages[1:-1] if request.given is not None else ()
-        #: What stands in the place of the thread up to the end of its turn (`chat.runs.titles`).
+        #: What stands in the place of the thread up to the end of its turn (`chat.runs.afterwards`).
         self.summary = next(iter(turn.context.summarised), None)
         self.results = 0
         self.sees_images = sees_images

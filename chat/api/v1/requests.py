@@ -1,8 +1,9 @@
-"""The thread of a client that keeps it itself: `/v1` sends all messages with every question.
+"""What `/v1` accepts: a body becomes a `CompletionRequest`, or an error that names the field.
 
-The last question is this turn's. What came before is what a follow-up leans on and what the prompt shows, in place of a
-stored thread, of which there is none; as much of it as the turn uses is kept with the conversation, so that staff see
-what an answer was given to. It is the client's word: nothing of it is searched, learned from or shown to others.
+Three kinds of fields: those that are used; those that change what an answer *is*, which are ignored too unless the key
+is strict; and all others, which tune a model that the deployment's staff have tuned, and are ignored. System messages
+and what is no text are passed over. The thread is the client's own word: a follow-up leans on it and the prompt shows
+it; nothing of it is searched, learned from or shown to others.
 """
 
 import hashlib

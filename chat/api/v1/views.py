@@ -1,4 +1,4 @@
-"""From a request of `/v1` to a turn, and a turn's events as far as a client of `/v1` can be told of them.
+"""The views of `/v1`: keys in, completions out; sessions and cookies count for nothing.
 
 Each request has a conversation of its own, marked as the API's and nobody's on the pages: the client keeps its thread
 and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again;

@@ -11,7 +11,7 @@ from agents.llm.base import Reply
 from agents.models import Deployment
 from chat.errors import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
-from chat.runs.titles import write_summary
+from chat.runs.afterwards import write_summary
 from chat.thread.branches import show_version
 from chat.thread.turns import claim_turn, save_exchange
 from chat.turn.path import run_turn
@@ -117,7 +117,7 @@ class SummaryTests(TestCase):
         with (
             scripted([LONG], ["Oui [1]."]),
             mock.patch("chat.turn.prompt.summarised", side_effect=AssertionError),
-            mock.patch("chat.runs.titles.load_exchanges", side_effect=AssertionError),
+            mock.patch("chat.runs.afterwards.load_exchanges", side_effect=AssertionError),
         ):
             await ask(self.conversation)
             second = await ask(self.conversation)
@@ -150,7 +150,7 @@ class SummaryTests(TestCase):
             await in_database(gone.delete)
             return Reply("Elle réserve une salle.", "scripted")
 
-        with scripted([LONG]), mock.patch("chat.runs.titles._written", deleting):
+        with scripted([LONG]), mock.patch("chat.runs.afterwards._written", deleting):
             await ask(self.conversation)
         assert not await ThreadSummary.objects.aexists()
 
@@ -219,6 +219,6 @@ class CoverageTests(TestCase):
             conversation_id=self.conversation.pk,
         )
         await in_database(Deployment.objects.update, config_overlay={"summarise_exchanges": True})
-        with scripted(), mock.patch("chat.runs.titles.LEAST_CHARACTERS", 0):
+        with scripted(), mock.patch("chat.runs.afterwards.LEAST_CHARACTERS", 0):
             await write_summary(request, TurnResult())
             assert model().calls == []
