@@ -151,7 +151,7 @@ class RebuildTests(TestCase):
         """What the points in service say, those of validated answers or those of documents."""
         batches = vector_store().scroll(collection_alias(agent.slug, QA))
         points = [point for batch in batches for point in batch]
-        return [p.payload["display_text"] for p in points if p.payload.get("is_faq") is is_faq]
+        return [p.payload["display_text"] for p in points if p.payload.get("is_faq", False) is is_faq]
 
     def test_rollback_whose_faq_points_cannot_be_written_leaves_the_index_in_service(self) -> None:
         row = make_learned(question=QUESTION)
