@@ -47,6 +47,13 @@ WORKER_BEAT_SECONDS = 10.0
 RUN_TASK = "agents.jobs.run_job"
 #: Rows that stand for no work, and the one that is looked at all the time.
 _NO_WORK = (JobKind.RECOVER, JobKind.WORKER, JobKind.PROBE)
+#: Small work that leaves no row once it is done.
+_FORGOTTEN = (
+    *(JobKind.RECONCILE, JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.ANSWERS, JobKind.REMOVE_ANSWERS),
+    *(JobKind.TOOLS, JobKind.TOOL_SOURCE),
+)
+#: How often every agent's indexes are compared with their rows.
+RECONCILE_SECONDS = 300.0
 _JOIN_ATTEMPTS = 3
 #: How long a fork waits for another thread's use of the database; after that it goes on, whatever becomes of that use.
 _FORK_WAIT_SECONDS = 5.0
@@ -308,6 +315,10 @@ def _finish(job: Job, outcome: Outcome) -> None:
     """Note the end; a job that was asked for again while it ran begins anew, and one of another process is left to it."""
     mine = _mine(job).filter(asked=job.asked)
     now = timezone.now()
+    if outcome.status is JobStatus.DONE and job.kind in _FORGOTTEN:
+        if not mine.delete()[0]:
+            _go_on_at(job, now, outcome)
+        return
     if not mine.update(status=outcome.status, error=outcome.error, finished_at=now, **_told(outcome)):
         _go_on_at(job, now, outcome)
 
@@ -427,9 +438,9 @@ def recover_all(held: Held) -> Outcome:
         except Exception as error:
             failed[name] = first_line(error)[:500]
             logger.exception("The recovery of %s failed.", name)
-    for kind, is_wanted in ((JobKind.RETENTION, settings.RETAIN_HOUR >= 0),):
-        if is_wanted:
-            ensure(kind)
+    ensure(JobKind.RECONCILE)
+    if settings.RETAIN_HOUR >= 0:
+        ensure(JobKind.RETENTION)
     now = timezone.now()
     before = held.job.report
     told = {"done": found, "found_at": now.isoformat()} if found else {k: before[k] for k in before if k != "failed"}

@@ -390,6 +390,14 @@ class JobKind(models.TextChoices):
     QUESTIONS = "questions", _("Écriture de questions")
     #: Golden questions of a run (`chat.staff.golden`).
     GOLDEN = "golden", _("Questions de référence")
+    #: What indexes lack is looked for: of an agent, or every few minutes of all.
+    RECONCILE = "reconcile", _("Comparaison des index")
+    REMOVE_POINTS = "remove_points", _("Retrait de points")
+    DROP_INDEXES = "drop_indexes", _("Retrait d’index")
+    ANSWERS = "answers", _("Points des réponses validées")
+    REMOVE_ANSWERS = "remove_answers", _("Retrait de réponses validées")
+    TOOLS = "tools", _("Index des outils")
+    TOOL_SOURCE = "tool_source", _("Lecture d’une source d’outils")
     #: Every few seconds: what a dead process left is taken up again, and what is due is begun.
     RECOVER = "recover", _("Reprise des travaux")
     #: Every night: what is past its time is deleted.

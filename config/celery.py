@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, bootsteps
@@ -17,15 +16,11 @@ from celery.worker import state
 
 from config import file_broker
 
-#: How often documents whose rows were changed without a signal are looked for; 0: never.
-RECONCILE_SECONDS = 300.0
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 file_broker.install()
 app = Celery("repondant")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks()
 app.autodiscover_tasks(["agents"], related_name="jobs")
 
 logger = logging.getLogger(__name__)
@@ -33,14 +28,13 @@ logger = logging.getLogger(__name__)
 
 class Maintenance(bootsteps.StartStopStep):
     """Takes up what was left and begins what is due, at start and then every `JOB_REAP_SECONDS`; of several workers one
-    does it. Every `RECONCILE_SECONDS` it asks for a look at what was changed without a signal. Meanwhile a thread says
-    that the worker lives.
+    does it. Meanwhile a thread says that the worker lives.
     """
 
     requires = ("celery.worker.components:Timer",)
 
     def __init__(self, parent: Any, **_kwargs: Any) -> None:
-        self._timers: list[Any] = []
+        self._timer: Any = None
         self._heartbeat: Any = None
 
     def start(self, parent: Any) -> None:
@@ -50,18 +44,13 @@ class Maintenance(bootsteps.StartStopStep):
 
         self._heartbeat = Heartbeat(parent.hostname, _running)
         self._heartbeat.start()
-        looks: list[tuple[float, Callable[[], None]]] = [
-            (settings.JOB_REAP_SECONDS, _look),
-            (RECONCILE_SECONDS, _reconcile),
-        ]
-        for seconds, look in looks:
-            if seconds > 0:
-                look()
-                self._timers.append(parent.timer.call_repeatedly(seconds, look))
+        if settings.JOB_REAP_SECONDS > 0:
+            _look()
+            self._timer = parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _look)
 
     def stop(self, parent: Any) -> None:
-        for timer in self._timers:
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._heartbeat is not None:
             self._heartbeat.stop()
 
@@ -95,13 +84,6 @@ def _look() -> None:
             logger.warning("The recovery could not use the database: %s", cause, exc_info=is_surprising(error))
         finally:
             close_connections()
-
-
-def _reconcile() -> None:
-    from agents.processes.asking import ask_worker
-
-    # Several workers ask at the same time; the message of one is enough and does not outlive the next.
-    ask_worker("knowledge.tasks.reconcile_indexes", otherwise="the indexes are compared later", expires=60)
 
 
 app.steps["worker"].add(Maintenance)

@@ -348,6 +348,13 @@ if CELERY_BROKER_URL == "filesystem://":
 #: What carries out a job, by its kind (`agents.jobs`).
 JOBS = {
     **dict.fromkeys(("documents", "rebuild", "sync", "refresh", "questions"), "knowledge.indexing.jobs.carry_out"),
+    "reconcile": "knowledge.indexing.jobs.reconcile",
+    "remove_points": "knowledge.indexing.jobs.remove_points",
+    "drop_indexes": "knowledge.indexing.jobs.drop_indexes",
+    "answers": "faqs.answer_points.settle_answers",
+    "remove_answers": "faqs.answer_points.remove_answers",
+    "tools": "tools_registry.index.index_tools",
+    "tool_source": "tools_registry.sources.remote.read_tool_source",
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
     "figures": "chat.staff.figures.count_days",

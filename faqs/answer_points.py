@@ -20,9 +20,10 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from agents import jobs
 from agents.errors import ApplicationError
-from agents.models import Agent, IndexingMethod
-from agents.processes.asking import ask_worker
+from agents.jobs import Held
+from agents.models import Agent, IndexingMethod, JobKind
 from faqs.memory import recipe_key, review_stale
 from faqs.models import (
     IndexState,
@@ -54,8 +55,6 @@ FAQ_RETRY_MAX_SECONDS = 300.0
 
 logger = logging.getLogger(__name__)
 
-#: By name, because the task module imports this one.
-SYNC_TASK = "faqs.tasks.sync_learned"
 #: Rows whose points are written, and fail, together.
 SYNC_BATCH = 200
 #: How often rows that were edited meanwhile, or an index that was rebuilt meanwhile, are followed in one go.
@@ -108,8 +107,8 @@ def mark_pending(keys: Sequence[int]) -> None:
 
 
 def nudge(keys: list[int]) -> None:
-    """Tell a worker. A broker that is away is no error: the reaper asks again."""
-    ask_worker(SYNC_TASK, keys, otherwise=f"{len(keys)} learned responses wait")
+    """Have a worker settle these rows; the job that waits takes them along."""
+    jobs.enqueue(JobKind.ANSWERS, key=JobKind.ANSWERS, payload={"ids": keys})
 
 
 def reap_learned() -> int:
@@ -125,6 +124,21 @@ def reap_learned() -> int:
         LearnedResponse.objects.filter(pk__in=due).update(next_attempt_at=grace)
         nudge(due)
     return len(due)
+
+
+def settle_answers(held: Held) -> None:
+    """The job: what fails waits on its row, and is asked for again by `reap_learned`."""
+    keys = held.job.payload["ids"]
+    waiting = LearnedResponse.objects.unsettled().filter(pk__in=keys)
+    sync_learned(list(waiting.values_list("pk", flat=True)), on_progress=held.progress)
+    compare_with_index(Agent.objects.filter(learned_responses__in=keys).distinct())
+
+
+def remove_answers(held: Held) -> None:
+    """The job of answers that are deleted."""
+    slug = held.job.payload["agent"]
+    remove_learned_points(agent_slug=slug, ids=held.job.payload["ids"])
+    compare_with_index(Agent.objects.filter(slug=slug))
 
 
 def expire_reviews() -> int:

@@ -12,13 +12,12 @@ from django.db.models import QuerySet
 from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
-from agents.models import Deployment, Specialist
-from agents.processes.asking import ask_worker
+from agents import jobs
+from agents.models import Deployment, JobKind, Specialist
 from faqs.answer_points import point_ids, unsettle
 from faqs.answers import review_stale_answers
 from faqs.memory import record_deletions, review_other_agents, review_stale, writing
 from faqs.models import CachedResponse, LearnedResponse, Phrasing
-from faqs.tasks import remove_learned_points
 from knowledge.models import Chunk
 from knowledge.vectors.base import batches
 
@@ -84,9 +83,7 @@ def remove_phrasing_point(instance: Phrasing, origin: Any, **_kwargs: Any) -> No
 
 
 def _remove_after_commit(agent_slug: str, ids: list[str]) -> None:
-    later = "`sync_faqs` and a rebuild tidy up later"
-    ask = partial(ask_worker, remove_learned_points, agent_slug, ids, otherwise=later)
-    transaction.on_commit(ask)
+    jobs.enqueue(JobKind.REMOVE_ANSWERS, payload={"agent": agent_slug, "ids": list(ids)})
 
 
 @receiver(post_save, sender=Deployment)

@@ -7,22 +7,21 @@ the database.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
 
-from celery.exceptions import OperationalError
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.db.models.signals import post_delete, post_save, pre_delete
 from django.dispatch import receiver
 
+from agents import jobs
 from agents.models import Agent, Deployment, JobKind, JobStatus, RuntimeSettings
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.indexing.jobs import enqueue_sync
 from knowledge.indexing.sync import point_ids, release_indexes
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild
-from knowledge.tasks import drop_abandoned_indexes, drop_indexes, reconcile_agent, remove_points
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ def remove_document_file(instance: Document, **_kwargs: Any) -> None:
 
 @receiver(post_delete, sender=Agent)
 def drop_agent_indexes(instance: Agent, **_kwargs: Any) -> None:
-    _after_commit(partial(_drop_indexes, instance.slug))
+    transaction.on_commit(partial(_drop_indexes, instance.slug))
 
 
 @receiver(post_save, sender=Chunk)
@@ -81,12 +80,12 @@ def update_category_points(instance: Category, **_kwargs: Any) -> None:
 def complete_agent_indexes(instance: Agent, created: bool, **_kwargs: Any) -> None:
     """A method that was not in use until now needs an index of its own."""
     if not created:
-        _after_commit(partial(reconcile_agent.delay, instance.pk))
+        jobs.enqueue(JobKind.RECONCILE, key=str(instance.pk))
 
 
 @receiver(post_save, sender=Deployment)
 def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
-    _after_commit(partial(reconcile_agent.delay, instance.agent_id))
+    jobs.enqueue(JobKind.RECONCILE, key=str(instance.agent_id))
 
 
 @receiver(post_save, sender=RuntimeSettings)
@@ -101,14 +100,15 @@ def _drop_indexes(agent_slug: str) -> None:
         names = release_indexes(agent_slug=agent_slug)
     except VectorStoreUnavailableError:
         logger.warning("The vector store is away; the indexes of %s are dropped later.", agent_slug)
-        drop_abandoned_indexes.delay(agent_slug)
+        jobs.enqueue(JobKind.DROP_INDEXES, payload={"agent": agent_slug})
         return
     if names:
-        drop_indexes.delay(names)
+        jobs.enqueue(JobKind.DROP_INDEXES, payload={"names": list(names)})
 
 
 def _remove(agent_slug: str, ids: list[str]) -> None:
-    _after_commit(partial(remove_points.delay, agent_slug, ids))
+    if ids:
+        jobs.enqueue(JobKind.REMOVE_POINTS, payload={"agent": agent_slug, "ids": list(ids)})
 
 
 def _update(documents: Iterable[Document]) -> None:
@@ -116,7 +116,7 @@ def _update(documents: Iterable[Document]) -> None:
     for document in documents:
         by_agent[document.agent_id].append(document.pk)
     for agent_id, keys in by_agent.items():
-        _after_commit(partial(_enqueue_update, agent_id, keys))
+        transaction.on_commit(partial(_enqueue_update, agent_id, keys))
 
 
 def _enqueue_update(agent_id: int, document_ids: list[int]) -> None:
@@ -128,14 +128,3 @@ def _enqueue_update(agent_id: int, document_ids: list[int]) -> None:
 def _deleted_as(origin: Any) -> type[Model] | None:
     """The model whose deletion was asked for; a cascade is handled once, where it started."""
     return origin.model if isinstance(origin, QuerySet) else type(origin)
-
-
-def _after_commit(enqueue: Callable[[], object]) -> None:
-    transaction.on_commit(partial(_attempt, enqueue))
-
-
-def _attempt(enqueue: Callable[[], object]) -> None:
-    try:
-        enqueue()
-    except OperationalError:
-        logger.warning("The broker is unreachable; `qdrant_cleanup` and a rebuild tidy up later.")

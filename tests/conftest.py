@@ -68,6 +68,23 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _small_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small work is done as soon as a worker is told of it; larger jobs wait for the test to run them."""
+    from agents import jobs
+    from agents.models import Job
+
+    nudge = jobs.nudge
+
+    def at_once(job_id: int) -> None:
+        if Job.objects.filter(pk=job_id, kind__in=jobs._FORGOTTEN).exists():
+            jobs.run_job(job_id)
+        else:
+            nudge(job_id)
+
+    monkeypatch.setattr(jobs, "nudge", at_once)
+
+
+@pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
     """What a process keeps for some seconds is read anew in each test; no message waits from the one before."""
     TtlCache.clear_all()

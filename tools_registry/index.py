@@ -10,12 +10,15 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from django.db import transaction
+from django.db import connection, transaction
 
+from agents import jobs
 from agents.database import short_write
-from agents.models import Agent, Deployment, RuntimeSettings
+from agents.jobs import Held
+from agents.models import Agent, Deployment, JobKind, RuntimeSettings
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, batches, vector_store
@@ -209,3 +212,31 @@ def _sync_external(tools: ToolList, recipe: Recipe) -> int:
 
 def point_id(name: str) -> str:
     return str(uuid.uuid5(_POINT_NAMESPACE, name))
+
+
+# --- Having a worker do it -------------------------------------------------------------------------------------------
+
+#: The states of the catalogue for which this process has already asked.
+_asked: set[str] = set()
+
+
+def index_tools(_held: Held) -> None:
+    sync_index()
+
+
+def ask_for_index(state: str) -> None:
+    """Have a worker bring the index up to date, once in this process for each state of the catalogue."""
+    if state not in _asked:
+        _asked.add(state)
+        enqueue_index()
+
+
+def enqueue_index() -> None:
+    """Once for each transaction, however many rows it changes."""
+    hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
+    if not any(hook[1] is _enqueue for hook in hooks):
+        transaction.on_commit(_enqueue)
+
+
+def _enqueue() -> None:
+    jobs.enqueue(JobKind.TOOLS, key=JobKind.TOOLS)

@@ -26,10 +26,9 @@ from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.vectors.base import Query, Wanted, vector_store
 from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
-from tools_registry.index import EXTERNAL_ALIAS, indexed_vectors
+from tools_registry.index import EXTERNAL_ALIAS, ask_for_index, indexed_vectors
 from tools_registry.models import CatalogueState
 from tools_registry.ranking import Ranking, WordIndex, best_positions
-from tools_registry.tasks import ask_for_index
 from tools_registry.tool import ToolSpec
 
 #: A resident tool takes room in every prompt (seed 003, step 2).

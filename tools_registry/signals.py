@@ -13,14 +13,14 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_de
 
 from agents.models import Agent
 from tools_registry.catalog import forget_recent
+from tools_registry.index import enqueue_index
 from tools_registry.models import CatalogueState, RemoteTool, ToolExample, ToolOverride, ToolSource
-from tools_registry.tasks import enqueue_index_after_commit
 
 
 def _touch(**_kwargs: Any) -> None:
     CatalogueState.touch("catalogue")
     transaction.on_commit(forget_recent)
-    enqueue_index_after_commit()
+    enqueue_index()
 
 
 def _forget(**_kwargs: Any) -> None:

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             name='Job',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('documents', 'Documents'), ('rebuild', 'Reconstruction'), ('sync', 'Mise à jour'), ('refresh', 'Relecture du web'), ('questions', 'Écriture de questions'), ('recover', 'Reprise des travaux'), ('retention', 'Nettoyage'), ('figures', 'Compte des jours'), ('worker', 'Worker'), ('probe', 'Sonde d’écriture')], max_length=20, verbose_name='travail')),
+                ('kind', models.CharField(choices=[('documents', 'Documents'), ('rebuild', 'Reconstruction'), ('sync', 'Mise à jour'), ('refresh', 'Relecture du web'), ('questions', 'Écriture de questions'), ('reconcile', 'Comparaison des index'), ('remove_points', 'Retrait de points'), ('drop_indexes', 'Retrait d’index'), ('answers', 'Points des réponses validées'), ('remove_answers', 'Retrait de réponses validées'), ('tools', 'Index des outils'), ('tool_source', 'Lecture d’une source d’outils'), ('recover', 'Reprise des travaux'), ('retention', 'Nettoyage'), ('figures', 'Compte des jours'), ('worker', 'Worker'), ('probe', 'Sonde d’écriture')], max_length=20, verbose_name='travail')),
                 ('key', models.CharField(blank=True, default='', editable=False, max_length=200)),
                 ('payload', models.JSONField(blank=True, default=dict, editable=False)),
                 ('asked', models.PositiveIntegerField(default=1, editable=False)),

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='job',
             name='kind',
-            field=models.CharField(choices=[('documents', 'Documents'), ('rebuild', 'Reconstruction'), ('sync', 'Mise à jour'), ('refresh', 'Relecture du web'), ('questions', 'Écriture de questions'), ('golden', 'Questions de référence'), ('recover', 'Reprise des travaux'), ('retention', 'Nettoyage'), ('figures', 'Compte des jours'), ('worker', 'Worker'), ('probe', 'Sonde d’écriture')], max_length=20, verbose_name='travail'),
+            field=models.CharField(choices=[('documents', 'Documents'), ('rebuild', 'Reconstruction'), ('sync', 'Mise à jour'), ('refresh', 'Relecture du web'), ('questions', 'Écriture de questions'), ('golden', 'Questions de référence'), ('reconcile', 'Comparaison des index'), ('remove_points', 'Retrait de points'), ('drop_indexes', 'Retrait d’index'), ('answers', 'Points des réponses validées'), ('remove_answers', 'Retrait de réponses validées'), ('tools', 'Index des outils'), ('tool_source', 'Lecture d’une source d’outils'), ('recover', 'Reprise des travaux'), ('retention', 'Nettoyage'), ('figures', 'Compte des jours'), ('worker', 'Worker'), ('probe', 'Sonde d’écriture')], max_length=20, verbose_name='travail'),
         ),
     ]

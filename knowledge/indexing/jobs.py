@@ -8,6 +8,7 @@ Imports the rest of `knowledge.indexing`, which never imports it.
 import logging
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
@@ -22,6 +23,7 @@ from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.errors import KnowledgeError, RebuildInProgressError, named_machine, staff_reason
+from knowledge.indexing import sync
 from knowledge.indexing.path import index_documents, update_documents
 from knowledge.indexing.points import IndexReport, OnProgress, no_progress
 from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
@@ -345,3 +347,24 @@ def reconcile_agent(agent_id: int) -> list[IndexBuild]:
     if not builds and (stale := stale_documents(agent)):
         builds.append(enqueue_sync(agent=agent, document_ids=stale))
     return builds
+
+
+def reconcile(held: Held) -> Outcome | None:
+    """The job of one agent, or the one of all, which comes round by itself."""
+    if held.job.key != JobKind.RECONCILE:
+        reconcile_agent(int(held.job.key))
+        return None
+    reconcile_indexes()
+    return Outcome(again_at=timezone.now() + timedelta(seconds=jobs.RECONCILE_SECONDS))
+
+
+def remove_points(held: Held) -> None:
+    sync.remove_points(agent_slug=held.job.payload["agent"], ids=held.job.payload["ids"])
+
+
+def drop_indexes(held: Held) -> None:
+    """Those that are named, or what a deleted agent has left."""
+    if names := held.job.payload.get("names"):
+        sync.drop_collections(names)
+    else:
+        sync.drop_abandoned_indexes(agent_slug=held.job.payload["agent"])

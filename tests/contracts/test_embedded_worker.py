@@ -59,6 +59,6 @@ def test_worker_leaves_once_all_jobs_are_done_and_not_for_stale_messages(worker:
     with worker:
         wait_until(lambda: worker.has_ended() or not messages(tmp_path), 120)
         said = len(worker.output())
-        run(worker, "from knowledge.tasks import reconcile_indexes; reconcile_indexes.delay()")
-        wait_until(lambda: worker.has_ended() or "reconcile_indexes" in worker.output()[said:])
+        run(worker, "from agents.jobs import enqueue; enqueue('reconcile', key='1')")
+        wait_until(lambda: worker.has_ended() or "run_job" in worker.output()[said:])
         assert not worker.has_ended(), worker.output()

@@ -90,10 +90,10 @@ def test_a_task_is_logged_under_the_request_that_asked_for_it(worker: WorkerProc
         "-v",
         "0",
         "-c",
-        "from celery import current_app; from agents.logs import working_for\n"
-        "with working_for('from-the-web'): current_app.send_task('knowledge.tasks.reconcile_indexes')",
+        "from agents.jobs import enqueue; from agents.logs import working_for\n"
+        "with working_for('from-the-web'): enqueue('reconcile', key='1')",
     )
-    said = "reconcile_indexes"
+    said = "run_job"
     wait_until(
         lambda: any(
             said in line and "succeeded" in line and line.endswith("request_id=from-the-web")

@@ -16,6 +16,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
+from agents import jobs
 from agents.admin_base import (
     ReadOnlyAdmin,
     StaffAdmin,
@@ -30,12 +31,13 @@ from agents.admin_base import (
 )
 from agents.database import short_write
 from agents.errors import ApplicationError
+from agents.models import JobKind
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.catalog import all_tools, forget_recent
+from tools_registry.index import enqueue_index
 from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
 from tools_registry.selection import tool_limit
 from tools_registry.sources.remote import refresh_source
-from tools_registry.tasks import ask_to_read, enqueue_index_after_commit
 
 #: How often, in seconds, the list asks again while a source is being read.
 REFRESH_SECONDS = 3
@@ -89,14 +91,9 @@ class ToolSourceAdmin(StaffAdmin):
 
     def _read_in_background(self, request: HttpRequest, source: ToolSource) -> None:
         ToolSource.objects.filter(pk=source.pk).update(reading_since=timezone.now(), progress="")
-        if ask_to_read(source.pk):
-            messages.info(
-                request,
-                gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.") % {"source": source},
-            )
-            return
-        ToolSource.objects.filter(pk=source.pk).update(reading_since=None)
-        refresh_and_report(request, source)
+        jobs.enqueue(JobKind.TOOL_SOURCE, key=str(source.pk))
+        said = gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
+        messages.info(request, said % {"source": source})
 
     @admin.display(description=_("outils permis"))
     def tools(self, source: Any) -> SafeString | str:
@@ -251,7 +248,7 @@ def _changed() -> None:
     """What a signal does for each row, once for all of them."""
     CatalogueState.touch("catalogue")
     transaction.on_commit(forget_recent)
-    enqueue_index_after_commit()
+    enqueue_index()
 
 
 def refresh_and_report(request: HttpRequest, source: ToolSource) -> None:

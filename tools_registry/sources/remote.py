@@ -16,6 +16,7 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from agents.database import short_write
+from agents.jobs import Held
 from agents.texts import storable_value
 from tools_registry.errors import ToolDefinitionError, ToolError, ToolSourceError
 from tools_registry.models import NAME_LENGTH, RemoteTool, SourceKind, ToolOverride, ToolSource
@@ -274,3 +275,14 @@ def _free_name(slug: str, remote_name: str, taken: Collection[str]) -> str:
     digest = hashlib.sha256(f"{slug}\0{remote_name}".encode()).hexdigest()[:8]
     name = plain if len(plain) <= NAME_LENGTH else f"{plain[: NAME_LENGTH - 9]}_{digest}"
     return f"{plain[: NAME_LENGTH - 9]}_{digest}" if name in taken else name
+
+
+def read_tool_source(held: Held) -> None:
+    """The job that reads the list of a source; what came of it stands on its row."""
+    source = ToolSource.objects.filter(pk=held.job.key).first()
+    if source is None:
+        return
+    try:
+        refresh_source(source)
+    except ToolError as error:
+        logger.info("The source of tools %d was not read (%s).", source.pk, error.code)

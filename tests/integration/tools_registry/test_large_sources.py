@@ -4,13 +4,13 @@ import json
 from typing import Any
 from unittest import mock
 
-from celery.exceptions import OperationalError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
+from agents.models import Job, JobKind
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tools_registry.catalog import all_tools
 from tools_registry.errors import ToolSourceError
@@ -193,14 +193,15 @@ class ReadingTests(TestCase):
         assert added.status_code == 302, added.context["adminform"].form.errors
         source = ToolSource.objects.get(slug="file")
         assert source.document == text
-        with mock.patch("tools_registry.tasks.read_tool_source.delay") as asked:
-            page = self.read(source)
-        asked.assert_called_once_with(source.pk)
+        page = self.read(source)
+        assert Job.objects.filter(kind=JobKind.TOOL_SOURCE, key=str(source.pk)).exists()
         assert "la lecture commence" in shown_messages(page)
         self.assertContains(page, "en lecture")
         self.assertContains(page, 'http-equiv="refresh"')
         # The worker of the tests is this process.
-        page = self.read(source)
+        with self.captureOnCommitCallbacks(execute=True):
+            self.read(source)
+        page = self.client.get(admin_url(ToolSource, "changelist"))
         self.assertContains(page, "0 / 30")
         self.assertNotContains(page, 'http-equiv="refresh"')
         assert source.tools.count() == 30
@@ -223,12 +224,6 @@ class ReadingTests(TestCase):
         too_long = SimpleUploadedFile("api.json", b"x" * 31_000_000)
         page = self.client.post(address, {**data, "slug": "more", "document_file": too_long})
         assert "30 Mo" in str(page.context["adminform"].form.errors["document_file"])
-
-    def test_without_a_broker_the_page_reads_it_itself(self) -> None:
-        source = make_source(document=document(3, filler="x" * 600_000))
-        with mock.patch("tools_registry.tasks.read_tool_source.delay", side_effect=OperationalError):
-            page = self.read(source)
-        assert "3 outils nouveaux" in shown_messages(page)
 
     def test_reading_says_how_far_it_is(self) -> None:
         source = make_source(document=document(5))

@@ -4,10 +4,9 @@ from unittest import mock
 
 from django.test import TestCase
 
-from agents.models import IndexingMethod
-from knowledge import tasks
+from agents.jobs import run_job
+from agents.models import IndexingMethod, Job, JobKind
 from knowledge.errors import VectorStoreUnavailableError
-from knowledge.tasks import drop_abandoned_indexes, drop_indexes
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, make_agent
 
@@ -20,26 +19,24 @@ class DeletedAgentTests(TestCase):
         self.agent = make_agent(slug="aide")
         add_document(self.agent)
 
-    def delete(self) -> tuple[mock.Mock, mock.Mock]:
-        """Delete the agent while no worker runs; what is left to one."""
-        with (
-            mock.patch.object(tasks.drop_indexes, "delay") as named,
-            mock.patch.object(tasks.drop_abandoned_indexes, "delay") as abandoned,
-            self.captureOnCommitCallbacks(execute=True),
-        ):
+    def delete(self) -> None:
+        """Delete the agent while no worker runs."""
+        with mock.patch("agents.jobs.nudge"), self.captureOnCommitCallbacks(execute=True):
             self.agent.delete()
-        return named, abandoned
+
+    def work(self) -> None:
+        [job] = Job.objects.filter(kind=JobKind.DROP_INDEXES)
+        run_job(job.pk)
 
     def test_every_generation_of_a_deleted_agent_goes(self) -> None:
-        named, abandoned = self.delete()
-        drop_indexes(*named.call_args.args)
+        self.delete()
+        self.work()
         assert [info.name for info in self.store.collections()] == []
-        abandoned.assert_not_called()
 
     def test_late_cleanup_spares_the_index_of_a_new_agent_of_that_name(self) -> None:
-        named, _abandoned = self.delete()
+        self.delete()
         add_document(make_agent(slug="aide"))
-        drop_indexes(*named.call_args.args)
+        self.work()
         assert self.store.count(ALIAS) == 5
         assert len(self.store.collections()) == 1
 
@@ -52,14 +49,13 @@ class DeletedAgentTests(TestCase):
 
     def test_store_that_is_away_at_the_deletion_is_tidied_later(self) -> None:
         with mock.patch.object(type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")):
-            named, abandoned = self.delete()
-        named.assert_not_called()
-        drop_abandoned_indexes(*abandoned.call_args.args)
+            self.delete()
+        self.work()
         assert self.store.collections() == []
 
     def test_tidying_later_spares_the_index_of_a_new_agent_of_that_name(self) -> None:
         with mock.patch.object(type(self.store), "collections", side_effect=VectorStoreUnavailableError("away")):
-            _named, abandoned = self.delete()
+            self.delete()
         add_document(make_agent(slug="aide"))
-        drop_abandoned_indexes(*abandoned.call_args.args)
+        self.work()
         assert self.store.count(ALIAS) >= 5

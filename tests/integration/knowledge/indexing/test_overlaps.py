@@ -5,13 +5,20 @@ from unittest import mock
 from django.test import TestCase
 
 from agents.models import Agent
-from faqs import tasks
+from faqs.answer_points import compare_with_index, sync_learned
 from faqs.answers import save_learned
+from faqs.models import LearnedResponse
 from knowledge import overlaps
 from knowledge.above import answers_above
 from knowledge.models import Document, OverlapKind, QuestionOverlap
 from knowledge.overlaps import find_overlaps
 from tests.factories import add_document, make_agent, make_learned
+
+
+def settle(row: LearnedResponse) -> None:
+    """As the worker does."""
+    sync_learned([row.pk])
+    compare_with_index([row.agent])
 
 
 class OverlapTests(TestCase):
@@ -69,22 +76,22 @@ class OverlapTests(TestCase):
         self.add("a.md", "Combien coûte la carte ?", "La carte coûte 12 euros.")
         other = make_learned(self.agent, question="Où est la gare ?", answer="Place du Nord.")
         row = make_learned(self.agent, question="Combien coûte la carte ?", answer="15 euros.")
-        tasks.sync_learned([row.pk])
+        settle(row)
         assert QuestionOverlap.objects.get().kind == OverlapKind.CONTRADICTION
         row.answer = "La carte coûte 12 euros."
         save_learned(row)
-        tasks.sync_learned([row.pk])
+        settle(row)
         assert QuestionOverlap.objects.get().kind == OverlapKind.DUPLICATE
         with self.captureOnCommitCallbacks(execute=True):
             row.delete()
         assert not QuestionOverlap.objects.exists()
-        tasks.sync_learned([other.pk])
+        settle(other)
         assert not QuestionOverlap.objects.exists()
 
     def test_look_at_validated_answers_leaves_pairs_of_documents_alone(self) -> None:
         self.test_same_question_with_other_figures_is_a_contradiction()
         row = make_learned(self.agent, question="Où est la gare ?", answer="Place du Nord.")
-        tasks.sync_learned([row.pk])
+        settle(row)
         assert QuestionOverlap.objects.count() == 1
 
     def test_phrasings_of_a_validated_answer_are_no_duplicates(self) -> None:

@@ -101,12 +101,8 @@ class IndexDocumentTests(TestCase):
         agent = make_agent()
         document = add_document(agent)
         alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        with mock.patch("knowledge.signals.remove_points.delay") as remove:
-            with self.captureOnCommitCallbacks(execute=True):
-                document.delete()
-        from knowledge.tasks import remove_points
-
-        remove_points(*remove.call_args.args)
+        with self.captureOnCommitCallbacks(execute=True):
+            document.delete()
         assert vector_store().count(alias) == 0
 
     def test_file_replaced_by_another_loses_its_old_points(self) -> None:
