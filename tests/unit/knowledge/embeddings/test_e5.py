@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.embeddings import e5
-from knowledge.embeddings.e5 import E5Model
+from knowledge.embeddings import local
+from knowledge.embeddings.local import E5Model
 from knowledge.errors import EmbeddingUnavailableError
 
 
@@ -23,9 +23,9 @@ def model() -> E5Model:
     return E5Model.load(Path(spec.submodule_search_locations[0]) / "e5-small-q4.bin")
 
 
-def _unit(model: E5Model, *texts: str) -> e5.Floats:
+def _unit(model: E5Model, *texts: str) -> local.Floats:
     rows = model.encode(texts)
-    unit: e5.Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: local.Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit
 
 
@@ -89,13 +89,13 @@ def test_any_text_has_finite_rows_that_do_not_depend_on_company(model: E5Model, 
 def test_gelu_is_the_exact_one() -> None:
     x = np.linspace(-9, 9, 40_001, dtype=np.float32).reshape(1, -1)
     expected = [v * 0.5 * (1 + erf(v / 2**0.5)) for v in x[0].tolist()]
-    e5._gelu(x)
+    local._gelu(x)
     assert np.abs(x[0] - expected).max() < 2e-6
 
 
 def test_blocks_unpack_low_halves_first() -> None:
     block = struct.pack("<e", 0.5) + bytes([0x90 + index for index in range(16)])
-    weights = e5._unpack(np.frombuffer(block, dtype=np.uint8).reshape(1, 18))[0]
+    weights = local._unpack(np.frombuffer(block, dtype=np.uint8).reshape(1, 18))[0]
     assert weights[:16].tolist() == [(index - 8) * 0.5 for index in range(16)]
     assert weights[16:].tolist() == [0.5] * 16
 
