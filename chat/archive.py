@@ -14,10 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.signals import connection_created
 from django.db.models import Exists, F, Func, Max, OuterRef, Q, QuerySet, TextField, Value
-from django.dispatch import receiver
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
@@ -237,7 +234,7 @@ _NUMBERS, _SIGNS = re.compile(r"\s*\[\d+\]"), re.compile(r"[*`#>|~]+|\s+")
 
 
 class Folded(Func):
-    """`fold_letters` in the database: SQLite is given the function itself, PostgreSQL the letters that it folds."""
+    """`fold_letters` in the database: SQLite is given the function itself (`chat.signals`), PostgreSQL its letters."""
 
     output_field = TextField()
     function = "repondant_folded"
@@ -250,14 +247,6 @@ class Folded(Func):
             function="TRANSLATE",
             output_field=TextField(),
         ).as_sql(compiler, connection, **context)
-
-
-@receiver(connection_created)
-def teach_sqlite(connection: BaseDatabaseWrapper, **_kwargs: Any) -> None:
-    if connection.vendor == "sqlite":
-        connection.connection.create_function(
-            "repondant_folded", 1, lambda text: None if text is None else fold_letters(text), deterministic=True
-        )
 
 
 def search_conversations(own: QuerySet[Conversation], text: str) -> QuerySet[Conversation]:

@@ -1,7 +1,11 @@
-"""What goes with a conversation, also in cascades and bulk deletions: what other apps keep of it."""
+"""What goes with a conversation, also in cascades and bulk deletions; and what each connection to SQLite is taught
+before the first query: a process may talk to its database long before it is asked for a page.
+"""
 
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
@@ -9,6 +13,15 @@ from chat.models import Conversation, GoldenResult
 from chat.staff.figures import keep_counts
 from faqs.learning import unlink_turns
 from faqs.unanswered import forget_turns
+from knowledge.language.words import fold_letters
+
+
+@receiver(connection_created)
+def teach_sqlite(connection: BaseDatabaseWrapper, **_kwargs: Any) -> None:
+    if connection.vendor == "sqlite":
+        connection.connection.create_function(
+            "repondant_folded", 1, lambda text: None if text is None else fold_letters(text), deterministic=True
+        )
 
 
 @receiver(pre_delete, sender=Conversation)

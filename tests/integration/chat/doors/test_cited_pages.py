@@ -221,7 +221,6 @@ class CitedPlaceTests(TestCase):
     def test_it_is_closed_where_the_deployment_shows_no_originals_or_is_not_for_them(self) -> None:
         assert self.place().status_code == 200
         closing: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
-            (type(self.deployment.agent).objects, {"show_cited_pages": False}, {"show_cited_pages": True}),
             (type(self.deployment).objects, {"audience": Audience.SIGNED_IN}, {"audience": Audience.PUBLIC}),
             (Chunk.objects.filter(pk=self.chunks[2].pk), {"enabled": False}, {"enabled": True}),
             (Document.objects, {"enabled": False}, {"enabled": True}),
