@@ -227,7 +227,7 @@ class Forms:
         return _swaps_both_ways(self.pairs)
 
 
-#: Tables are read anew each second, and nearly always say the same: 10 ms for 100 pairs.
+#: Tables are read anew each second, and nearly always say the same.
 _tables_of_pairs = lru_cache(maxsize=32)
 
 

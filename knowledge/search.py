@@ -103,8 +103,7 @@ class Thresholds:
     """The thresholds of a turn; `None`: switched off, or no measured profile for the embedding model.
 
     Questions lie much closer to questions than to passages, so a chunk that has questions is held to a guard rail of
-    its own (`benchmarks/thresholds`: one value for both kinds lets 79 % of off-topic questions pass, two values 22 %
-    where every chunk has questions). A threshold that staff set holds for both.
+    its own (`benchmarks/thresholds`). A threshold that staff set holds for both.
     """
 
     direct_answer: float | None
@@ -115,8 +114,7 @@ class Thresholds:
         return self.guard_rail_questions if passage.has_questions else self.guard_rail
 
 
-#: What a whole story finds counts less than what is asked in it: found first .530 → .540 of 200, in the first ten .835
-#: → .855 (`benchmarks/as_typed`; 0.95 and 0.9 gain half of it, 0.7 the same).
+#: What a whole story finds counts less than what is asked in it (`benchmarks/as_typed`).
 STORY_WEIGHT = 0.8
 
 

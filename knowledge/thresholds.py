@@ -3,6 +3,9 @@ measured there.
 
 `threshold_profile` returns None for an unknown model: direct and cached answers then stay off until it is calibrated
 (`calibrate_thresholds`). A value that was not measured is None, never a guess.
+
+What a site calibrated itself is stored: a turn calls `load_calibrations` in its database step, which reads the rows
+again now and then; a change made here is seen at once, one of another process within `CALIBRATION_CACHE_SECONDS`.
 """
 
 import math

@@ -59,7 +59,7 @@ class Recipe:
 class Embedder(ABC):
     batch_size: ClassVar[int] = 64
     max_characters: ClassVar[int] = 8_000
-    #: Single texts whose vectors are kept (people ask the same questions): 2 MB at 512 dimensions.
+    #: Single texts whose vectors are kept: people ask the same questions.
     cached: ClassVar[int] = 1_024
     _lock = threading.Lock()
 

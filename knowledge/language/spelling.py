@@ -112,7 +112,7 @@ _FREQUENT = 100
 #: Accents come back where the spelling with them is so much more frequent than the one without (« ou » and « où »
 #: stay).
 _CLEARLY = 4
-#: Of one agent's words the most frequent are kept: 6 MB.
+#: Of one agent's words the most frequent are kept.
 MOST_WORDS = 30_000
 #: Memory for the faults met last, each a few hundred bytes.
 _MOST_REMEMBERED = 2_000
@@ -157,13 +157,13 @@ class _Lines:
 
 
 class LanguageWords:
-    """The words of one language, in 6 MB."""
+    """The words of one language, in little memory."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         plain = {word: count for word, count in counts.items() if word.isascii()}
         accented: dict[str, tuple[int, str]] = {}
         written = [word for word in counts if not word.isascii()]
-        # As one text: word by word takes three times as long.
+        # As one text: word by word takes longer.
         for word, folded in zip(written, fold("\n".join(written)).split("\n"), strict=True):
             accented[folded] = max((counts[word], word), accented.get(folded, (0, "")))
         totals = {**plain}
@@ -183,9 +183,7 @@ class LanguageWords:
 
     @cached_property
     def frequent(self) -> Mapping[str, int]:
-        """How often the frequent ones are seen. Made from the text, once what it was read from is gone: 20 MB less are
-        held.
-        """
+        """How often the frequent ones are seen."""
         return {self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT}
 
     def has(self, folded: str) -> bool:
@@ -205,7 +203,7 @@ def _is_participle(word: str, folded: str, plain: Mapping[str, int]) -> bool:
 
 @cache
 def language_words(language: str) -> LanguageWords:
-    """Read once, in 0.3 s; `warm_up` does it before the first question."""
+    """Read once; `warm_up` does it before the first question."""
     packed = resources.files("spellchecker").joinpath("resources", f"{language}.json.gz")
     return LanguageWords(json.loads(gzip.decompress(packed.read_bytes())))
 

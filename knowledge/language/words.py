@@ -60,7 +60,7 @@ class _Marks(dict[int, str | None]):
 
 _WITHOUT_MARKS = _Marks()
 #: Marks that one letter may carry: what Unicode calls stream-safe text (UAX 15, section 13). Putting a run of marks in
-#: order takes the square of its length: 28 s for 100,000 of them.
+#: order takes the square of its length.
 MOST_MARKS = 30
 _LONG_RUN = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")
 #: The lower-case letters that PostgreSQL folds with TRANSLATE, and what each becomes.
@@ -266,7 +266,7 @@ def language_of(text: str) -> str:
 def document_language(passages: Sequence[str]) -> str:
     """A code of two or three letters, of any language; empty where there is too little text to tell.
 
-    The model is loaded at first use and takes 100 MB, which is why only what reads files calls this.
+    The model is large and loaded at first use, which is why only what reads files calls this.
     """
     sample = " ".join(text[:_SAMPLE_CHARACTERS] for text in passages[: 2 * SAMPLES])
     if sum(map(str.isalpha, sample)) < _ENOUGH_LETTERS:
