@@ -73,19 +73,13 @@ def unanswered_reason(found: SearchResult, thresholds: Thresholds, config: Effec
     """Why a question that no stored answer met counts as unanswered, or `None` when its passages are near enough."""
     if found.is_out_of_domain(thresholds):
         return UnansweredReason.REFUSED
-    least = _low_score(found, thresholds, config)
-    if least is not None and found.best_score < least:
-        return UnansweredReason.LOW_SCORE
-    return None
-
-
-def _low_score(found: SearchResult, thresholds: Thresholds, config: EffectiveConfig) -> float | None:
-    if config.unanswered_threshold is not None:
-        return config.unanswered_threshold
-    guard = thresholds.guard_rail_for(found.hits[0])
-    if guard is None or thresholds.direct_answer is None:
-        return None
-    return (guard + thresholds.direct_answer) / 2
+    least = config.unanswered_threshold
+    if least is None:
+        guard = thresholds.guard_rail_for(found.hits[0])
+        if guard is None or thresholds.direct_answer is None:
+            return None
+        least = (guard + thresholds.direct_answer) / 2
+    return UnansweredReason.LOW_SCORE if found.best_score < least else None
 
 
 def is_kept(turn_ids: Collection[uuid.UUID]) -> bool:
