@@ -1,7 +1,7 @@
 """Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of service.
 
-Texts are cleaned and checked, and every write leaves a version (`faqs.versions`). A row is committed first and counts from
-then on; its points, and what it supersedes, follow (`faqs.answer_points`).
+Texts are cleaned and checked, and every write leaves a line in the history. A row is committed first and counts from then
+on; its points, and what it supersedes, follow (`faqs.answer_points`).
 """
 
 import re
