@@ -11,7 +11,6 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
@@ -48,7 +47,6 @@ _SURROUNDING_NAMES = re.compile(
 )
 #: A longer text about cookies is a page about cookies.
 _LONGEST_SURROUNDING = 3_000
-_MOST_SURROUNDING_NODES = 500
 
 #: Access keys of DocBook's and Sphinx's links to neighbours: previous, up, next, home, index.
 _NEIGHBOUR_KEYS = frozenset("puhni")
@@ -210,14 +208,7 @@ def _is_furniture(tag: Tag) -> bool:
     if tag.name in ("header", "aside"):
         return tag.find_parent(["main", "article", "section"]) is None
     names = f"{attribute(tag, 'id')} {attribute(tag, 'class')}"
-    return bool(_SURROUNDING_NAMES.search(names)) and _is_small(tag)
-
-
-def _is_small(tag: Tag) -> bool:
-    """Few nodes with little text; looked at no farther than that, as tags may be nested without end."""
-    inner = list(islice(tag.descendants, _MOST_SURROUNDING_NODES + 1))
-    length = sum(len(node) for node in inner if isinstance(node, NavigableString))
-    return len(inner) <= _MOST_SURROUNDING_NODES and length < _LONGEST_SURROUNDING
+    return bool(_SURROUNDING_NAMES.search(names)) and len(tag.get_text()) < _LONGEST_SURROUNDING
 
 
 # Links that only lead elsewhere

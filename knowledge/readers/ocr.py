@@ -5,6 +5,7 @@ pipe: no file is written. Bounds: pixels of a page, seconds of a page, seconds o
 too late is left out and named by the caller; nothing here raises for a page.
 """
 
+import io
 import logging
 import math
 import os
@@ -112,19 +113,17 @@ def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
     # A page may claim any size.
     most = math.sqrt(OCR_PAGE_PIXELS / (width * height))
     bitmap = page.render(scale=min(_DOTS_PER_INCH / _UNITS_PER_INCH, most), grayscale=True)
-    pixels, stride = bytes(bitmap.buffer), bitmap.stride
-    if stride != bitmap.width:
-        pixels = b"".join(pixels[row * stride : row * stride + bitmap.width] for row in range(bitmap.height))
+    picture = io.BytesIO()
+    bitmap.to_pil().save(picture, "PPM")
     size = bitmap.width, bitmap.height
     bitmap.close()
     page.close()
-    return f"P5\n{size[0]} {size[1]}\n255\n".encode() + pixels, *size
+    return picture.getvalue(), *size
 
 
 def _read(picture: bytes, *, languages: str, seconds: float) -> str:
     """What Tesseract reads, as its table; empty where it fails or takes too long."""
-    command = [_command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH)]
-    command.append("tsv")
+    command = [_command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH), "tsv"]
     try:
         process = subprocess.Popen(  # noqa: S603  # the operator's command, no argument of a user
             command,

@@ -21,17 +21,7 @@ from openpyxl.worksheet._reader import WorkSheetParser
 
 from knowledge.models import SourceType
 from knowledge.question_tables import csv_dialect, csv_rows, question_columns
-from knowledge.readers.base import (
-    Block,
-    Outline,
-    ParsedDocument,
-    check_length,
-    clean_text,
-    one_line,
-    table_text,
-    title_from_filename,
-    unreadable,
-)
+from knowledge.readers.base import Outline, ParsedDocument, check_length, clean_text, one_line, table_text, unreadable
 from knowledge.readers.html import html_fragment_text
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged
 from knowledge.readers.text import decode_text
@@ -55,22 +45,23 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
             ),
         )
     delimiter, columns = found
-    blocks: list[Block] = []
+    outline = Outline()
     notices: list[str] = []
     try:
         for line, row in islice(csv_rows(text, delimiter), 1, None):
-            add_question_row(line, row, columns, blocks, notices)
+            _add_question_row(outline, line, row, columns, notices)
     except csv.Error as error:
         raise unreadable(
             f"{filename}: {error}", _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error}
         ) from error
-    if not blocks:
+    if not outline.blocks:
         raise unreadable(f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse."))
-    return ParsedDocument(title_from_filename(filename), tuple(blocks), SourceType.CSV, some_notices(notices))
+    outline.notices.extend(_some_notices(notices))
+    return outline.finish(filename=filename, source_type=SourceType.CSV)
 
 
-def add_question_row(
-    line: int, row: Sequence[str], columns: Mapping[str, int], blocks: list[Block], notices: list[str]
+def _add_question_row(
+    outline: Outline, line: int, row: Sequence[str], columns: Mapping[str, int], notices: list[str]
 ) -> None:
     values = {name: _cell(row[index]) if index < len(row) else "" for name, index in columns.items()}
     if not values["question"]:
@@ -78,18 +69,11 @@ def add_question_row(
     elif not values["answer"]:
         notices.append(_("ligne %(line)d : pas de réponse, ignorée") % {"line": line})
     else:
-        blocks.append(
-            Block(
-                values["answer"],
-                headings=(),
-                kind="qa",
-                question=one_line(values["question"]),
-                category=one_line(values.get("category", "")),
-            )
-        )
+        outline.category = one_line(values.get("category", ""))
+        outline.add(values["answer"], kind="qa", question=values["question"])
 
 
-def some_notices(notices: Sequence[str]) -> tuple[str, ...]:
+def _some_notices(notices: Sequence[str]) -> tuple[str, ...]:
     """The notices, as many as somebody may read, and how many more there are."""
     more = len(notices) - _MAX_NOTICES
     if more <= 0:
@@ -100,9 +84,6 @@ def some_notices(notices: Sequence[str]) -> tuple[str, ...]:
 def _cell(value: str) -> str:
     text = html_fragment_text(value) if _HTML.search(value) else value
     return clean_text(text).strip()
-
-
-# The rows as they stand in the file: the public way fills up every row to the columns that a single cell claims.
 
 
 #: Cells of a spreadsheet, over all its sheets: minutes of reading.
@@ -166,7 +147,7 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
             _read_sheet(one_line(sheet.title), rows, result)
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
-    result.outline.notices.extend(some_notices(result.notices))
+    result.outline.notices.extend(_some_notices(result.notices))
     return result.outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
 
 
@@ -253,13 +234,9 @@ def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
     outline.heading(2, "" if _DEFAULT_NAME.fullmatch(name) else name)
     if columns := question_columns(_filled(rows[0], max(rows[0].cells))):
         width = max(columns.values()) + 1
-        blocks: list[Block] = []
         notices: list[str] = []
         for row in rows[1:]:
-            add_question_row(row.line, _filled(row, width), columns, blocks, notices)
-        for block in blocks:
-            outline.category = block.category
-            outline.add(block.text, kind="qa", question=block.question)
+            _add_question_row(outline, row.line, _filled(row, width), columns, notices)
         outline.category = ""
         result.notices.extend(f"{name}, {notice}" for notice in notices)
         if unread := _unread_columns(rows, columns):

@@ -348,17 +348,9 @@ class Assembler:
     def _place(self, lines: Iterable[Line], *, is_title: bool = False) -> None:
         for line in lines:
             page = self._pages[line.page]
-            self._outline.lines.append(
-                PlacedLine(
-                    line.text,
-                    line.page,
-                    (
-                        *(_share(line.x0, page.width), _share(line.y0, page.height)),
-                        *(_share(line.x1, page.width), _share(line.y1, page.height)),
-                    ),
-                    is_title,
-                )
-            )
+            x0, x1 = (_share(at, page.width) for at in (line.x0, line.x1))
+            y0, y1 = (_share(at, page.height) for at in (line.y0, line.y1))
+            self._outline.lines.append(PlacedLine(line.text, line.page, (x0, y0, x1, y1), is_title))
 
 
 def _share(at: float, whole: float) -> float:

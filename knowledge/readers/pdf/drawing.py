@@ -6,10 +6,9 @@ knowledge.readers.pdf.drawing BYTES SECONDS PAGE PIXELS`, the file on standard i
 """
 
 import math
-import struct
 import subprocess
 import sys
-import zlib
+from typing import Any
 
 _MODULE = "knowledge.readers.pdf.drawing"
 _UNITS_PER_INCH = 72
@@ -41,19 +40,7 @@ def draw_page(data: bytes, page: int, *, pixels: int, seconds: float, memory: in
     return done.stdout
 
 
-def png(width: int, height: int, rows: bytes) -> bytes:
-    """A picture of three bytes a pixel, row by row."""
-    lines = b"".join(b"\0" + rows[start : start + 3 * width] for start in range(0, 3 * width * height, 3 * width))
-    header = struct.pack("!IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 6)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_part(name, content) for name, content in parts)
-
-
-def _part(name: bytes, content: bytes) -> bytes:
-    return struct.pack("!I", len(content)) + name + content + struct.pack("!I", zlib.crc32(name + content))
-
-
-def _draw(data: bytes, number: int, pixels: int) -> bytes:
+def _draw(data: bytes, number: int, pixels: int) -> Any:
     import pypdfium2
 
     document = pypdfium2.PdfDocument(data)
@@ -62,11 +49,7 @@ def _draw(data: bytes, number: int, pixels: int) -> bytes:
     # A page may claim any size; each side is rounded up.
     most = 0.995 * math.sqrt(pixels / (width * height))
     scale = min(_MOST_DOTS_PER_INCH / _UNITS_PER_INCH, most)
-    bitmap = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
-    rows, stride, wide = bytes(bitmap.buffer), bitmap.stride, 3 * bitmap.width
-    if stride != wide:
-        rows = b"".join(rows[at * stride : at * stride + wide] for at in range(bitmap.height))
-    return png(bitmap.width, bitmap.height, rows)
+    return page.render(scale=scale).to_pil()
 
 
 def main() -> None:
@@ -76,7 +59,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    sys.stdout.buffer.write(_draw(sys.stdin.buffer.read(), page, pixels))
+    _draw(sys.stdin.buffer.read(), page, pixels).save(sys.stdout.buffer, "PNG")
 
 
 if __name__ == "__main__":

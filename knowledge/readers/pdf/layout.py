@@ -8,7 +8,7 @@ head is found by its place and its return; a list of contents by its dots and by
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
 
@@ -83,18 +83,9 @@ def _together(last: Line, piece: Line) -> Line:
     mono = last.mono and piece.mono
     letter = (last.x1 - last.x0) / max(len(last.text), 1)
     spaces = max(1, min(round((piece.x0 - last.x1) / letter), 40)) if mono and letter > 0 else 1
-    is_main = len(last.text) >= len(piece.text)
-    return Line(
-        last.text + " " * spaces + piece.text,
-        last.x0,
-        min(last.y0, piece.y0),
-        piece.x1,
-        max(last.y1, piece.y1),
-        last.size if is_main else piece.size,
-        last.page,
-        bold=last.bold and piece.bold,
-        mono=mono,
-    )
+    text, y0, y1 = last.text + " " * spaces + piece.text, min(last.y0, piece.y0), max(last.y1, piece.y1)
+    size = max(last, piece, key=lambda line: len(line.text)).size
+    return replace(last, text=text, y0=y0, x1=piece.x1, y1=y1, size=size, bold=last.bold and piece.bold, mono=mono)
 
 
 def _second_column(pieces: Sequence[Line], width: float) -> float:
