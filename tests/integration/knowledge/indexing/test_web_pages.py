@@ -74,51 +74,53 @@ class PageTests(TestCase):
     def setUp(self) -> None:
         self.agent = make_agent()
 
+    @contextmanager
+    def followed(self, answer: Answer | None = None, **settings: Any) -> Iterator[tuple[Site, WebSource]]:
+        """A site of one page, which was read once."""
+        self.agent.settings.update(settings)
+        self.agent.save()
+        with site_of(a=answer or page("la carte")) as site:
+            source = add_source(agent=self.agent, address=site.url("/a#haut"))
+            refresh(source)
+            yield site, source
+
+    def answers(self) -> list[str]:
+        return [passage.content for passage in found(self.agent, "Combien coûte la carte ?")]
+
     def test_page_becomes_a_document_whose_passages_lead_back_to_it(self) -> None:
-        with site_of(tarifs=page("la carte")) as site:
-            source = add_source(agent=self.agent, address=site.url("/tarifs#haut"))
-            build = refresh(source)
+        with self.followed() as (site, source):
             document = self.agent.documents.get()
-            assert (build.status, document.status) == (JobStatus.DONE, DocumentStatus.INDEXED)
-            assert document.url == document.name == site.url("/tarifs")
-            assert (document.title, document.source_type) == ("la carte", "html")
+            assert refreshes(source).get().status == JobStatus.DONE
+            assert document.url == document.name == site.url("/a")
+            assert (document.title, document.source_type, document.status) == (
+                "la carte",
+                "html",
+                DocumentStatus.INDEXED,
+            )
             assert document.page.state == PageState.PRESENT
-            assert found(self.agent, "Combien coûte la carte ?")[0].url == site.url("/tarifs")
+            assert found(self.agent, "Combien coûte la carte ?")[0].url == site.url("/a")
 
-    def test_unchanged_page_costs_a_conditional_request_and_nothing_else(self) -> None:
-        with site_of(a=page("la carte", etag='"1"')) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            refresh(source)
+    def test_page_that_says_the_same_costs_a_conditional_request_and_no_embedding(self) -> None:
+        with self.followed(page("la carte", etag='"1"')) as (site, source):
             first = site.asked[-1][1]
-            report = refresh(source).report
-        assert "if-none-match" not in first
-        assert site.asked[-1][1]["if-none-match"] == '"1"'
-        assert (report["pages"], report["unchanged"]) == (1, 1)
-        assert report["embedded"] == report["model_calls"] == report["documents"] == 0
-
-    def test_page_that_says_the_same_in_other_bytes_is_embedded_no_second_time(self) -> None:
-        with site_of(a=page("la carte")) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            refresh(source)
+            same = refresh(source).report
+            asked = site.asked[-1][1]
+            site.pages["/a"] = page("la carte")
             site.pages["/a"].body += "<script>var token = 42</script>"  # type: ignore[operator]
-            report = refresh(source).report
-        assert (report["documents"], report["embedded"]) == (1, 0)
+            other_bytes = refresh(source).report
+        assert ("if-none-match" in first, asked["if-none-match"]) == (False, '"1"')
+        assert (same["pages"], same["unchanged"]) == (1, 1)
+        assert same["embedded"] == same["model_calls"] == same["documents"] == 0
+        assert (other_bytes["documents"], other_bytes["embedded"]) == (1, 0)
 
     def test_changed_page_is_answered_from_as_it_is_now(self) -> None:
-        with site_of(a=page("la carte", 12)) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            refresh(source)
+        with self.followed(page("la carte", 12)) as (site, source):
             site.pages["/a"] = page("la carte", 15)
             refresh(source)
-        assert "15 euros" in found(self.agent, "Combien coûte la carte ?")[0].content
+        assert "15 euros" in self.answers()[0]
 
-    @override_settings()
     def test_page_that_is_gone_is_disabled_after_its_number_of_checks_and_comes_back(self) -> None:
-        self.agent.settings["gone_page_checks"] = 2
-        self.agent.save()
-        with site_of(a=page("la carte")) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            refresh(source)
+        with self.followed(gone_page_checks=2) as (site, source):
             kept = site.pages.pop("/a")
             states = []
             for _check in range(2):
@@ -126,19 +128,15 @@ class PageTests(TestCase):
                 document = self.agent.documents.get()
                 states.append((document.page.state, document.enabled))
             assert states == [(PageState.GONE, True), (PageState.GONE, False)]
-            assert found(self.agent, "Combien coûte la carte ?") == []
+            assert self.answers() == []
             site.pages["/a"] = kept
             refresh(source)
         document = self.agent.documents.get()
         assert (document.page.state, document.enabled) == (PageState.PRESENT, True)
-        assert found(self.agent, "Combien coûte la carte ?")
+        assert self.answers()
 
     def test_staff_who_enable_a_gone_page_are_not_overruled(self) -> None:
-        self.agent.settings["gone_page_checks"] = 1
-        self.agent.save()
-        with site_of(a=page("la carte")) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            refresh(source)
+        with self.followed(gone_page_checks=1) as (site, source):
             site.pages.clear()
             refresh(source)
             document = self.agent.documents.get()
@@ -148,9 +146,7 @@ class PageTests(TestCase):
         assert self.agent.documents.get().enabled
 
     def test_page_whose_server_fails_keeps_what_it_said_and_says_why(self) -> None:
-        with site_of(a=page("la carte")) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            refresh(source)
+        with self.followed() as (site, source):
             site.pages["/a"] = Answer("down", status=503)
             with pytest.raises(PageUnavailableError):
                 run_build(create_refresh(source).pk)
@@ -159,34 +155,31 @@ class PageTests(TestCase):
             assert source.due_at is not None
             assert source.due_at > timezone.now()
             assert self.agent.documents.get().page.state == PageState.FAILED
-            assert found(self.agent, "Combien coûte la carte ?")
+            assert self.answers()
 
-    def test_failure_that_may_pass_is_tried_again_by_the_worker(self) -> None:
-        with site_of(a=Answer("down", status=503)) as site:
-            source = add_source(agent=self.agent, address=site.url("/a"))
-            build = create_refresh(source)
-            run_build(build.pk, may_retry=True)
-            site.pages["/a"] = page("la carte")
-            IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
-            run_build(build.pk, may_retry=True)
+    def run_again(self, build: IndexBuild) -> None:
+        IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
+        run_build(build.pk, may_retry=True)
         build.refresh_from_db()
         assert (build.status, build.attempts) == (JobStatus.DONE, 2)
         assert self.agent.documents.get().status == DocumentStatus.INDEXED
 
-    def test_page_that_finds_the_disk_full_is_tried_again_by_the_worker(self) -> None:
-        with site_of(page=page("carte")) as site:
-            build = create_refresh(add_source(agent=make_agent(), address=site.url("/page")))
+    def test_server_that_fails_and_a_full_disk_are_tried_again_by_the_worker(self) -> None:
+        with site_of(a=Answer("down", status=503)) as site:
+            build = create_refresh(add_source(agent=self.agent, address=site.url("/a")))
+            run_build(build.pk, may_retry=True)
+            site.pages["/a"] = page("la carte")
+            self.run_again(build)
+        self.agent = make_agent()
+        with site_of(a=page("la carte")) as site:
+            build = create_refresh(add_source(agent=self.agent, address=site.url("/a")))
             full = OSError(errno.ENOSPC, "No space left on device")
             with mock.patch.object(FileSystemStorage, "save", side_effect=full):
                 run_build(build.pk, may_retry=True)
             build.refresh_from_db()
             assert build.status == JobStatus.QUEUED
             assert "Le disque est plein" in build.error
-            IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
-            run_build(build.pk, may_retry=True)
-        build.refresh_from_db()
-        assert build.status == JobStatus.DONE
-        assert Document.objects.get().status == DocumentStatus.INDEXED
+            self.run_again(build)
 
     def test_what_cannot_be_read_is_a_failed_document_with_its_reason(self) -> None:
         with site_of(film=Answer(b"\0\1", kind="video/mp4")) as site:
@@ -202,10 +195,9 @@ class PageTests(TestCase):
             "/raw.md": Answer("# Autre\n\nUn texte.", kind="text/plain"),
             "/latin": Answer(latin.encode("cp1252"), kind="text/html; charset=windows-1252"),
         }
-        with web_site(texts) as site:
-            with override(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
-                for path in texts:
-                    refresh(add_source(agent=self.agent, address=site.url(path)))
+        with site_of(**{path.removeprefix("/"): answer for path, answer in texts.items()}) as site:
+            for path in texts:
+                refresh(add_source(agent=self.agent, address=site.url(path)))
         titles = list(self.agent.documents.order_by("title").values_list("title", "source_type"))
         assert titles == [("Autre", "markdown"), ("Titre", "markdown"), ("Été", "html")]
 
@@ -260,14 +252,13 @@ class GuardTests(TestCase):
                 fetch_page("http://a.example:22/")
 
     def test_redirects_are_followed_and_bounded(self) -> None:
-        hops = {f"/{n}": Answer(status=302, headers={"Location": f"/{n + 1}"}) for n in range(9)}
-        with web_site({**hops, "/9": page("la carte")}) as site:
-            with override(URL_INTERNAL_HOSTS=[site.host], URL_HOST_PAUSE_SECONDS=0.0):
-                reached = fetch_page(site.url("/5"))
-                assert isinstance(reached, Fetched)
-                assert reached.address == site.url("/9")
-                with pytest.raises(PageRefusedError, match="more than 5 times"):
-                    fetch_page(site.url("/0"))
+        hops = {str(n): Answer(status=302, headers={"Location": f"/{n + 1}"}) for n in range(9)}
+        with site_of(**hops, **{"9": page("la carte")}) as site:
+            reached = fetch_page(site.url("/5"))
+            assert isinstance(reached, Fetched)
+            assert reached.address == site.url("/9")
+            with pytest.raises(PageRefusedError, match="more than 5 times"):
+                fetch_page(site.url("/0"))
 
     @override_settings(MAX_DOCUMENT_BYTES=20_000)
     def test_size_is_bounded_while_it_streams_and_after_unpacking(self) -> None:
@@ -393,17 +384,14 @@ class SitemapTests(TestCase):
             refresh(source)
         assert sorted(self.states()) == ["a", "b"]
 
-    def test_robots_txt_is_obeyed_unless_the_operator_says_otherwise(self) -> None:
+    def test_robots_txt_is_obeyed_forbids_nothing_when_refused_and_waits_when_it_fails(self) -> None:
         with self.site("a", "b") as (site, source):
             site.pages["/robots.txt"] = Answer("User-agent: *\nDisallow: /b", kind="text/plain")
             refresh(source)
             assert list(self.states()) == ["a"]
-
-    def test_robots_txt_that_is_refused_forbids_nothing_and_one_that_fails_waits(self) -> None:
-        with self.site("a") as (site, source):
             site.pages["/robots.txt"] = Answer("no", status=403)
             refresh(source)
-            assert list(self.states()) == ["a"]
+            assert list(self.states()) == ["a", "b"]
             site.pages["/robots.txt"] = Answer("down", status=503)
             with pytest.raises(PageUnavailableError):
                 run_build(create_refresh(source).pk)
