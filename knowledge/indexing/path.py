@@ -1,7 +1,7 @@
 """The path of a document: what happens from a file that was given to its points in the index, top to bottom.
 
 1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
-   The doors are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
+   The entry points are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
 2. It is queued (`jobs.enqueue_documents`), and a worker's `jobs.carry_out` takes it; the command goes on
    here.
 3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`isolation`);
@@ -113,7 +113,7 @@ def store_document(
         if not is_same:
             filename = f"page{suffix}" if suffix else name.rsplit("/", 1)[-1]
             document.file.save(filename, ContentFile(data), save=False)
-            # No longer what a folder was loaded with; the door of folders notes its own after this.
+            # No longer what a folder was loaded with; the loading of folders notes its own after this.
             document.folder, document.loaded_size, document.loaded_mtime = "", None, None
         document.file_hash = digest
         document.category = category or document.category

@@ -9,7 +9,7 @@ import io
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
@@ -46,39 +46,36 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
         )
     delimiter, columns = found
     outline = Outline()
-    notices: list[str] = []
     try:
         for line, row in islice(csv_rows(text, delimiter), 1, None):
-            _add_question_row(outline, line, row, columns, notices)
+            _add_question_row(outline, line, row, columns)
     except csv.Error as error:
         raise unreadable(
             f"{filename}: {error}", _("Ce fichier CSV est mal formé : %(reason)s") % {"reason": error}
         ) from error
     if not outline.blocks:
         raise unreadable(f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse."))
-    outline.notices.extend(_some_notices(notices))
-    return outline.finish(filename=filename, source_type=SourceType.CSV)
+    return _finished(outline, filename=filename, source_type=SourceType.CSV)
+
+
+def _finished(outline: Outline, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
+    """The document with as many notices as somebody may read, and how many more there are."""
+    if (more := len(outline.notices) - _MAX_NOTICES) > 0:
+        outline.notices[_MAX_NOTICES:] = [_("et %(count)d autres lignes ignorées") % {"count": more}]
+    return outline.finish(filename=filename, source_type=source_type, title=title)
 
 
 def _add_question_row(
-    outline: Outline, line: int, row: Sequence[str], columns: Mapping[str, int], notices: list[str]
+    outline: Outline, line: int, row: Sequence[str], columns: Mapping[str, int], *, sheet: str = ""
 ) -> None:
     values = {name: _cell(row[index]) if index < len(row) else "" for name, index in columns.items()}
     if not values["question"]:
-        notices.append(_("ligne %(line)d : pas de question, ignorée") % {"line": line})
+        outline.notices.append(sheet + _("ligne %(line)d : pas de question, ignorée") % {"line": line})
     elif not values["answer"]:
-        notices.append(_("ligne %(line)d : pas de réponse, ignorée") % {"line": line})
+        outline.notices.append(sheet + _("ligne %(line)d : pas de réponse, ignorée") % {"line": line})
     else:
         outline.category = one_line(values.get("category", ""))
         outline.add(values["answer"], kind="qa", question=values["question"])
-
-
-def _some_notices(notices: Sequence[str]) -> tuple[str, ...]:
-    """The notices, as many as somebody may read, and how many more there are."""
-    more = len(notices) - _MAX_NOTICES
-    if more <= 0:
-        return tuple(notices)
-    return (*notices[:_MAX_NOTICES], _("et %(count)d autres lignes ignorées") % {"count": more})
 
 
 def _cell(value: str) -> str:
@@ -123,15 +120,8 @@ class _Budget:
         check_length(self.characters, filename=self.filename)
 
 
-@dataclass(slots=True)
-class _Result:
-    budget: _Budget
-    outline: Outline = field(default_factory=Outline)
-    notices: list[str] = field(default_factory=list)
-
-
 def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
-    result = _Result(_Budget(filename))
+    outline, budget = Outline(), _Budget(filename)
     try:
         workbook = openpyxl.load_workbook(
             io.BytesIO(as_transitional(data)), read_only=True, data_only=True, keep_links=False
@@ -139,16 +129,15 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
         title = workbook.properties.title or ""
         for sheet in workbook.worksheets:
             if sheet.sheet_state != "visible":
-                result.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
+                outline.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
                 continue
             areas: list[Any] = []
-            rows = list(_rows(sheet, result.budget, areas))
-            _fill_down(rows, areas, result.budget)
-            _read_sheet(one_line(sheet.title), rows, result)
+            rows = list(_rows(sheet, budget, areas))
+            _fill_down(rows, areas, budget)
+            _read_sheet(outline, one_line(sheet.title), rows, budget)
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
-    result.outline.notices.extend(_some_notices(result.notices))
-    return result.outline.finish(filename=filename, source_type=SourceType.XLSX, title=title)
+    return _finished(outline, filename=filename, source_type=SourceType.XLSX, title=title)
 
 
 def _rows(sheet: Any, budget: _Budget, areas: list[Any]) -> Iterator[_Row]:
@@ -226,27 +215,24 @@ def _number(value: float, shape: str) -> str:
     return f"{text} %" if percent else f"{text} {unit}".strip()
 
 
-def _read_sheet(name: str, rows: Sequence[_Row], result: _Result) -> None:
+def _read_sheet(outline: Outline, name: str, rows: Sequence[_Row], budget: _Budget) -> None:
     if not rows:
         return
-    outline = result.outline
     outline.leave_sections()
     outline.heading(2, "" if _DEFAULT_NAME.fullmatch(name) else name)
     if columns := question_columns(_filled(rows[0], max(rows[0].cells))):
         width = max(columns.values()) + 1
-        notices: list[str] = []
         for row in rows[1:]:
-            _add_question_row(outline, row.line, _filled(row, width), columns, notices)
+            _add_question_row(outline, row.line, _filled(row, width), columns, sheet=f"{name}, ")
         outline.category = ""
-        result.notices.extend(f"{name}, {notice}" for notice in notices)
         if unread := _unread_columns(rows, columns):
-            result.notices.append(
+            outline.notices.append(
                 _("feuille « %(name)s » : colonnes ignorées : %(columns)s")
                 % {"name": name, "columns": ", ".join(unread)}
             )
         return
     for region in _regions(rows):
-        _read_region(outline, region, result.budget)
+        _read_region(outline, region, budget)
 
 
 def _unread_columns(rows: Sequence[_Row], columns: dict[str, int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The door of PDF: opens the file, reads its pages, and says what could not be read.
+"""The entry to PDF: opens the file, reads its pages, and says what could not be read.
 
 A file that is encrypted, cut short, or only pictures is refused. Pages without text are recognised
 (`knowledge.readers.ocr`) where Tesseract is installed, else noticed.
