@@ -79,8 +79,6 @@ class EffectiveConfig:
     show_cited_pages: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
-    #: Of a try: by the name of an index, the generation that is searched in its place.
-    staged: tuple[tuple[str, str], ...] = ()
 
     @property
     def of_each_agent(self) -> "tuple[EffectiveConfig, ...]":
@@ -143,7 +141,7 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
 
 
 def with_settings(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
-    """The configuration with these settings instead, for each of its agents: what a try changes on paper."""
+    """The configuration with these settings instead, for each of its agents: what a try has otherwise."""
     if not settings:
         return config
     agents = (replace(each, config=_changed(each.config, settings)) for each in config.agents)

@@ -258,8 +258,7 @@ def search_index(
     """
 
     def within(*categories: str) -> SearchResult:
-        alias = collection_alias(config.agent_slug, config.indexing_method)
-        collection = dict(config.staged).get(alias, alias)
+        collection = collection_alias(config.agent_slug, config.indexing_method)
         least = config.match_threshold
         whole, *further = [
             search(collection, reading, limit=limit, min_score=least, categories=categories)

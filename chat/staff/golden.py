@@ -37,6 +37,7 @@ from chat.models import (
 )
 from chat.runs.terminal import ask
 from chat.staff.expectations import EXPECTATIONS, GOLDEN_MAX_QUESTIONS, Row, expected_of, question_key, read_file, unmet
+from chat.staff.figures import cost
 from chat.staff.simulator import simulate
 from chat.thread.branches import exchange_of
 from chat.turn.values import TurnRequest
@@ -238,10 +239,7 @@ def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, Any]:
     """Calls, tokens, and money at the site's prices, of one way (`before`, `after`)."""
     rows = [found for each in results if (found := getattr(each, way))]
     total = {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
-    site = RuntimeSettings.load()
-    read = total["prompt_tokens"] * site.get("prompt_price")
-    money = (read + total["completion_tokens"] * site.get("completion_price")) / 1_000_000
-    return {**total, "cost": money if site.get("prompt_price") or site.get("completion_price") else None}
+    return {**total, "cost": cost(RuntimeSettings.load(), total["prompt_tokens"], total["completion_tokens"])}
 
 
 # --- In the terminal -------------------------------------------------------------------------------------------------

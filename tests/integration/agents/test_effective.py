@@ -23,15 +23,7 @@ class EffectiveConfigTests(TestCase):
     def test_every_knob_is_a_field_on_each_side(self) -> None:
         knobs = set(KNOBS)
         resolved = {field.name for field in fields(EffectiveConfig)}
-        own = {
-            "deployment_id",
-            "deployment_slug",
-            "deployment_name",
-            "agent_id",
-            "agent_slug",
-            "indexing_method",
-            "staged",
-        }
+        own = {"deployment_id", "deployment_slug", "deployment_name", "agent_id", "agent_slug", "indexing_method"}
         assert knobs == resolved - own - {"agents"}
 
     def test_deployment_wins_over_agent_over_site(self) -> None:
