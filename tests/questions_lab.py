@@ -23,7 +23,6 @@ from tests.correction_lab import DATABASE, boundaries, forked, keep, restore
 
 # isort: split
 
-from django.conf import settings  # the lab above sets Django up
 from django.db.models import F
 from django.utils import timezone
 
@@ -65,7 +64,7 @@ def build() -> None:
 
 
 def write(fatal: int) -> None:
-    settings.UNIT_GENERATION_PARALLEL = 1
+    questions.UNIT_GENERATION_PARALLEL = 1
     questions.QUESTIONS_WRITE_PASSAGES = 2
     job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
     model = mock.patch.object(questions, "language_model", return_value=NotingModel())
