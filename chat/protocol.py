@@ -2,7 +2,7 @@
 
 Every edge (WebSocket, server-sent events) sends the same events; each has an `id` that rises within its turn, so that a
 reader who lost the connection asks for what comes after the last id it saw. This file and the serializers of
-`chat.doors.http` are the only ones that know wire names; the HTML of `done` is added by the door that sends it
+`chat.api` are the only ones that know wire names; the HTML of `done` is added by the door that sends it
 (`chat.api.questions`).
 
     meta     turnId, conversationId, clientMessageId, title, question

@@ -7,7 +7,7 @@ saw, in this process or in another (`chat.runs.following`); what is older is tol
 
 A turn whose process died is interrupted when its lease runs out, and keeps the text that its log still has
 (`chat.runs.following`). Only its owner runs it again (`Runner.retry`): under its own id, with one question and in the end
-one answer. The doors use the one `runner`.
+one answer. Entry points use the one `runner`.
 """
 
 import asyncio
