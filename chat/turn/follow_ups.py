@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from faqs.second_key.reading import read_pair
 from knowledge.language.words import fold, fold_letters, light_stem, one_of, word_class
 
 _COURTESIES = word_class("courtesies")
@@ -172,7 +173,7 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
     is_question = read.endswith("?")
     said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
     rest = _without_connectives(core)
-    if rest != core and _asks_by_itself(rest, read, said):
+    if rest != core and _asks_by_itself(rest, read, said) and not _ask_alike(previous, read):
         return ""
     if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
         return rule
@@ -216,6 +217,12 @@ def _asks_by_itself(rest: str, read: str, said: str) -> bool:
         return False
     # « Et pour les réunions, quel jour est prévu ? »: what is asked is not in the clause before the comma.
     return names_new_things(asked, read, said) and not subject_rule(rest, read, said)
+
+
+def _ask_alike(previous: str, question: str) -> bool:
+    """« Quels tarifs pour les mineurs ? » – « Et combien coûte la carte ? »: asked for the same kind of thing."""
+    one, other = read_pair(previous[:_READ_CHARACTERS], question)
+    return one.kind is other.kind
 
 
 def _folded(question: str) -> str:

@@ -83,6 +83,12 @@ def test_noun_with_its_article_leans_where_it_was_said_before() -> None:
     assert leaning_rule(question, "Comment contester une amende ?") == ""
 
 
+def test_question_that_goes_on_asking_for_the_same_kind_of_thing_leans() -> None:
+    question = "Et combien coûte la carte de lecteur ?"
+    assert leaning_rule(question, "Quels sont les tarifs pour les mineurs ?") == "connective"
+    assert leaning_rule(question, "Où est la bibliothèque ?") == ""
+
+
 def test_message_that_only_takes_up_what_was_said_is_not_searched_by_itself() -> None:
     previous = "Comment renouveler ma carte ?"
     assert standalone_question("oui", previous, "Voulez-vous le lien ?").alone == ""
