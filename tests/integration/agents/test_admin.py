@@ -126,6 +126,18 @@ class AgentFormTest(TestCase):
         self.assertContains(page, "Hériter (Oui)")
         self.assertContains(page, "Hériter (Non)")
 
+    def test_who_may_only_look_reads_what_is_set_and_nothing_of_what_is_inherited(self) -> None:
+        agent = make_agent(match_count=7, tool_mode="local")
+        deployment = make_deployment(agent, config_overlay={"max_rounds": 4, "indexing_method": "legacy"})
+        reader = client_of(make_staff("agents.view_agent", "agents.view_deployment", "agents.view_runtimesettings"))
+        page = reader.get(admin_url(Agent, "change", agent.pk)).content.decode()
+        assert "Passages recherchés" in page
+        assert "Local : les plus proches" in page
+        assert 'name="match_count"' not in page
+        page = reader.get(admin_url(Deployment, "change", deployment.pk)).content.decode()
+        assert "legacy" in page
+        assert reader.get(admin_url(RuntimeSettings, "change", 1)).status_code == 200
+
     def test_an_agents_identifier_is_chosen_once(self) -> None:
         agent, client = make_agent(slug="premier"), superuser_client()
         address = admin_url(Agent, "change", agent.pk)
