@@ -29,9 +29,9 @@ from agents.models import Job, JobKind, JobStatus
 from chat.telemetry import MODEL_SEEN
 from knowledge.vectors.base import vector_store
 
-#: `/readyz` looks anew after this time, however often it is asked, ...
+#: `/readyz` looks anew after this time, however often it is asked.
 READY_CACHE_SECONDS = 2.0
-#: ... and a part that has not answered within this time counts as down.
+#: A part that has not answered within this time counts as down.
 PROBE_TIMEOUT_SECONDS = 3.0
 #: What the probe writes into the database: more than a page, so that a full disk or file is noticed.
 PROBE_BYTES = 16 * 1024

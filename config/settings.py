@@ -402,7 +402,7 @@ JOB_LEASE_SECONDS = 60.0
 JOB_HEARTBEAT_SECONDS = 10.0
 JOB_REAP_SECONDS = 15.0
 JOB_MAX_ATTEMPTS = 5
-#: ... and is missing after this time: six beats, more than the embedded one takes to be started anew after a job.
+#: A worker without a sign of life is missing after this time: six beats, more than the embedded one takes to start anew.
 WORKER_SILENT_SECONDS = 60.0
 #: A job is asked to stop, then killed: longer than indexing the largest document with the slowest model.
 JOB_SOFT_LIMIT_SECONDS = 6 * 3600
