@@ -207,8 +207,16 @@ def _join(kind: JobKind, key: str, payload: Mapping[str, Any], *, again: bool) -
         return job if still_open.update(payload=job.payload, asked=F("asked") + 1) else None
 
 
+def due_jobs(limit: int) -> list[int]:
+    """Work that could begin, the oldest first."""
+    waiting = Job.objects.due().exclude(kind__in=_NO_WORK)
+    return list(waiting.order_by("pk").values_list("pk", flat=True)[:limit])
+
+
 def nudge(job_id: int) -> None:
     """Tell a worker that there is work. A broker that is away is no error: the row waits, and `recover` nudges again."""
+    if not settings.HAS_BROKER:
+        return  # Workers look for themselves.
     try:
         current_app.send_task(RUN_TASK, args=[job_id])
     except OperationalError:

@@ -8,22 +8,24 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, bootsteps
 from celery.signals import before_task_publish, task_postrun, task_prerun, worker_init
 from celery.worker import state
 
-from config import file_broker
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-file_broker.install()
 app = Celery("repondant")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["agents"], related_name="jobs")
 
 logger = logging.getLogger(__name__)
+
+#: How often a worker without a broker looks for jobs, and how many it takes up at a time.
+POLL_SECONDS = 1.0
+POLLED_JOBS = 20
 
 
 class Maintenance(bootsteps.StartStopStep):
@@ -34,7 +36,7 @@ class Maintenance(bootsteps.StartStopStep):
     requires = ("celery.worker.components:Timer",)
 
     def __init__(self, parent: Any, **_kwargs: Any) -> None:
-        self._timer: Any = None
+        self._timers: list[Any] = []
         self._heartbeat: Any = None
 
     def start(self, parent: Any) -> None:
@@ -46,11 +48,13 @@ class Maintenance(bootsteps.StartStopStep):
         self._heartbeat.start()
         if settings.JOB_REAP_SECONDS > 0:
             _look()
-            self._timer = parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _look)
+            self._timers.append(parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _look))
+        if not settings.HAS_BROKER:
+            self._timers.append(parent.timer.call_repeatedly(POLL_SECONDS, _poll))
 
     def stop(self, parent: Any) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timers:
+            timer.cancel()
         if self._heartbeat is not None:
             self._heartbeat.stop()
 
@@ -69,16 +73,34 @@ def _running() -> list[dict[str, Any]]:
 
 
 def _look() -> None:
+    from agents import jobs
+    from agents.models import JobKind
+
+    _with_database(lambda: jobs.carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True))
+
+
+def _poll() -> None:
+    """Where there is no broker: this worker's messages are its own, of jobs that are due once it has none left."""
+    from agents import jobs
+
+    def look() -> None:
+        for job_id in jobs.due_jobs(POLLED_JOBS):
+            jobs.run_job.delay(job_id)
+
+    if not state.reserved_requests:
+        _with_database(look)
+
+
+def _with_database(look: Callable[[], object]) -> None:
     """From the worker's own process: no connection is left open for a process that it forks."""
     from django.db import DatabaseError
 
-    from agents import jobs
     from agents.database import close_connections, first_line, is_surprising
-    from agents.models import JobKind
+    from agents.jobs import no_fork
 
-    with jobs.no_fork():
+    with no_fork():
         try:
-            jobs.carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True)
+            look()
         except DatabaseError as error:
             cause = first_line(error)
             logger.warning("The recovery could not use the database: %s", cause, exc_info=is_surprising(error))

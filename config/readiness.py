@@ -175,6 +175,8 @@ def _vector_store() -> Detail:
 
 
 def _broker() -> Detail:
+    if not settings.HAS_BROKER:
+        return {"status": "off"}
     with current_app.connection_for_read() as broker:
         broker.ensure_connection(max_retries=1, timeout=math.ceil(PROBE_TIMEOUT_SECONDS))
     return OK

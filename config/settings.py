@@ -321,7 +321,13 @@ if not -1 <= RETAIN_HOUR <= 23:
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
-CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://")
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="")
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}
+#: Without one, each worker looks for jobs itself, every second. `filesystem://` was the name of that in 0.2.0.
+HAS_BROKER = CELERY_BROKER_URL not in ("", "filesystem://")
+if not HAS_BROKER:
+    CELERY_BROKER_URL = "memory://localhost"
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.2}
 CELERY_TASK_IGNORE_RESULT = True
 # RabbitMQ takes a message that is not acknowledged within half an hour for lost and closes the channel; a large job is
 # longer. Rows are the truth, so that a message which went with its worker is sent again (`agents.jobs`).
@@ -331,19 +337,6 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "repondant"
-CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}
-if CELERY_BROKER_URL == "filesystem://":
-    # With a host, which means nothing here: without one the library warns at each start.
-    CELERY_BROKER_URL = "filesystem://localhost"
-    _broker_folder = DATA_DIR / "broker"
-    for _name in ("queue", "control"):
-        (_broker_folder / _name).mkdir(parents=True, exist_ok=True)
-    CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "data_folder_in": str(_broker_folder / "queue"),
-        "data_folder_out": str(_broker_folder / "queue"),
-        "control_folder": str(_broker_folder / "control"),
-        "store_processed": False,
-    }
 
 #: What carries out a job, by its kind (`agents.jobs`).
 JOBS = {

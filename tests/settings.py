@@ -22,6 +22,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 EMBEDDERS = {"default": {"BACKEND": "tests.hashing.HashingEmbedder"}}
 LLMS = {}
 CELERY_BROKER_URL = "memory://"
+HAS_BROKER = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
 CELERY_TASK_ALWAYS_EAGER = True
 DATABASE_THREAD_SENSITIVE = True
