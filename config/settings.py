@@ -390,7 +390,7 @@ SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0, 5.0, 10.0, 12.0)
 AFTERWARDS_DELAY_SECONDS = 1.0
 #: How long an open socket or stream may go on asking, stopping and listening before its rights are looked at again.
 RIGHTS_CHECK_SECONDS = 5.0
-#: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken by the reaper.
+#: A job's lease is renewed at each heartbeat; a job whose lease ran out is taken up by the recovery.
 JOB_LEASE_SECONDS = 60.0
 JOB_HEARTBEAT_SECONDS = 10.0
 JOB_REAP_SECONDS = 15.0

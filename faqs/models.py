@@ -303,7 +303,7 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
 
     def mark_pending(self, **changes: Any) -> int:
         """Apply changes whose points, and whatever else they take effect on, have to follow; how many rows."""
-        # A worker is nudged at once; the reaper waits a little, so as not to do the same work beside it.
+        # A worker is nudged at once; the recovery waits a little, so as not to do the same work beside it.
         grace = timezone.now() + timedelta(seconds=settings.JOB_REAP_SECONDS)
         return self.update(
             index_state=IndexState.PENDING,

@@ -108,7 +108,7 @@ def continue_import(preview: ImportPreview, *, seconds: float) -> None:
 
 
 def _settle(agent_id: int) -> None:
-    """What was written takes effect; if this process dies, the reaper of answers sees to it."""
+    """What was written takes effect; if this process dies, the recovery of answers sees to it."""
     waiting = LearnedResponse.objects.unsettled().filter(agent=agent_id)
     if keys := list(waiting.order_by("pk").values_list("pk", flat=True)):
         transaction.on_commit(partial(settle_now, keys), robust=True)

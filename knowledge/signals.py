@@ -90,7 +90,7 @@ def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
 
 @receiver(post_save, sender=RuntimeSettings)
 def look_at_the_calls_again(**_kwargs: Any) -> None:
-    """Questions that wait for tomorrow's calls may have some today; the reaper tells a worker."""
+    """Questions that wait for tomorrow's calls may have some today; the recovery tells a worker."""
     waiting = IndexBuild.objects.filter(kind=JobKind.QUESTIONS, status=JobStatus.QUEUED)
     waiting.update(not_before=None)
 
