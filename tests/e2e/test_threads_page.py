@@ -143,7 +143,7 @@ def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browse
 def test_conversation_is_exported_from_the_menu(page: Page) -> None:
     ask(page, CURRICULUM)
     wait_for_end(page)
-    for label, start in (("Markdown", b"# "), ("PDF", b"%PDF"), ("JSON", b"{")):
+    for label, start in (("Markdown", b"# "), ("JSON", b"{")):
         page.get_by_label("Partager ou exporter").click()
         with page.expect_download() as download:
             page.get_by_role("link", name=f"Exporter en {label}").click()
@@ -176,7 +176,7 @@ def test_narrow_page_offers_the_same(page: Page) -> None:
     page.get_by_role("button", name="Réponse à revoir").click()
     page.get_by_label("Partager ou exporter").click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    expect(page.get_by_role("link", name="Exporter en PDF")).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Exporter en JSON")).to_be_in_viewport()
 
 
 def test_conversation_of_a_closed_desk_is_read_and_deleted(page: Page, live_site: LiveSite) -> None:
@@ -190,8 +190,8 @@ def test_conversation_of_a_closed_desk_is_read_and_deleted(page: Page, live_site
         expect(page.locator(".question-text")).to_have_text(CURRICULUM)
         expect(page.locator("textarea")).to_have_count(0)
         with page.expect_download() as download:
-            page.get_by_role("link", name="Exporter en PDF").click()
-        assert download.value.suggested_filename.endswith(".pdf")
+            page.get_by_role("link", name="Exporter en Markdown").click()
+        assert download.value.suggested_filename.endswith(".md")
         page.get_by_role("button", name="Supprimer").click()
         page.get_by_role("dialog").get_by_role("button", name="Annuler").click()
         expect(page.locator(".question-text")).to_have_text(CURRICULUM)
