@@ -20,7 +20,7 @@ from django.core.management import call_command
 from agents.models import Agent
 call_command("create_agent", "natation", name="Piscine")
 call_command("add_documents", "natation", "{document}")
-Agent.objects.filter(slug="natation").update(settings={"memory_learning": "valid"})
+Agent.objects.filter(slug="natation").update(settings={{"memory_learning": "valid"}})
 """
 QUESTION = "Quels sont les horaires de la piscine municipale pendant les vacances ?"
 #: How the tests' model begins whatever it writes.
