@@ -1,5 +1,6 @@
 """What the choice of tools costs a turn, and how soon a change is seen in it."""
 
+import time
 import uuid
 from typing import Any
 from unittest import mock
@@ -69,7 +70,7 @@ class CostTests(ToolboxCase):
         ToolOverride.objects.bulk_create([ToolOverride(tool_name="find_route", is_active=False)])
         CatalogueState.touch("catalogue")
         assert "find_route" in self.names(deployment)
-        with override_settings(CONFIG_CACHE_SECONDS=0.0):
+        with mock.patch("agents.cache.time.monotonic", return_value=time.monotonic() + 61):
             assert "find_route" not in self.names(deployment)
 
     def test_choosing_waits_for_nothing_where_all_tools_are_offered(self) -> None:
