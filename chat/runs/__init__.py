@@ -1,5 +1,5 @@
-"""Turns that are running: their tasks, their event logs, who follows them, and what is done once an answer is out.
+"""Running turns: their tasks, their event logs, their readers, and the work after an answer.
 
-`runner` owns the tasks; `following` serves a reader who comes or comes back, tells an ended turn again from its rows and
-settles the turns of dead processes; `terminal` runs one turn for a command. Imports `turn` and what lies under it.
+`runner` owns the tasks; `following` streams a turn to its readers, replays an ended turn from its rows and interrupts
+the turns of dead processes; `terminal` runs one turn for a command. Imports `turn` and what lies under it.
 """

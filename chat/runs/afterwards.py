@@ -1,7 +1,7 @@
-"""What a turn leaves behind once its answer is out: counters, a lesson, a question without an answer, a title, a summary.
+"""The work after an answer: counters, the memory's lesson, the unanswered question, the title, the summary.
 
-Nothing here delays an answer, and a failure costs nobody one: it is logged. A dry run leaves nothing. Until it is kept
-it stands in the row of the turn, so that a worker keeps it where the process of the turn was killed.
+This work never delays an answer; its failures are logged only. A dry run leaves nothing. The turn's row holds the
+pending work (`unsettled`), so that a worker completes it where the turn's process was killed.
 """
 
 import logging
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 async def settle(request: TurnRequest, result: TurnResult) -> None:
-    """Keep what a finished turn teaches; of one that waits for a person, which tools were chosen: it chooses once."""
+    """Do the pending work of a finished turn; for a turn that awaits approval, only count the chosen tools."""
     if request.turn_id is None:
         return
     try:
@@ -51,9 +51,9 @@ async def settle(request: TurnRequest, result: TurnResult) -> None:
 
 
 def settle_left_behind() -> int:
-    """Keep what turns left behind whose process did not come to it; how many there were.
+    """Complete the pending work of turns whose process did not; returns the number of turns.
 
-    Twice is as good as once, should that process live after all.
+    Running it twice is harmless, should that process still live.
     """
     before = timezone.now() - timedelta(seconds=UNSETTLED_SECONDS)
     found = Turn.objects.exclude(unsettled="").filter(finished_at__lt=before)
@@ -76,7 +76,7 @@ def settle_left_behind() -> int:
 
 
 async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
-    """The use of a validated answer, and of the tools that were chosen for the question."""
+    """Count the use of the validated answer, and of the tools chosen for the question."""
     if result.answer.learned_id is not None:
         await in_database(record_served, result.answer.learned_id)
     if result.chosen_tools:
@@ -89,7 +89,7 @@ def _keep_question_now(turn_id: uuid.UUID, result: TurnResult) -> None:
 
 
 def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
-    """Keep something of a turn that may teach, with its row held: its deletion comes before this, or after all of it."""
+    """Call `keep` with the turn's row locked, so that a concurrent deletion comes entirely before or after it."""
     with short_write():
         held = Turn.objects.select_for_update(no_key=True).filter(pk=turn_id).first()
         if held is not None and _stands(turn_id):
@@ -97,7 +97,7 @@ def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
 
 
 def _stands(turn_id: uuid.UUID) -> bool:
-    """Whether the turn may teach: a conversation that was deleted meanwhile, or is temporary, leaves nothing."""
+    """Whether the turn still exists and its conversation is not temporary."""
     return bool(_STANDING.rows(id=turn_id))
 
 
@@ -137,7 +137,7 @@ def _settled(turn_id: uuid.UUID) -> None:
 
 
 def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
-    """Teach the memory, and say in the trace what it kept, or why not."""
+    """Teach the memory, and record in the trace what was learned or why nothing was."""
     if not _stands(turn_id):
         _settled(turn_id)
         return

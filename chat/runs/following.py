@@ -36,12 +36,12 @@ async def settle_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
 
 
 def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
-    """The same in one go, for jobs and synchronous views: nothing waits for them on an event loop."""
+    """Interrupt stale turns as `settle_stale_turns` does, but synchronously, for jobs and synchronous views."""
     return interrupt_turns(_with_texts(stale_turns(conversation_id)))
 
 
 def _with_texts(stale: Sequence[StaleTurn]) -> list[StaleTurn]:
-    """The turns with what their readers had been told, where a log still has it."""
+    """The stale turns with the text and sources that their readers have seen, where a log still has them."""
     logs, found = event_logs(), []
     for turn in stale:
         partial = logs.partial_answer(turn.turn_id, run=turn.run)
@@ -53,7 +53,7 @@ def _with_texts(stale: Sequence[StaleTurn]) -> list[StaleTurn]:
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """What the rows say of a turn. `log` is its events told again; `None` while a process runs it, or died of it."""
+    """A turn as its rows have it. `log` replays its events; `None` while a process runs it, or died running it."""
 
     run: int
     conversation_id: uuid.UUID
@@ -112,7 +112,7 @@ logger = logging.getLogger(__name__)
 
 
 class Following:
-    """What this process follows. `logs` are those in which the turns that it runs itself are written."""
+    """The turns that this process follows. `logs` are those of the turns that it runs itself."""
 
     def __init__(self, logs: Callable[[], EventLogs]) -> None:
         self._logs = logs
@@ -139,9 +139,9 @@ class Following:
                 yield numbered
 
     async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
-        """The log of a turn as it stands now, and the id to go on from in it.
+        """The current log of a turn, and the event id from which to continue in it.
 
-        Raises `ConversationNotFoundError` where it was deleted.
+        Raises `ConversationNotFoundError` for a deleted turn.
         """
         with still_there():
             stored = await in_database(read_turn, turn_id)
@@ -167,7 +167,7 @@ class Following:
         return log
 
     async def _watch(self) -> None:
-        """Whether the turns that are followed here and run elsewhere still run, all in one query."""
+        """Check in one query whether the followed turns of other processes still run."""
         missed: set[uuid.UUID] = set()
         while followed := {i: log for i, log in self._elsewhere.items() if not log.is_complete}:
             try:
@@ -187,6 +187,6 @@ class Following:
 
 
 def _may_have_gone_on(log: TurnLog) -> bool:
-    """A run that ended without an answer may have been followed by another one, elsewhere."""
+    """Whether another process may have run the turn again after this run ended without an answer."""
     last = log.events[-1] if log.events else None
     return log.is_complete and not (isinstance(last, Done) and last.status == "done")

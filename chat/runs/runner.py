@@ -71,7 +71,7 @@ TURNS_PREPARED_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A turn of a conversation, and whether it is this process's to run (`ClaimedTurn.is_new`)."""
+    """A turn of a conversation; this process runs it where `ClaimedTurn.is_new`."""
 
     conversation: Conversation
     turn: ClaimedTurn
@@ -174,7 +174,7 @@ class Runner:
         return turn.pk
 
     async def _to_its_end(self, starting: Coroutine[Any, Any, ClaimedTurn]) -> ClaimedTurn:
-        """Whatever becomes of the caller."""
+        """Await the start of a turn to its end, also when the caller is cancelled."""
         if self._is_draining:
             starting.close()
             raise ServerStoppingError("draining")
@@ -186,7 +186,7 @@ class Runner:
     async def _begin(
         self, conversation_id: uuid.UUID, claim: Callable[[], Claim], language: str, place: ExitStack | None = None
     ) -> ClaimedTurn:
-        """The one way to a running turn: `claim` it in the database, and run it here where it is ours to run."""
+        """Claim a turn in the database and run it here where the claim is new; every turn starts here."""
         with still_there():
             try:
                 claimed, request = await in_database(_opened, claim, language)
@@ -240,9 +240,9 @@ class Runner:
         return True
 
     async def drain(self, seconds: float = 0.0) -> None:
-        """Let running turns end for so long, then stop them, each keeping its partial text; for the end of the process.
+        """Wait `seconds` for running turns, then stop them with their partial text; for the end of the process.
 
-        Questions that come meanwhile are refused.
+        New questions are refused meanwhile.
         """
         self._is_draining = True
         deadline = asyncio.get_running_loop().time() + seconds
@@ -274,7 +274,7 @@ class Runner:
             await asyncio.sleep(TURN_LEASE_SECONDS / 3)
 
     async def _watch_own(self) -> None:
-        """Renew the leases of running turns, and see which of them are to be stopped, until none is left."""
+        """Renew the leases of this process's turns and stop the unwanted ones, until no turn runs."""
         loop = asyncio.get_running_loop()
         lease = TURN_LEASE_SECONDS / 3
         renewal = loop.time() + lease
@@ -297,7 +297,7 @@ class Runner:
                 self._end_unwanted(turn_id, wanted.get(turn_id))
 
     def _end_unwanted(self, turn_id: uuid.UUID, run: int | None) -> None:
-        """Stop a turn that is not to go on here: stopped or deleted elsewhere, or taken for dead and run again."""
+        """Stop a turn that was stopped, deleted or taken over elsewhere."""
         task, log = self._tasks.get(turn_id), self._logs.held(turn_id)
         if task is None or log is None or log.run == run:
             return
@@ -361,7 +361,7 @@ class Runner:
 
 
 def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, TurnRequest | None]:
-    """Claim a turn and read what it starts from, in one step; no request where it is not ours to run."""
+    """Claim a turn and read its context in one step; the request is `None` where another process runs the turn."""
     claimed = claim()
     turn = claimed.turn
     if not turn.is_new:

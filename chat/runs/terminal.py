@@ -83,4 +83,4 @@ def _request(deployment: Deployment, question: str, conversation_id: uuid.UUID |
 
 
 async def _ignore(event: Event) -> None:
-    """Nobody follows a turn from the terminal."""
+    """Discard the event: a command has no reader of a stream."""

@@ -75,18 +75,18 @@ def _least_relevance(found: SearchResult, thresholds: Thresholds) -> float:
 
 
 def _are_twins(one: Passage, other: Passage) -> bool:
-    """The same answer, or the same question: each place of a document has its « Quels sont les horaires ? »."""
+    """Whether the answer or the question is the same: « Quels sont les horaires ? » may stand under each place."""
     return _bare(one.content) == _bare(other.content) or ask_the_same(one.question, other.question)
 
 
 def _bare(text: str) -> str:
-    """Its words and signs: « ≥ 18 ans » and « ≤ 18 ans » are two answers, whatever stands at the end of the sentence."""
+    """The text's words and signs, without punctuation: « ≥ 18 ans » and « ≤ 18 ans » stay two answers."""
     return " ".join(_WORDS_AND_SIGNS.findall(fold(text)))
 
 
 def _may_be_meant(stored: str, asked: str) -> bool:
-    """Whether the stored question, in the same language, differs by ordinary words, or says more precisely what is left
-    open.
+    """Whether both questions are in one language and differ only by ordinary words, or by a detail that the asked one
+    omits.
     """
     languages = {language_of(stored), language_of(asked)} - {""}
     return len(languages) < 2 and all(
@@ -96,8 +96,8 @@ def _may_be_meant(stored: str, asked: str) -> bool:
 
 
 async def ask_which(turn: TurnInProgress) -> bool:
-    """Offer the questions to choose from beside the passages: as marked sources, from which pages make buttons, and as
-    text.
+    """Offer similar stored questions beside the passages, as text and as marked sources (pages make buttons of
+    them).
     """
     options = _options(turn)
     if not options:
@@ -110,9 +110,7 @@ async def ask_which(turn: TurnInProgress) -> bool:
 
 
 def _shown(turn: TurnInProgress, options: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
-    """The passages as they are quoted without a model, each under the question that is offered of it, and the other
-    options.
-    """
+    """The passages quoted without a model, each replaced by the option of the same chunk, and the remaining options."""
     left = list(options)
     quoted = []
     for passage in turn.found.in_domain(turn.thresholds).passages(turn.config.extractive_passages):
@@ -132,9 +130,9 @@ def _numbered(passages: Sequence[Passage], options: Sequence[Passage]) -> list[S
 
 
 def _options(turn: TurnInProgress) -> list[Passage]:
-    """What to offer for this question; never for a follow-up that was not resolved.
+    """The stored questions to offer; none for a follow-up that was not resolved.
 
-    Asked once: the same question again, after the choice was offered, goes on along its path.
+    The reader is asked once: the same question again skips the offer.
     """
     config, asked, thresholds = turn.config, turn.asked, turn.thresholds
     threshold = thresholds.direct_answer
@@ -168,7 +166,7 @@ def _asking(options: Sequence[Passage]) -> str:
 
 
 def was_offered(question: str, history: Sequence[Exchange]) -> bool:
-    """Whether this is one of the questions that the last answer offered: one that asks which was meant, or a refusal."""
+    """Whether the question is one of those that the last answer (a clarification or a refusal) offered."""
     line = f"- {_one_line(question)}"
     if not history or line not in history[-1].answer:
         return False
@@ -177,7 +175,7 @@ def was_offered(question: str, history: Sequence[Exchange]) -> bool:
 
 
 def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
-    """Whether this declines what the last answer offered, by the button or in a word or two."""
+    """Whether the message declines every option of the last answer, by the button or in a word or two."""
     if not history or not _is_asking(history[-1].answer):
         return False
     said = _bare(question)
@@ -193,7 +191,7 @@ def _is_announced(lines: Sequence[str]) -> bool:
 
 
 def _in_each_language(text: str) -> set[str]:
-    """A conversation may have been answered in another language than this turn's."""
+    """The text in every language, because an earlier answer may be in another language than this turn's."""
     texts = set()
     for language in LANGUAGES:
         with override(language):

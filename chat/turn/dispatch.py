@@ -1,10 +1,10 @@
-"""The steps that look a question up: its vector, which agent of a deployment answers, and what that one's index holds.
+"""The steps that look a question up: embed it, choose the agent of the deployment that answers, search that agent's
+index.
 
-Two signs choose the agent, one after the other. What an agent knows says most: the relevance of the best passage of its
-index. Where no agent leads there by the margin, its description says which is nearest (read line by line). Where that
-is not clear either, the deployment's default agent answers. Margins belong to an embedding model
-(`benchmarks/dispatch`). Each agent's index is searched with the one vector of the question; what the chosen one found
-is what the turn goes on with.
+The relevance of the best passage of each agent's index chooses first. Where no agent leads by the margin, the nearest
+line of the agents' descriptions chooses. Where that lead is too small as well, the deployment's default agent answers.
+Margins belong to an embedding model (`benchmarks/dispatch`). All indexes are searched with the one vector of the
+question, and the turn goes on with the hits of the chosen agent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ MAX_LINES = 40
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """The least lead in relevance of indexes, and in cosine of descriptions."""
+    """The lead that an agent needs over the next one: in relevance of indexes, and in cosine of descriptions."""
 
     index: float
     description: float
@@ -48,7 +48,7 @@ Sign = Literal["index", "description", "default"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The position of the agent that answers, by which sign, with the score and the lead that decided."""
+    """The position of the chosen agent, the signal that chose it, and the deciding score and lead."""
 
     position: int
     by: Sign
@@ -57,19 +57,19 @@ class Choice:
 
 
 def margins_of(model: str, own: float | None) -> Margins:
-    """Staff's margin stands for the first sign; the others are the embedding model's."""
+    """The margins of the embedding model; staff's own margin replaces the one of the indexes."""
     measured = DISPATCH_MARGINS.get(model, UNMEASURED_MARGINS)
     return measured if own is None else Margins(own, measured.description)
 
 
 def description_lines(name: str, description: str) -> tuple[str, ...]:
-    """The texts that stand for an agent; its name where it has no description."""
+    """The texts that are embedded for an agent: the lines of its description, or its name where there is none."""
     lines = [line.strip(" -*•\t") for line in description.splitlines()]
     return tuple(line for line in lines if line)[:MAX_LINES] or (name,)
 
 
 def nearness(vector: NDArray[np.float32], descriptions: Sequence[NDArray[np.float32]]) -> list[float]:
-    """How near each agent's nearest line is. `descriptions`: the unit rows of each agent's lines."""
+    """The cosine of the nearest line of each agent. `descriptions`: the unit vectors of each agent's lines."""
     return [float((rows @ vector).max()) for rows in descriptions]
 
 
@@ -174,9 +174,7 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
 
 
 def _with_answers_of(others: Iterable[SearchResult], found: SearchResult, turn: TurnInProgress) -> SearchResult:
-    """What the chosen agent found, with the validated answers of the others that may be given directly: the newest
-    wins.
-    """
+    """Add the other agents' validated answers that may be given directly to the chosen agent's hits."""
     candidates = [
         hit
         for result in others

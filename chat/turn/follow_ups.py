@@ -141,10 +141,10 @@ TAKEN_UP = frozenset(("assent", "choice", "reply"))
 
 
 def standalone_question(question: str, previous_question: str, answer: str = "") -> StandaloneQuestion:
-    """A follow-up is searched together with the question before it; anything else is left alone.
+    """Join a follow-up to the question before it for search; leave any other question alone.
 
-    `answer` is what was said to the question before. Inside a conversation the burden turns: a message that does not
-    name its own subject is taken for a follow-up (`chat.turn.follow_ups`).
+    `answer` is the answer to the previous question. Within a conversation a message counts as a follow-up unless it
+    names its own subject.
     """
     rule = leaning_rule(question, previous_question, answer) if previous_question else ""
     if not rule:
@@ -156,7 +156,7 @@ def standalone_question(question: str, previous_question: str, answer: str = "")
 
 
 def leaned_on(questions: Sequence[str]) -> str:
-    """What a follow-up to these questions leans on: the last that stands alone and those behind it, oldest first."""
+    """The context of a follow-up: the last question that stands alone and those after it, oldest first."""
     first = len(questions) - 1
     while first > 0 and leaning_rule(questions[first], questions[first - 1]):
         first -= 1
@@ -164,7 +164,7 @@ def leaned_on(questions: Sequence[str]) -> str:
 
 
 def leaning_rule(question: str, previous: str, answer: str = "") -> str:
-    """Why a message of a conversation leans on the exchange before it, or an empty string."""
+    """The rule by which a message of a conversation depends on the previous exchange, or an empty string."""
     read = question[:_READ_CHARACTERS].strip()
     folded = _folded(read)
     if _is_courteous(folded):
@@ -184,7 +184,7 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
 
 
 def follow_up_rule(question: str) -> str:
-    """The rule that says this lacks something, wherever it is asked, or an empty string."""
+    """The rule by which the question is incomplete in any context, or an empty string."""
     folded = _folded(question[:_READ_CHARACTERS])
     if _is_courteous(folded):
         return ""
@@ -202,7 +202,7 @@ def follow_up_rule(question: str) -> str:
 
 
 def _without_connectives(core: str) -> str:
-    """The message behind « et sinon », "and by the way": what joins it to the one before says nothing of its subject."""
+    """The message without its opening connectives (« et sinon », "and by the way"), which do not name a subject."""
     rest, cut = core, None
     while rest != cut:
         cut, rest = rest, without_openers(_GOING_ON.sub("", rest).lstrip(" ,"))
@@ -210,7 +210,7 @@ def _without_connectives(core: str) -> str:
 
 
 def _asks_by_itself(rest: str, read: str, said: str) -> bool:
-    """Whether a whole question stands there, with a subject that nobody spoke of before."""
+    """Whether the rest is a whole question with a subject that the conversation has not mentioned."""
     is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(_ASKED_TIMES)
     asked = rest.partition(",")[2] if is_clause else rest
     if not _VERB.search(asked) or follow_up_rule(rest):
@@ -220,7 +220,7 @@ def _asks_by_itself(rest: str, read: str, said: str) -> bool:
 
 
 def _ask_alike(previous: str, question: str) -> bool:
-    """« Quels tarifs pour les mineurs ? » – « Et combien coûte la carte ? »: asked for the same kind of thing."""
+    """Whether both ask for one kind of thing: « Quels tarifs pour les mineurs ? », « Combien coûte la carte ? »."""
     one, other = read_pair(previous[:_READ_CHARACTERS], question)
     return one.kind is other.kind
 
@@ -248,7 +248,7 @@ def _is_courteous(folded: str) -> bool:
 
 
 def _says(head: str) -> bool:
-    """Whether it is a clause of its own, "Ils me demandent une pièce", and no topic."""
+    """Whether the text before the comma is a clause ("Ils me demandent une pièce") rather than a topic."""
     return bool(_VERB.search(head))
 
 
@@ -262,12 +262,12 @@ def _is_elliptic(folded: str, bare: str, *, has_topic: bool) -> bool:
 
 
 def _points_outside(bare: str) -> bool:
-    """Whether it points at something, and says too little before for that to be what it points at."""
+    """Whether the question has a demonstrative and no earlier words that the demonstrative could refer to."""
     return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in _DEMONSTRATIVE.finditer(bare))
 
 
 def _has_loose_pronoun(bare: str) -> bool:
-    """Whether a pronoun has nothing before it in the question that it could stand for."""
+    """Whether the question has a pronoun without an antecedent in the question."""
     for found in _FRENCH_SUBJECT.finditer(bare):
         before = bare[: found.start()]
         if not _specific_words(before) and not _DEFINITE.search(before):
@@ -278,7 +278,7 @@ def _has_loose_pronoun(bare: str) -> bool:
 
 
 def _is_named_before(before: str) -> bool:
-    """Whether a clause before the pronoun's own names something that it may stand for."""
+    """Whether an earlier clause names a possible antecedent of the pronoun."""
     ends = [each.start() for each in _CLAUSE_END.finditer(before)]
     named = before[: ends[-1]] if ends else ""
     return bool(_names_something(named) or _specific_words(named))
@@ -295,7 +295,7 @@ def _specific_words(text: str) -> list[str]:
 
 
 def _pieces(word: str) -> list[str]:
-    """An inverted verb is read without its pronoun."""
+    """The parts of a word; an inverted verb loses its pronoun."""
     return [word] if "-" not in word else [p for p in word.split("-") if len(p) > 1]
 
 
@@ -387,9 +387,9 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
 
 
 def names_new_things(core: str, raw: str, said: str) -> bool:
-    """Whether it has so many words of content that were not said before, or one and a name.
+    """Whether the message has two content words that were not said before, or one and a name.
 
-    Two make a question of its own behind « et » or "also".
+    Two are enough for a new question after « et » or "also".
     """
     given = _stems(said)
     new = {_stem(token) for token in _tokens(core) if _is_specific(token)} - given
@@ -397,7 +397,7 @@ def names_new_things(core: str, raw: str, said: str) -> bool:
 
 
 def is_part_of_another(core: str) -> bool:
-    """« Prix d'une carte de pêche », "canoe hire prices": of what it is the price stands there, and is no part itself."""
+    """Whether the message says what its part belongs to: « Prix d'une carte de pêche », "canoe hire prices"."""
     tokens = _tokens(core)
     if len(tokens) <= _PREDICATE + 1:
         return False
@@ -433,7 +433,7 @@ def _chooses(token: str) -> bool:
 
 
 def _has_name(raw: str) -> bool:
-    """Whether it holds a name; a message in capitals holds none that can be told."""
+    """Whether the message holds a proper name; capitals show none where the whole message is in capitals."""
     if raw.isupper():
         return False
     return any(fold(name) not in _NO_NAME for name in _NAME.findall(raw))
@@ -444,7 +444,7 @@ def _is_comparison(core: str) -> bool:
 
 
 def topic_is_part(topic: str) -> bool:
-    """Whether what stands before the comma is itself part of something: « Le tarif réduit, c'est pour qui ? »."""
+    """Whether the topic before the comma is a part of something unnamed: « Le tarif réduit, c'est pour qui ? »."""
     tokens = _tokens(topic)
     return len(tokens) > 1 and tokens[0] in _DEFINITE_HEADS and _is_part(tokens[1])
 

@@ -49,7 +49,7 @@ async def refuse_outside(turn: TurnInProgress) -> bool:
 
 
 def _refusal(config: EffectiveConfig) -> str:
-    """Staff's words as they wrote them; the product's own, with some questions that this desk answers."""
+    """The refusal that staff wrote, unchanged; else the default one with some questions that this desk answers."""
     text = config.guard_rail_message
     if text != own_refusal(config):
         return text
@@ -73,7 +73,7 @@ def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:
 
 
 def nearness_parts(found: SearchResult, best: Passage) -> str:
-    """What the score is made of, for `chat.staff.explanation`; nothing where it is a cosine alone."""
+    """The components of the hybrid score, for `chat.staff.explanation`; empty where the score is a cosine alone."""
     parts = [best.score, best.overlap]
     if best.has_questions and found.nearest_question is not None:
         parts.append(found.nearest_question)
@@ -81,7 +81,7 @@ def nearness_parts(found: SearchResult, best: Passage) -> str:
 
 
 def _note_unanswered(turn: TurnInProgress) -> None:
-    """Keep the question for staff, where nothing stored met it well."""
+    """Record the question as unanswered for staff, where no stored answer or passage matched it well."""
     reason = unanswered_reason(turn.found, turn.thresholds, turn.config)
     if reason is None or not turn.config.record_unanswered or turn.by_tool:
         return
@@ -120,7 +120,7 @@ ReplyQuality = Literal["satisfactory", "too_short", "cut", "call_as_text", "repe
 
 
 async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
-    """Choose the tools that this turn may use: none where none fits, unless it has a round to be finished."""
+    """Choose the tools of this turn; none where none fits, unless a round of the turn is unfinished."""
     request = turn.request
     if llm is None or not llm.supports_tools:
         return
@@ -227,12 +227,11 @@ async def _stream(
 
 
 def judge_reply(reply: Reply) -> ReplyQuality:
-    """Whether a reply is an answer by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et
-    cohérent ».
+    """Judge a reply by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et cohérent ».
 
-    The first thing that is wrong with it, or that nothing is. It decides nothing and is told to staff: a reply that
-    asks for no tool ends the loop whatever its quality, and one that asks for some goes on (a model announces its calls
-    in whole sentences).
+    Returns the first defect, or that there is none. The verdict is shown to staff and decides nothing: a reply without
+    tool calls ends the loop whatever its quality, and one with tool calls goes on (a model may announce its calls in
+    whole sentences).
     """
     text = reply.text.strip()
     if len(text) <= SHORT:

@@ -1,7 +1,7 @@
-"""The steps that answer from what is stored: the memory, asked before anything is searched and taught after the answer is
-saved, and the validated answer to the same question among what search found.
+"""The steps that answer from stored answers: the memory is asked before search and learns after the answer is saved;
+validated answers to the same question are picked from the search hits.
 
-The decisions are `faqs.recall`'s and `faqs.learning`'s; here they meet the trace and the turn's settings.
+The decisions are made in `faqs.recall` and `faqs.learning`; this module adds the turn's settings and the trace.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ MEMORY_MODEL = "memory_guard"
 
 
 async def answer_from_memory(turn: TurnInProgress) -> bool:
-    """Give the validated answer that the memory guard lets out, where it lets one out."""
+    """Answer with the memory's entry where the memory guard allows one."""
     recalled = await _recall(turn)
     if recalled is None:
         return False
@@ -92,9 +92,9 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
 
 
 async def _is_stored(turn: TurnInProgress) -> bool:
-    """Whether the words themselves are a stored question, which then goes before what a synonym makes of them.
+    """Whether the question as typed matches a stored question; such a match comes before matches by a synonym.
 
-    Searches now; what is found is kept for the steps that follow.
+    Searches now; the hits stay on the turn for later steps.
     """
     try:
         await dispatch_and_search(turn)
@@ -108,7 +108,7 @@ async def _look_up(mark: MemoryMark, lookup: Lookup, vector: Vectors, recipe: Re
 
 
 def teach(turn: TurnInProgress) -> None:
-    """Make the answer a lesson for the memory, or say in the trace why it is none."""
+    """Plan a lesson for the memory from the answer, or record in the trace why there is none."""
     request, question, answer = turn.request, turn.question, turn.answer
     lesson = Lesson(
         deployment_id=turn.config.deployment_id,
@@ -212,7 +212,7 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
 
 
 def _decisions(turn: TurnInProgress, candidates: Sequence[Passage], threshold: float) -> Decisions:
-    """Of the candidates in their order, up to one that leaves and that none behind it can outrank (`_rank`)."""
+    """Decide on the candidates in order; stop at a served one that no later candidate can outrank (`_rank`)."""
     decided: Decisions = []
     best: tuple[bool, bool, float] | None = None
     for position, passage in enumerate(candidates, start=1):
@@ -228,9 +228,7 @@ def _decisions(turn: TurnInProgress, candidates: Sequence[Passage], threshold: f
 
 
 def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
-    """What asks the same without a synonym goes first; then the newest human word: validated answers, the last one of
-    them.
-    """
+    """Matches as typed come before matches by a synonym, then validated answers before documents, then the newest."""
     as_typed = not turn.context.forms.unite(passage.question, turn.asked.text) or ask_the_same(
         passage.question, turn.asked.text
     )
@@ -238,7 +236,7 @@ def _rank(turn: TurnInProgress, passage: Passage) -> tuple[bool, bool, float]:
 
 
 def asks_what_is_stored(turn: TurnInProgress) -> bool:
-    """Whether a question that was found, and may answer directly, asks the same without a synonym."""
+    """Whether a candidate for a direct answer asks the same as the question without a synonym."""
     if turn.thresholds.direct_answer is None:
         return False
     candidates = turn.found.direct_candidates(turn.thresholds.direct_answer)
@@ -274,9 +272,9 @@ def _decide(turn: TurnInProgress, passage: Passage, threshold: float, verifier: 
 
 
 def _contradicts(other: Passage, chosen: Passage) -> bool:
-    """Whether the same question of documents has another answer elsewhere: which one is meant, its words do not say.
+    """Whether another document answers the same question differently, so that the question is ambiguous.
 
-    Nothing contradicts the newest validated answer.
+    A chosen validated answer is never contradicted.
     """
     return (
         not chosen.is_faq

@@ -43,7 +43,7 @@ ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
 
 
 async def answer_question(turn: TurnInProgress) -> None:
-    """Each step fills its part of the turn; one that finds the answer gives it, and the path ends there."""
+    """Run the steps in order; each fills its part of the turn, and the first that answers ends the path."""
     await receive(turn)
     # A turn that waited for a person's approval goes on with the round of tools that it had planned.
     is_new = not turn.request.is_resumed
@@ -104,7 +104,7 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
 
 async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: TurnClock) -> None:
-    """The one way out of a turn: save it, then say how it ended."""
+    """End a turn, however it went: save it, then emit how it ended."""
     answer, message_id = result.answer, None
     if result.error is not None:
         result.trace.step("error", result.error.code, detail=str(result.error))
@@ -164,7 +164,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
 
 
 async def _restore(turn_id: uuid.UUID, run: int, result: TurnResult) -> None:
-    """A run that was begun again and stopped leaves at least what stood there before."""
+    """Keep the earlier answer where a second run of the turn stops before it has a longer one."""
     if not run or result.status not in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
         return
     text, sources = await in_database(answer_set_aside, turn_id)

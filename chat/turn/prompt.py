@@ -31,7 +31,7 @@ SUMMARY_REQUEST = "Summarise what we said so far."
 
 
 async def receive(turn: TurnInProgress) -> None:
-    """Read what the turn starts from, unless whoever claimed it did; and what it had come to where it goes on."""
+    """Load the turn's context unless the claim already did, and restore the earlier state of a resumed turn."""
     request = turn.request
     if request.context is None:
         turn.context = await in_database(load_context, request)
@@ -69,9 +69,9 @@ def load_exchanges(*, conversation_id: uuid.UUID, limit: int) -> list[Exchange]:
 
 
 def summarised(history: list[Exchange]) -> list[Exchange]:
-    """The exchanges as a prompt gets them: the newest summary in the place of those that it covers, then the others.
+    """The exchanges for a prompt: the newest summary replaces those that it covers.
 
-    Empty where there is no summary of any of them (`chat.runs.afterwards` writes them). One query; none without history.
+    Empty where no summary covers any of them (`chat.runs.afterwards` writes them). One query; none without history.
     """
     if not history:
         return []
@@ -88,7 +88,7 @@ def summarised(history: list[Exchange]) -> list[Exchange]:
 
 
 def tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | None:
-    """What tools are chosen from. A dry run has none, as they may change things, nor has a site without a model."""
+    """What tools are chosen from; `None` for a dry run (tools may change things) and for a site without a model."""
     if request.turn_id is None or request.conversation_id is None or language_model() is None:
         return None
     return load_tool_ground(
@@ -101,7 +101,7 @@ def tool_ground(request: TurnRequest, config: EffectiveConfig) -> ToolGround | N
 
 
 def _restore(turn: TurnInProgress, turn_id: uuid.UUID) -> None:
-    """What the turn had come to before its pause."""
+    """Load what the turn had produced before its pause."""
     stored, answer = Turn.objects.get(pk=turn_id), turn.answer
     answer.llm_calls = stored.llm_calls
     answer.prompt_tokens, answer.completion_tokens = stored.prompt_tokens, stored.completion_tokens

@@ -142,7 +142,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 async def make_standalone(turn: TurnInProgress) -> StandaloneQuestion:
-    """The question as it is looked up: as asked, rewritten, or joined to the one before it. Raises `IsolationError`."""
+    """The question for search: as asked, rewritten, or joined to the previous one. Raises `IsolationError`."""
     request, context = turn.request, turn.context
     if none_was_meant(request.question, context.history):
         turn.trace.step("standalone", "none_of_these")
@@ -182,14 +182,12 @@ async def rewrite(llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInPro
 
 
 def _rewritten(asked: StandaloneQuestion, text: str) -> StandaloneQuestion:
-    """It stands alone now; an assent or a choice asks nothing by itself, and is given no stored answer however it is
-    put.
-    """
+    """The rewritten question, no follow-up any more; a rewritten assent or choice still gets no stored answer."""
     return replace(asked, text=text, alone="", is_follow_up=asked.rule in TAKEN_UP)
 
 
 def _questions(turn: TurnInProgress) -> list[str]:
-    """What was asked before, oldest first, the question before this one however it ended."""
+    """The earlier questions, oldest first, including the last one even if its turn failed."""
     questions = [exchange.question for exchange in turn.history]
     if turn.context.previous not in questions[-1:]:
         questions.append(turn.context.previous)
@@ -197,13 +195,13 @@ def _questions(turn: TurnInProgress) -> list[str]:
 
 
 def _last_answer(turn: TurnInProgress) -> str:
-    """The answer to the question before, where it was finished."""
+    """The answer to the previous question, if its turn finished."""
     last = turn.history[-1] if turn.history else None
     return last.answer if last is not None and last.question == turn.context.previous else ""
 
 
 def _told_before(trace: Trace) -> str:
-    """What the question became before its turn paused: a turn that goes on searches what it searched."""
+    """The standalone question that the turn used before its pause, so that the resumed turn searches the same."""
     return next(
         (
             str(line["detail"])
@@ -247,9 +245,9 @@ def _said(history: Sequence[Exchange], previous: str) -> str:
 
 
 def rejection(text: str, question: str, said: str) -> str:
-    """Why a rewriting is not taken, in a word for the trace; empty where it is.
+    """The reason why a rewritten question is rejected, as a word for the trace; empty where it is accepted.
 
-    `said` is the conversation that the model read: every word of the rewriting comes from there or from the question.
+    `said` is the conversation that the model read: every word of the rewriting must come from it or from the question.
     """
     if not text or "\n" in text or len(text) > MAX_CHARACTERS:
         return "not_one_line"

@@ -49,14 +49,14 @@ class TurnLog:
         changed.set()
 
     def lose(self) -> None:
-        """Nothing more will come here: whoever follows is to look elsewhere."""
+        """Mark the log as incomplete: its followers must read the turn elsewhere."""
         self.is_lost = True
         self._changed.set()
 
     async def follow(self, after: int = 0) -> AsyncIterator[NumberedEvent]:
-        """Events after `after`, as they come, to the last; text that is already waiting comes joined.
+        """Yield the events after `after` as they come, to the last; waiting text is joined.
 
-        Whoever has seen everything is told once more how it ended. Returns without a last event where the log was lost.
+        A follower that has every event gets the last one again. Returns without a last event where the log was lost.
         """
         position = max(0, after - self._before)
         while True:
@@ -86,7 +86,7 @@ class TurnLog:
 
 @dataclass(frozen=True, slots=True)
 class PartialAnswer:
-    """What a turn had told before its process died: its text, and the sources that it was given."""
+    """The text and the sources that a turn had emitted before its process died."""
 
     text: str
     sources: Sequence[Mapping[str, Any]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class EventLogs(ABC):
         return self._held.get(turn_id)
 
     def drop(self, turn_id: uuid.UUID, log: TurnLog) -> None:
-        """Forget a log, unless the turn went on meanwhile and has another one."""
+        """Remove a log, unless a newer run of the turn has replaced it."""
         if self._held.get(turn_id) is log:
             del self._held[turn_id]
 
@@ -140,7 +140,7 @@ class EventLogs(ABC):
         """What is left of a run whose process died. Synchronous, and bounded in time."""
 
     async def ring(self) -> None:
-        """Let the other processes know that one of their turns is to be stopped: the sooner they look."""
+        """Tell the other processes to check at once whether one of their turns must stop."""
         self._strike()
 
     def _strike(self) -> None:
@@ -148,7 +148,7 @@ class EventLogs(ABC):
         self._bell.set()
 
     async def rung(self, seconds: float) -> None:
-        """Wait until it rings, no longer than so many seconds; what rang since the last waiting counts. For one waiter."""
+        """Wait for a `ring`, at most `seconds`; one since the last wait counts. For one waiter."""
         if self._heard == self._rings:
             self._bell = asyncio.Event()
             try:
