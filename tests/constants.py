@@ -2,16 +2,33 @@
 `settings` does the same for each value that is assigned to it.
 """
 
+import re
 import sys
 from contextlib import ExitStack
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from django.test import override_settings
 
+ROOT = Path(__file__).parents[1]
 APPS = ("agents", "chat", "config", "faqs", "knowledge", "tools_registry")
 
 
+@cache
+def _defining(name: str) -> list[str]:
+    """Return the modules of the product in which a line assigns the constant."""
+    assigned = re.compile(rf"^{name}\b.* = ", re.MULTILINE)
+    files = (path.relative_to(ROOT) for app in APPS for path in (ROOT / app).rglob("*.py"))
+    found = (path for path in files if assigned.search((ROOT / path).read_text()))
+    return [".".join(path.with_suffix("").parts) for path in found if path.parts[:2] != ("config", "settings.py")]
+
+
 def _holders(name: str) -> list[dict[str, Any]]:
+    # The module that defines it may be one that is loaded on demand.
+    for path in _defining(name):
+        import_module(path)
     modules = [
         module
         for key, module in sys.modules.items()
