@@ -63,7 +63,7 @@ MAX_PASSES = 3
 
 @dataclass(slots=True)
 class SyncReport:
-    """What became of the rows; `failed` has `{item, reason}` for each that must wait for another try."""
+    """The outcome for the rows; `failed` has `{item, reason}` for each that will be tried again."""
 
     indexed: int = 0
     withdrawn: int = 0
@@ -74,22 +74,22 @@ class SyncReport:
 
 
 def schedule_indexing(keys: Sequence[int]) -> None:
-    """Mark the points of changed rows as not written, and tell a worker after the commit."""
+    """Mark the points of changed rows as not written, and notify a worker after the commit."""
     mark_pending(keys)
     transaction.on_commit(lambda: nudge(list(keys)))
 
 
 def take_effect(keys: Sequence[int]) -> None:
-    """Do the same for a few rows that a person has just written, which take effect as soon as they are committed.
+    """Mark a few rows that a person has just written, and index them at once after the commit.
 
-    What cannot be done now is left to the worker, which looks for close questions in the documents in any case.
+    The worker is notified in any case: it retries what failed and compares the answers with the documents' questions.
     """
     mark_pending(keys)
     transaction.on_commit(partial(settle_now, list(keys)), robust=True)
 
 
 def settle_now(keys: list[int]) -> None:
-    """Committed rows that wait take effect: a few here, many in a worker."""
+    """Index committed rows at once where they are few, and notify a worker in any case."""
     phrasings = Phrasing.objects.filter(response__in=keys).count()
     if len(keys) + phrasings <= ANSWERS_SETTLED_AT_ONCE:
         sync_learned(keys)
@@ -97,17 +97,17 @@ def settle_now(keys: list[int]) -> None:
 
 
 def unsettle(rows: LearnedResponseQuerySet) -> None:
-    """Rows that have not changed are to take effect in a place that was not there before; a worker sees to it."""
+    """Have a worker apply valid rows again, although unchanged, because a new deployment or index needs them."""
     rows.valid().update(settled_revision=0, next_attempt_at=None)
 
 
 def mark_pending(keys: Sequence[int]) -> None:
-    """The same for callers that see to the indexing themselves."""
+    """Mark the points of changed rows as not written; the caller has them indexed."""
     LearnedResponse.objects.filter(pk__in=keys).mark_pending()
 
 
 def nudge(keys: list[int]) -> None:
-    """Have a worker settle these rows; the job that waits takes them along."""
+    """Have a worker index these rows; a queued job takes them along."""
     jobs.enqueue(JobKind.ANSWERS, key=JobKind.ANSWERS, payload={"ids": keys})
 
 
@@ -127,7 +127,7 @@ def reap_learned() -> int:
 
 
 def settle_answers(held: Held) -> None:
-    """The job: what fails waits on its row, and is asked for again by `reap_learned`."""
+    """The job that indexes answers; a row that fails keeps its reason, and `reap_learned` queues it again."""
     keys = held.job.payload["ids"]
     waiting = LearnedResponse.objects.unsettled().filter(pk__in=keys)
     sync_learned(list(waiting.values_list("pk", flat=True)), on_progress=held.progress)
@@ -135,7 +135,7 @@ def settle_answers(held: Held) -> None:
 
 
 def remove_answers(held: Held) -> None:
-    """The job of answers that are deleted."""
+    """The job that removes the points of deleted answers."""
     slug = held.job.payload["agent"]
     remove_learned_points(agent_slug=slug, ids=held.job.payload["ids"])
     compare_with_index(Agent.objects.filter(slug=slug))
@@ -332,7 +332,7 @@ def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
 
 
 def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:
-    """Mark rows as followed by their points; returns those that were edited meanwhile."""
+    """Mark rows as indexed; returns those that were edited during the writing."""
     changed = []
     for row in rows:
         state = IndexState.INDEXED if row.is_valid else IndexState.WITHDRAWN
@@ -355,12 +355,12 @@ def _settle(rows: Sequence[LearnedResponse], report: SyncReport) -> list[int]:
 
 
 def _heals(error: ApplicationError) -> bool:
-    """Whether staff need not do anything: a worker builds an index that is missing."""
+    """Whether the error passes without staff: it is retryable, or the index is missing and a worker builds it."""
     return error.retryable or isinstance(error, CollectionMissingError)
 
 
 def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: SyncReport) -> None:
-    """Keep the reason; what can heal by itself is pending, the rest failed. Both are tried again, ever more rarely."""
+    """Store the reason as pending where the error heals by itself, else as failed; retries come ever later."""
     logger.warning("%d learned responses could not be indexed: %s", len(rows), error.code)
     state = IndexState.PENDING if _heals(error) else IndexState.FAILED
     reason = str(error.public_message)
@@ -384,7 +384,7 @@ _KEY_BATCH = 500
 
 
 class _Asked(NamedTuple):
-    """A way to ask a valid answer. `words`: folded, each form in one writing."""
+    """A way to ask a valid answer. `words`: folded, with each acronym or synonym in one form."""
 
     learned_id: int
     text: str
@@ -394,7 +394,7 @@ class _Asked(NamedTuple):
 
 
 def find_conflicts(agent_id: int, short: str, long: str) -> Iterator[tuple[str, str]]:
-    """Questions that these forms would make one, though people answered them differently, the likeliest first."""
+    """Pairs of questions with different answers that these forms would make the same, the likeliest first."""
     forms = Forms((Form(short, long, is_confirmed=True),))
     asked = list(_asked_in(forms, agent_id))
     with_short = [each for each in asked if each.is_in_short_form][:_LOOKED_AT]
@@ -407,7 +407,7 @@ def find_conflicts(agent_id: int, short: str, long: str) -> Iterator[tuple[str, 
 
 
 def settle_again(agent_id: int, forms: Forms) -> None:
-    """Validated answers that hold one of the forms also answer what stands in the other form now: older words go."""
+    """Apply again the valid answers with one of the forms, so that they supersede older ones in the other form."""
     for batch in batches(sorted({each.learned_id for each in _asked_in(forms, agent_id)}), _KEY_BATCH):
         unsettle(LearnedResponse.objects.filter(pk__in=batch))
 
@@ -431,7 +431,7 @@ def _share_in_common(pair: tuple[_Asked, _Asked]) -> float:
 
 
 class AnswersOfFaqs(ValidatedAnswers):
-    """What the index, search and the forms of an agent ask of its validated answers."""
+    """The interface through which the index, search and the forms of an agent reach its validated answers."""
 
     plan_points = staticmethod(plan_learned)
     confirm = staticmethod(confirm_learned)

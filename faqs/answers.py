@@ -62,7 +62,7 @@ def without_citations(answer: str) -> str:
 
 
 def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
-    """The phrasings that say anything new, each once, in their order."""
+    """The phrasings that differ from the question and from one another, in their order."""
     seen, kept = {normalised_question(question)}, []
     for text in map(one_line, phrasings):
         if text and (key := normalised_question(text)) not in seen:
@@ -72,7 +72,7 @@ def other_phrasings(question: str, phrasings: Iterable[str]) -> list[str]:
 
 
 def check_texts(question: str, answer: str, phrasings: Sequence[str] = (), *, needs_answer: bool = True) -> None:
-    """Raise `AnswerRejectedError` for what is empty or longer than the settings allow."""
+    """Raise `AnswerRejectedError` for texts that are empty, too long or too many."""
     longest, most = QA_MAX_QUESTION_CHARACTERS, FAQ_MAX_PHRASINGS
     if not any(c.isalnum() for c in question):
         raise AnswerRejectedError(_("La question est vide."))
@@ -89,7 +89,7 @@ def check_texts(question: str, answer: str, phrasings: Sequence[str] = (), *, ne
 
 
 def cited_sources(answer: str, sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The sources that an answer cites decide where it came from; all of them, where it cites none."""
+    """The sources that the answer cites; all of them where it cites none."""
     cited = {int(number) for number in _CITED.findall(_CODE.sub("", answer))}
     return [source for source in sources if source.get("n") in cited] or sources
 
@@ -103,7 +103,7 @@ def add_manual_faq(
     owner: AbstractBaseUser | None = None,
     in_worker: bool = True,
 ) -> LearnedResponse:
-    """Keep a validated answer and have it indexed, as `save_learned` does a row that has more than these."""
+    """Store a validated answer and have it indexed, as `save_learned` does."""
     response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
     save_learned(response, phrasings=phrasings, by=owner, in_worker=in_worker)
     return response
@@ -118,9 +118,9 @@ def learn_from_message(
     sources: Sequence[Mapping[str, Any]] = (),
     owner: AbstractBaseUser | None = None,
 ) -> LearnedResponse:
-    """Keep the answer of a message that a person validated, or its correction. The same message again updates.
+    """Store a message's answer that a person validated, or its correction; the same message again updates the row.
 
-    It remembers the sources that the answer given cited: when such a passage changes, it is to be reviewed.
+    The row stores the sources that the given answer cited: a change of such a passage sends the row to review.
     """
     response = LearnedResponse.objects.filter(agent=agent, source_message=message_uuid).first()
     if response is None:
@@ -143,7 +143,7 @@ def draft_faq(
     reason: str = "",
     owner: AbstractBaseUser | None = None,
 ) -> LearnedResponse:
-    """An answer to be written or approved: kept in *to review*, not served."""
+    """Store an answer to be written or approved, with the status *to review*; it is not served."""
     response = LearnedResponse(
         agent=agent,
         question=question,
@@ -195,9 +195,9 @@ def save_learned(
 
 
 def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -> None:
-    """Put back what the history says a row was, as any other word of a person.
+    """Restore a row's values from the history, with the precedence of a new validation.
 
-    A review date that has passed since does not keep a valid answer out of service.
+    A valid answer is served again even if its stored review date has passed.
     """
     phrasings = values.pop(PHRASINGS, None)
     for name, value in values.items():
@@ -208,7 +208,7 @@ def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -
 
 
 def validate(response: LearnedResponse) -> None:
-    """Make a row valid as of now: a review date that has passed has been met."""
+    """Make a row valid as of now; a review date in the past is cleared."""
     response.status, response.status_reason = LearnedStatus.VALID, ""
     if _is_overdue(response):
         response.review_date = None
@@ -263,7 +263,7 @@ def record_served(learned_id: int) -> None:
 
 
 def _release_groups(keys: Iterable[int]) -> None:
-    """Groups whose draft is withdrawn wait for an answer again."""
+    """Reopen the groups of questions whose draft is withdrawn."""
     drafted = QuestionGroup.objects.filter(response__in=keys, status=GroupStatus.DRAFTED)
     drafted.update(status=GroupStatus.OPEN, response=None)
 
@@ -273,7 +273,7 @@ def _is_overdue(row: LearnedResponse) -> bool:
 
 
 def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
-    """A phrasing that stays keeps its row, and so its point and its vector."""
+    """Store the phrasings; an unchanged one keeps its row, point and vector."""
     stored = {phrasing.text: phrasing for phrasing in response.phrasings.all()}
     removed = [phrasing.pk for text, phrasing in stored.items() if text not in texts]
     if removed or len(stored) != len(texts):

@@ -1,8 +1,8 @@
-"""What the model wrote becomes an entry of the memory, or does not.
+"""Decides whether an answer that the model wrote becomes an entry of the memory.
 
-Receives plain values from `chat`, never its models. The memory learns (seed 000, section 5) what the model wrote from
-passages, finished and shown. A direct answer and a quotation hold nothing that is not in the documents already; an
-answer with a tool's result may be true for one person or one moment only.
+Receives plain values from `chat`, never its models. Only an answer that the model wrote from passages, finished and
+shown is learned (seed 000, section 5). A direct answer or a quotation adds nothing to the documents; an answer with a
+tool's result may be true for one person or one moment only.
 """
 
 import re
@@ -282,7 +282,7 @@ def remember_answer(lesson: Lesson, *, mode: str, max_age_days: int) -> Learned:
 
 
 def _is_answered(lesson: Lesson) -> bool:
-    """Whether a validated answer asks this very question, and is not what the answer was made from."""
+    """Whether a validated answer, other than the lesson's own source, answers the same question."""
     cited = {source.get("n") for source in cited_sources(lesson.answer, lesson.sources)}
     return any(
         number not in cited and ask_the_same(question, lesson.question, lesson.forms)
@@ -291,7 +291,7 @@ def _is_answered(lesson: Lesson) -> bool:
 
 
 def _is_set_aside(entry: CachedResponse) -> bool:
-    """By a person: marked obsolete, reported as wrong, or superseded by a validated answer."""
+    """Whether the entry was marked obsolete, reported as wrong, or superseded by a validated answer."""
     return (
         entry.status == EntryStatus.OBSOLETE
         or entry.status_reason == StatusReason.SUPERSEDED
@@ -307,11 +307,11 @@ def report_wrong(
     source_turn: uuid.UUID | None = None,
     visitor: uuid.UUID | None = None,
 ) -> bool:
-    """A person says that this entry is wrong for this question: the pair is never served again.
+    """Bar this entry from this question for good, because a person reported the answer as wrong.
 
-    The entry goes to *to review* and answers nobody until staff have looked at it. Of anonymous visitors it takes
-    `ANONYMOUS_REPORTS_TO_WITHDRAW` different ones, unless the entry was learned from this very turn and no member of
-    staff has vouched for it since. `False` if nothing was withdrawn.
+    The entry goes to *to review* and answers nobody until staff decide. Anonymous reports need
+    `ANONYMOUS_REPORTS_TO_WITHDRAW` different visitors, unless the entry was learned from this very turn and no member
+    of staff has validated it since. `False` if nothing was withdrawn.
     """
     if visitor is not None and source_turn is not None:
         own = CachedResponse.objects.filter(pk=entry_id, source_turn=source_turn)
@@ -323,7 +323,7 @@ def report_wrong(
 
 
 def withdraw_doubts(turn_id: uuid.UUID) -> bool:
-    """The visitor takes a report back that has withdrawn nothing yet; `False` where there was none."""
+    """Delete an anonymous report that has not withdrawn its entry yet; `False` where there was none."""
     deleted, _rows = AnswerDoubt.objects.filter(source_turn=turn_id).delete()
     return bool(deleted)
 
@@ -334,9 +334,9 @@ def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
 
 
 def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
-    """The conversation of these turns is deleted: what was learned from them stays, and no longer says from whom.
+    """Remove the references to these turns, whose conversation is deleted, from what was learned from them.
 
-    So does the bar of a reported answer, without the words of whoever reported it.
+    The bar of a reported answer stays as well, without the words of the person who reported it.
     """
     CachedResponse.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
     reported = WrongPair.objects.filter(source_turn__in=turn_ids)
@@ -359,7 +359,7 @@ def _why_to_review(lesson: Lesson, mode: str) -> str:
 
 
 def _still_answers(entry: CachedResponse, recipe: Recipe, max_age_days: int) -> bool:
-    """Valid, neither too old nor overdue, with vectors of this model and its passages unchanged."""
+    """Whether an entry is valid, not too old or overdue, and has vectors of this model and unchanged passages."""
     if entry.status != EntryStatus.VALID or entry.recipe_key != recipe_key(recipe):
         return False
     overdue = entry.review_on is not None and entry.review_on < timezone.localdate()

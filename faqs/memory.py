@@ -53,10 +53,10 @@ PHASE = "summary"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The phase and the project (seed 000, section 3) of a conversation that names them.
+    """The phase and the project (seed 000, section 3) that a conversation names.
 
-    What is learned there answers in conversations of the same two only, and nothing else answers there. It sorts
-    answers; it is no wall: who may ask what is the audience's.
+    An answer learned in a scope is given in that scope only, and no other answer is given there. A scope is no access
+    control: the audience decides who may ask.
     """
 
     phase: str
@@ -64,7 +64,7 @@ class Scope:
 
 
 def normalised_question(question: str) -> str:
-    """Case, spaces and closing punctuation do not make another question; accents do (« ou », « où »)."""
+    """The question without case, spaces and closing punctuation; accents stay (« ou », « où »)."""
     return " ".join(fold_keeping_accents(question).split()).rstrip(_CLOSING)
 
 
@@ -78,7 +78,7 @@ def question_hash(question: str) -> str:
 
 
 def answer_digest(answer: str) -> str:
-    """The same as MD5 in SQL, where an answer is compared with the one that was reported."""
+    """The MD5 of an answer, as SQL computes it to compare an answer with the reported one."""
     return hashlib.md5(answer.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -186,7 +186,7 @@ def writing(deployment_id: int) -> Iterator[DeploymentMemory]:
 
 @contextmanager
 def writing_to(memory: DeploymentMemory) -> Iterator[None]:
-    """What is written to a memory that is held: under its next version."""
+    """Writes within the block get the next version of a memory whose lock is held."""
     memory.version += 1
     Uncommitted.mark(memory.uuid)
     yield
@@ -210,7 +210,7 @@ def write_entry(entry: CachedResponse, origins: Sequence[Origin] = ()) -> Cached
 def put_entry(
     entry: CachedResponse, origins: Sequence[Origin], existing: CachedResponse | None, memory: DeploymentMemory
 ) -> CachedResponse:
-    """Store an entry, in the place of what `find_entry` finds while the memory is held."""
+    """Store an entry over `existing` (`find_entry`), with the memory's lock held."""
     with writing_to(memory):
         entry.confirmed_at, entry.version = entry.created_at, memory.version
         if existing is not None:
@@ -223,9 +223,9 @@ def put_entry(
 
 
 def edit_entry(entry: CachedResponse) -> None:
-    """Store what staff changed in an entry; a question that changed gets its vector and key.
+    """Store staff's changes to an entry; a changed question gets a new vector and key.
 
-    Doubts were about what the entry said before.
+    A correction deletes open doubts, which were about the previous text.
     """
     stored = CachedResponse.objects.only("question", "answer").get(pk=entry.pk)
     is_corrected = (stored.question, stored.answer) != (entry.question, entry.answer)
@@ -250,16 +250,16 @@ def edit_entry(entry: CachedResponse) -> None:
 
 
 def restore_entry(entry: CachedResponse, values: dict[str, Any], _by: Any) -> None:
-    """Put back what the journal says an entry was."""
+    """Restore an entry's values from the journal."""
     for name, value in values.items():
         setattr(entry, name, value)
     edit_entry(entry)
 
 
 def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
-    """Staff vouch for these entries as they are: served from now on, their age counted anew.
+    """Validate entries as they are: served from now on, with their age counted from now.
 
-    Their passages are taken as they stand now, and vectors of another embedding model are made anew.
+    Their passages are recorded as they are now, and vectors of another embedding model are computed anew.
     """
     current = recipe_key(embedder().recipe)
     foreign = [entry for entry in entries if entry.recipe_key != current]
@@ -313,7 +313,7 @@ def set_status(
 
 
 def review_stale(chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None) -> int:
-    """Move the valid entries that lost an origin, or of which one changed, to *to review*."""
+    """Send valid entries with a changed or deleted origin to *to review*."""
     stale = stale_entries(chunk_ids, learned_ids).filter(status=EntryStatus.VALID)
     return set_status(stale, EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
 
@@ -359,7 +359,7 @@ def record_deletions(memory: DeploymentMemory, response_ids: Iterable[int]) -> N
 
 
 def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
-    """The similarity from which the memory answers: staff's, the environment's, the model's profile; else off."""
+    """The similarity from which the memory answers: from staff, the environment or the model's profile, else off."""
     if not config.memory:
         return None
     if config.memory_threshold is not None:
@@ -380,9 +380,9 @@ def prunes_itself(config: EffectiveConfig) -> bool:
 
 
 def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[CachedResponse]":
-    """The entries of a deployment that are older than `max_age_days` and not confirmed since.
+    """The entries of a deployment older than `max_age_days` and not confirmed since.
 
-    Not what staff set aside, or somebody reported: without it the same answer would be learned again.
+    Entries that staff set aside or somebody reported stay: without them the same answer would be learned again.
     """
     before = timezone.now() - timedelta(days=max_age_days)
     expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
@@ -391,7 +391,7 @@ def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[C
 
 
 def _expired_everywhere() -> "Iterator[models.QuerySet[CachedResponse]]":
-    """By deployment, where staff have not switched the deletion off."""
+    """The expired entries of each deployment whose automatic deletion is on."""
     with_memory = DeploymentMemory.objects.values("deployment_id")
     for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
         config = effective_config(deployment)
@@ -404,7 +404,7 @@ def count_expired() -> int:
 
 
 def delete_expired() -> Iterator[int]:
-    """What is overdue or outdated goes to review on the way; yields how many went with each batch."""
+    """Send overdue and outdated entries to review and delete expired ones; yields the number of each batch."""
     review_overdue()
     review_stale()
     for rows in _expired_everywhere():
@@ -416,7 +416,7 @@ def delete_expired() -> Iterator[int]:
 
 
 def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
-    """Delete what `expired_entries` names."""
+    """Delete the `expired_entries` of a deployment."""
     return delete_entries(expired_entries(deployment_id, max_age_days))
 
 
@@ -444,7 +444,7 @@ def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: 
 
 
 def doubt_entry(*, entry_id: int, visitor: uuid.UUID, question: str, reason: str = "", source_turn: uuid.UUID) -> bool:
-    """Keep an anonymous visitor's report; `True` where enough different ones now say so, and it was withdrawn for it."""
+    """Store an anonymous report; `True` where enough different visitors agree, so that the entry is withdrawn."""
     if not CachedResponse.objects.filter(pk=entry_id).exists():
         return False
     with short_write():
@@ -470,7 +470,7 @@ def _embed(entry: CachedResponse) -> None:
 
 
 def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple[int, list[int]]]:
-    """Batches of keys of one deployment each, in an order that two writers share."""
+    """Batches of keys by deployment, in an order that concurrent writers share."""
     rows = sorted(entries.order_by().values_list("deployment_id", "pk"))
     for deployment_id, group in groupby(rows, key=lambda row: row[0]):
         for keys in batches((pk for _deployment, pk in group), _ID_BATCH):
@@ -478,7 +478,7 @@ def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple
 
 
 def _forget_old_deletions(memory: DeploymentMemory) -> None:
-    """Now and then, forget deletions so old that living arrays have seen them."""
+    """Every `MEMORY_PURGE_VERSIONS`, delete records of deletions that all live arrays have applied."""
     every = MEMORY_PURGE_VERSIONS
     if memory.version % every:
         return

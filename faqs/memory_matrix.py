@@ -54,7 +54,7 @@ EntryKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class MemoryMark:
-    """Where a deployment's memory stands, and who may ask now."""
+    """The version of a deployment's memory, and its current audience."""
 
     deployment_id: int
     uuid: uuid.UUID
@@ -64,9 +64,9 @@ class MemoryMark:
 
 
 class Held(NamedTuple):
-    """What an array keeps of an entry beside its vector: what is true of its row as long as the version is.
+    """The fields of an entry that an array caches beside its vector; they hold for the entry's `version`.
 
-    `wrong` are the questions that it was reported for, as `question_hash`.
+    `wrong`: the questions for which the entry was reported, as `question_hash`.
     """
 
     pk: int
@@ -131,7 +131,7 @@ class Nearest:
 
 
 class _Entries(NamedTuple):
-    """Entries of a memory: the keys of those that are deleted or changed, and those that may answer, as rows."""
+    """Changes of a memory: the keys of deleted or changed entries, and the rows of those that may answer."""
 
     removed: Iterable[int]
     rows: Sequence[tuple[Any, ...]]
@@ -234,7 +234,7 @@ _arrays: FollowedCollections[_Array] = FollowedCollections("MEMORY_CACHE_BYTES")
 
 
 def _array(mark: MemoryMark, recipe: Recipe) -> _Array:
-    """What this process keeps; for a transaction that has written to the memory itself, an array of its own."""
+    """The cached array of this process, or a new one for a transaction that has written to the memory."""
     if Uncommitted.covers(mark.uuid):
         return _Array(recipe)
     return _arrays.get((mark.uuid, recipe_key(recipe)), lambda: _Array(recipe))

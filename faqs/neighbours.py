@@ -66,7 +66,7 @@ class Waiting:
 
 
 def waiting_phrasings(agent: Agent) -> Waiting:
-    """Embed the phrasings of the agent's answers that have no points. Raises the errors of the embedder."""
+    """Embed the phrasings of the agent's answers without points. Raises the embedder's errors."""
     rows = LearnedResponse.objects.filter(agent=agent, kind=LearnedKind.FAQ).exclude(index_state=IndexState.INDEXED)
     newest = rows.exclude(status=LearnedStatus.OBSOLETE).order_by("-updated_at").prefetch_related("phrasings")
     phrasings = [(row.pk, text) for row in newest[:MAX_WAITING] for _point, text in row.points()]
@@ -105,7 +105,7 @@ def near_answers(
 
 
 def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse]:
-    """The agent's answers in service that a person looks for: those with the text in them, then the nearest in meaning.
+    """The agent's valid answers for a search by staff: those that contain the text, then the nearest in meaning.
 
     Raises the errors of the embedder and the vector store.
     """

@@ -1,9 +1,9 @@
-"""What an answer was made from, and whether that is still what it was: passages, and validated answers.
+"""The origins of an answer (passages and validated answers), and whether they have changed since.
 
 A passage used for its text is compared by its text; one used for an answer in it, by its text and all of its answers
 (`with_units`); a validated answer by its question and answer. The comparison is one indexed condition in SQL, so a
-change counts from the moment it is committed, whoever made it. Entries of the memory have both kinds of origins;
-validated answers that were made from an answer given have passages.
+change counts from its commit on, whoever made it. Entries of the memory have both kinds of origins; validated answers
+written from a given answer have passages only.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ def stale_entries(
 
 
 def is_stale_answer() -> RawSQL:
-    """The condition of `stale_answers`, beside others: it names the table, so it stands in no query inside another."""
+    """The SQL condition of `stale_answers`; it names the table, so it works in the outermost query only."""
     return RawSQL(STALE_ANSWER, (), output_field=models.BooleanField())  # noqa: S611  # constant text
 
 
@@ -88,10 +88,10 @@ def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":
 
 
 def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
-    """Where an answer's sources stand now; `None` when one of them cannot be followed.
+    """The current origins of an answer's sources; `None` when one of them cannot be traced.
 
-    A source that names no passage cannot, nor one whose text is no longer in its passage: it changed while the answer
-    was being written.
+    A source cannot be traced where it names no passage, or where the passage no longer holds its text: it changed while
+    the answer was being written.
     """
     by_id = _passages(_ids("chunk_id", sources))
     answers = _answers(_ids("learned_id", sources))
@@ -118,13 +118,13 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
 
 
 def forget_origins(response_id: int) -> None:
-    """In the transaction that gives an entry others."""
+    """Delete an entry's origins, in the transaction that stores new ones."""
     ResponseChunk.objects.filter(response_id=response_id).delete()
     ResponseAnswer.objects.filter(response_id=response_id).delete()
 
 
 def keep_origins(response_id: int, origins: Sequence[Origin]) -> None:
-    """Give an entry without origins these, in the caller's transaction."""
+    """Store the origins of an entry that has none, in the caller's transaction."""
     _keep_chunks(ResponseChunk, response_id, origins)
     ResponseAnswer.objects.bulk_create(
         ResponseAnswer(response_id=response_id, learned_id=origin.learned_id, fingerprint=origin.fingerprint)
@@ -134,7 +134,7 @@ def keep_origins(response_id: int, origins: Sequence[Origin]) -> None:
 
 
 def keep_passages(response: LearnedResponse, origins: Iterable[Origin]) -> None:
-    """Make these the passages of a validated answer, in the caller's transaction."""
+    """Replace the passages of a validated answer, in the caller's transaction."""
     AnswerChunk.objects.filter(response=response).delete()
     _keep_chunks(AnswerChunk, response.pk, origins)
 
@@ -159,7 +159,7 @@ def entry_passages(response_id: int) -> list[Origin]:
 
 
 def accept_origins(response_ids: Sequence[int]) -> None:
-    """Take the origins of these entries as they are now; those that have gone or are switched off are forgotten."""
+    """Record the current state of these entries' origins as accepted; origins deleted or switched off are removed."""
     _accept(ResponseChunk.objects.filter(response_id__in=response_ids))
     answers = list(ResponseAnswer.objects.filter(response_id__in=response_ids))
     now = _answers({answer.learned_id for answer in answers})
@@ -172,7 +172,7 @@ def accept_origins(response_ids: Sequence[int]) -> None:
 
 
 def accept_passages(learned_ids: Sequence[int]) -> None:
-    """The same for the passages of validated answers."""
+    """Accept the passages of validated answers as `accept_origins` does those of entries."""
     _accept(AnswerChunk.objects.filter(response_id__in=learned_ids))
 
 
@@ -194,7 +194,7 @@ def _ids(name: str, sources: Iterable[Mapping[str, Any]]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """A passage as it stands, with the marks of what an answer may have been made from."""
+    """A passage now, with the fingerprints of its text and of its answers."""
 
     pk: int
     content: str
@@ -208,7 +208,7 @@ def _passages(chunk_ids: Collection[int]) -> dict[int, _Passage]:
 
 
 def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:
-    """The text of validated answers that stand, and the mark of each."""
+    """The text and the fingerprint of each valid answer."""
     return {pk: (answer, mark) for pk, answer, mark in _ANSWERS.rows(list(learned_ids))}
 
 

@@ -1,12 +1,12 @@
-"""The newest human word wins (SPEC section 1): what a validated answer takes out of service, and what it forbids.
+"""The newest human answer wins (SPEC section 1): what a validated answer takes out of service, and what it forbids.
 
-What a person wrote or vouched for stands over what was learned, and the newer of two persons' words over the older.
-From the commit of its row until it is *settled* (`faqs.answer_points`), a validated answer is compared with whatever
-the memory would give or keep (`is_answered_since`), by text and the second key, without vectors. Settling withdraws
-what asks the same, each with a link to what took its place, and nothing withdrawn comes back by itself.
+A validated answer wins over a learned one, and the newer of two validated answers over the older. Between the commit of
+its row and its indexing (`faqs.answer_points`), a validated answer is compared by text and the second key, without
+vectors, with whatever the memory would give or store (`is_answered_since`). Indexing then withdraws the older answers
+to the same question, each with a link to its replacement; a withdrawn answer never comes back by itself.
 
-Here the second key decides among all that is about as near as what is given: what is withdrawn for nothing costs a
-search, what is kept a wrong answer.
+The second key decides among all answers nearly as similar as the given one: withdrawing one too many costs a search,
+keeping one too many gives a wrong answer.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -84,10 +84,10 @@ _RECENT = PreparedSelect(
 def is_answered_since(
     agent_ids: Collection[int], questions: Sequence[str], *, than: datetime | None = None, since: datetime | None = None
 ) -> bool:
-    """Whether a validated answer that is not settled yet, or was written after `since`, asks one of these.
+    """Whether a validated answer that is not indexed yet, or was validated after `since`, asks one of these questions.
 
-    Only a word newer than `than` counts; any does where that is `None`. With more of them than are compared
-    (`UNSETTLED_ANSWERS_COMPARED`), as during a large import, the answer is yes: then nothing learned is given.
+    Only answers validated after `than` count; all do where it is `None`. With more than `UNSETTLED_ANSWERS_COMPARED`,
+    as during a large import, the result is `True`, and no learned answer is given.
     """
     recent = Q(settled_revision__lt=F("revision"))
     if since is None:
@@ -108,7 +108,7 @@ def is_answered_since(
 
 
 def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
-    """The valid answers of an agent whose points may not say yet what their rows say, the newest first."""
+    """The valid answers of an agent whose points may be out of date, the newest first."""
     if not _UNSETTLED.rows(agent=agent_id):
         return []
     rows = LearnedResponse.objects.valid().unsettled().filter(agent=agent_id)
@@ -151,7 +151,7 @@ def _entries_asking(deployment: Deployment, asked: Sequence[tuple[str, Vector]])
 
 
 def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Iterator[tuple[int, str]]:
-    """The valid entries that may be given to this question, or to one about as near."""
+    """The valid entries whose similarity to the question reaches the memory's threshold, less a slack."""
     mark = stored_mark(deployment.pk)
     if mark is None:
         return
@@ -161,7 +161,7 @@ def _near_entries(deployment: Deployment, vector: Vector, recipe: Recipe) -> Ite
 
 
 def _least_similarity(deployment: Deployment, recipe: Recipe) -> float:
-    """Below what an entry is given at anywhere in this deployment; where the memory is off, it may be switched on."""
+    """The lowest memory threshold of the deployment's agents, less a slack; a default where the memory is off."""
     each = effective_config(deployment).of_each_agent
     found = [memory_threshold(config, model=recipe.model) for config in each]
     known = [threshold for threshold in found if threshold is not None]
@@ -196,9 +196,9 @@ def agents_of(deployment: Deployment) -> list[int]:
 
 
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
-    """Withdraw what asks what these answers answer: entries of the agent's deployments, and its older answers.
+    """Withdraw older answers to the same questions: entries of the agent's deployments, and its validated answers.
 
-    Their points are written: only their other forms are embedded. Waits for embedder and vector store.
+    The rows have their points already, so only their other forms are embedded. Waits for embedder and vector store.
     """
     vectors = stored_vectors(rows)
     asked = [
@@ -223,9 +223,9 @@ def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
 
 
 def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
-    """Of the agent's answers to the same that say something else, the newest stays, and the others go to *to review*.
+    """Send the agent's older answers to the same question to *to review*; the newest stays.
 
-    The newest may be another than this row, which was settled late.
+    The newest may be another than this row, if the row was indexed late.
     """
     others = LearnedResponse.objects.valid().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
     if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
@@ -254,9 +254,9 @@ def _withdraw(row: LearnedResponse, entry_ids: Collection[int]) -> None:
 
 
 def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
-    """Entries that are being written are there once this returns; later ones are compared with the new answer.
+    """Wait for the memories' writers, so that their entries are visible; later ones are compared with the new answer.
 
-    SQLite has one writer at a time: whatever began before the answer was committed has ended.
+    SQLite has one writer at a time: a write begun before the answer's commit has ended.
     """
     if not connection.features.has_select_for_update:
         return
@@ -308,14 +308,14 @@ def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | Non
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """What asks the same as an entry that a person vouches for: validated answers, and other entries of its memory."""
+    """Older answers to the question of an entry being validated: validated answers, and other entries."""
 
     learned_ids: frozenset[int] = frozenset()
     entry_ids: frozenset[int] = frozenset()
 
 
 def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
-    """Look for it before anything is written. Waits for the vector store, and raises its errors."""
+    """Find older answers before anything is written. Waits for the vector store, and raises its errors."""
     return Older(
         frozenset(_answers_asking(deployment, question, vector)),
         frozenset(_entries_asking(deployment, [(question, vector)])[0]),
@@ -323,7 +323,7 @@ def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
 
 
 def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
-    """Validate entries on a person's word: what is older and asks the same is withdrawn with it, or neither is."""
+    """Validate entries for a person and withdraw older answers to the same questions, in one transaction."""
     chosen = list(entries.select_related("deployment"))
     vectors = embedder().embed([entry.question for entry in chosen], purpose=Purpose.QUERY)
     older = {
@@ -338,9 +338,9 @@ def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
 
 
 def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
-    """Withdraw what was found, in the caller's transaction; what the entry was itself made from stays.
+    """Withdraw the older answers, in the caller's transaction, but not the answers that the entry was made from.
 
-    An entry of a phase or a project answers in such conversations alone, and supersedes nothing.
+    An entry of a phase or a project answers in such conversations only, and supersedes nothing.
     """
     if entry.is_scoped or entry.validated_at is None or entry.status != EntryStatus.VALID:
         return

@@ -64,7 +64,7 @@ def choose(preview: ImportPreview, lines: Collection[int]) -> None:
 
 
 def leave_preview(preview: ImportPreview) -> bool:
-    """Delete a preview; `False` where it is not there, or is being written."""
+    """Delete a preview; `False` where it does not exist, or is being written."""
     deleted, _rows = _valid().exclude(state=ImportState.APPLYING).filter(pk=preview.pk).delete()
     return bool(deleted)
 
@@ -108,7 +108,7 @@ def continue_import(preview: ImportPreview, *, seconds: float) -> None:
 
 
 def _settle(agent_id: int) -> None:
-    """What was written takes effect; if this process dies, the recovery of answers sees to it."""
+    """Index the written rows; if this process dies, `reap_learned` does it."""
     waiting = LearnedResponse.objects.unsettled().filter(agent=agent_id)
     if keys := list(waiting.order_by("pk").values_list("pk", flat=True)):
         transaction.on_commit(partial(settle_now, keys), robust=True)

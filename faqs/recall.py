@@ -79,9 +79,9 @@ _READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S6
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On which terms an answer leaves the memory: from which similarity (`None`: from none), and until which age.
+    """The least similarity (`None`: never) and the greatest age at which the memory answers.
 
-    In shadow it is looked up, and neither counted nor given.
+    In shadow mode an answer is looked up, but neither counted nor given.
     """
 
     threshold: float | None
@@ -91,9 +91,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What is asked of the memory. With `writes` off nothing is counted, moved or pruned.
+    """A query to the memory. With `writes` off nothing is counted, moved or pruned.
 
-    `threshold` and `max_age_days` are the widest terms on which anything may leave.
+    `threshold` and `max_age_days` are the most permissive of all `terms`.
     """
 
     question: str
@@ -114,7 +114,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One entry that came near, with its similarity; `refusal` is empty where it answers."""
+    """The verdict on one near entry, with its similarity; `refusal` is empty where the entry answers."""
 
     entry_id: int
     question: str
@@ -166,7 +166,7 @@ class RecalledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What the memory said: an answer or none, and every entry that was near enough and refused."""
+    """The memory's reply: an answer or none, and every near entry that was refused."""
 
     answer: RecalledAnswer | None = None
     refused: tuple[Verdict, ...] = ()
@@ -176,7 +176,7 @@ class Recall:
 def lookup_of(
     config: EffectiveConfig, question: str, *, model: str, writes: bool, scope: Scope | None = None
 ) -> Lookup | None:
-    """What a turn with these settings asks of the memory; `None` where no agent of the deployment has one."""
+    """The query of a turn to the memory; `None` where no agent of the deployment uses a memory."""
     terms: dict[int | None, Terms] = {None: _terms(config, model)}
     terms |= {each.config.agent_id: _terms(each.config, model) for each in config.agents}
     thresholds = [one.threshold for one in terms.values() if one.threshold is not None]
@@ -279,13 +279,13 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
 
 
 def _is_by_form(held: Held, lookup: Lookup) -> bool:
-    """Whether the two questions agree by an acronym or a synonym alone, if they do."""
+    """Whether the two questions, which agree, do so by an acronym or a synonym only."""
     asked = lookup.question
     return lookup.forms.unite(held.question, asked) and not ask_the_same(held.question, asked)
 
 
 def _is_superseded(held: Held, lookup: Lookup) -> bool:
-    """Whether a person has answered this since, in a word that has not withdrawn the entry yet."""
+    """Whether a newer validated answer covers the question but has not withdrawn the entry yet."""
     questions = [lookup.question, held.question]
     if not is_answered_since(lookup.agent_ids, questions):
         return False
@@ -319,9 +319,9 @@ def _oldest(max_age_days: int) -> float:
 
 
 def _take(held: Held, score: float, *, counts: bool) -> tuple[Any, ...] | None:
-    """The entry's answer if every condition holds on its row now; the use is counted in the same statement.
+    """The entry's answer if every condition holds on its row now; the same statement counts the use.
 
-    So a hit never goes uncounted; a turn that is killed before it is saved, and run again, is two hits.
+    So every hit is counted; a turn that is killed before it is saved and then run again counts two.
     """
     if not counts:
         with connection.cursor() as cursor:
@@ -337,7 +337,7 @@ def _take(held: Held, score: float, *, counts: bool) -> tuple[Any, ...] | None:
 
 
 def _why_not_taken(held: Held, score: float, lookup: Lookup) -> Verdict:
-    """A passage changed, or the row did after it was compared."""
+    """The refusal of an entry whose passage or row changed after the comparison."""
     entry = CachedResponse.objects.filter(pk=held.pk)
     current = entry.values_list("status", "version").first()
     if current is None or current[0] != EntryStatus.VALID:
@@ -367,7 +367,7 @@ def _refused(held: Held, score: float, reason: str, decision: Decision | None = 
 
 @dataclass(frozen=True, slots=True)
 class LearnedRecall:
-    """`result`: what may answer or be quoted. `courtesy`: the greeting or thanks that this question is, if any."""
+    """`result`: the hits to answer or quote from. `courtesy`: the greeting or thanks with the question's words."""
 
     result: SearchResult
     learned: int
@@ -375,7 +375,7 @@ class LearnedRecall:
 
 
 def recall_learned(found: SearchResult, question: str) -> LearnedRecall:
-    """Validated answers take priority over documents at the same score; courtesies are no passages."""
+    """Put validated answers before documents of the same score, and take courtesies out of the passages."""
     hits = tuple(_learned_first(hit for hit in found.hits if not hit.is_courtesy))
     asked = _bare(question)
     return LearnedRecall(

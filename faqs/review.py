@@ -54,7 +54,7 @@ def _all(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def entries_to_review(*, stale: bool | None = None) -> QuerySet[CachedResponse]:
-    """Entries of the memory; all of them, or only those that time has overtaken, or only the others."""
+    """Entries of the memory to review; with `stale`, only the outdated ones (`True`) or only the others (`False`)."""
     waiting = CachedResponse.objects.filter(~_newer_answer(), status=EntryStatus.TO_REVIEW)
     if stale is None:
         return waiting
@@ -81,13 +81,13 @@ def answers_to_review(*, stale: bool | None = None) -> QuerySet[LearnedResponse]
 
 
 def _newer_answer() -> Exists:
-    """That an answer in service took the place of the row."""
+    """Whether a valid answer superseded the row, as an SQL condition."""
     return Exists(LearnedResponse.objects.valid().filter(pk=OuterRef("superseded_by")))
 
 
 @dataclass(frozen=True, slots=True)
 class ToReview:
-    """One answer that waits, of either table."""
+    """An answer to review, from either table."""
 
     row: CachedResponse | LearnedResponse
     since: datetime
@@ -95,12 +95,12 @@ class ToReview:
 
     @property
     def is_learned(self) -> bool:
-        """Of the memory; else of the FAQ."""
+        """Whether the answer is an entry of the memory rather than a validated answer."""
         return isinstance(self.row, CachedResponse)
 
     @property
     def key(self) -> str:
-        """Names the row among both tables, in forms."""
+        """The key of the row in forms, unique across both tables."""
         return f"{'memory' if self.is_learned else 'faq'}-{self.row.pk}"
 
 
@@ -146,7 +146,7 @@ def decide(keys: Collection[str], *, is_valid: bool, among: Narrowing = _all) ->
 
 
 def _ids(keys: Collection[str], table: str) -> list[Any]:
-    """Keys come from a form: whatever is none is left out."""
+    """The valid primary keys among a form's keys for this table."""
     pairs = (key.partition("-") for key in keys)
     return [int(pk) for name, _dash, pk in pairs if name == table and _DATABASE_KEY.fullmatch(pk)]
 
@@ -156,9 +156,9 @@ _UNREAD = (StatusReason.LEARNED, StatusReason.UNSOURCED, StatusReason.IN_CONTEXT
 
 
 def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> SimilarAnswer | None:
-    """Make a validated answer of an entry, unless its agent has one to this question, which is returned.
+    """Make an entry a validated answer, or return the agent's existing answer to the same question.
 
-    Raises `AnswerRejectedError` with what is wrong, and the errors of the embedder and of the vector store.
+    Raises `AnswerRejectedError` with the reason, and the errors of the embedder and of the vector store.
     """
     agent = entry.deployment.agent
     question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
@@ -175,7 +175,7 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> S
 
 
 def _why_not(entry: CachedResponse) -> str:
-    """What keeps the memory from giving this entry, in words; empty where staff may vouch for it as it is."""
+    """The reason why the memory does not serve this entry; empty where staff may validate it as it is."""
     unread = entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD
     if entry.status != EntryStatus.VALID and not unread:
         if entry.status_reason and entry.status_reason not in _UNREAD:

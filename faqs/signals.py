@@ -62,7 +62,7 @@ def review_answers_of_changed_chunk(instance: Chunk, created: bool, **_kwargs: A
 
 @receiver(post_save, sender=Specialist)
 def settle_answers_again(instance: Specialist, created: bool, **_kwargs: Any) -> None:
-    """A deployment that an agent comes to may remember what that agent's validated answers answer otherwise."""
+    """Apply an agent's validated answers to the memory of a deployment that has just added the agent."""
     if created:
         answers = LearnedResponse.objects.filter(agent=instance.agent_id)
         transaction.on_commit(partial(unsettle, answers))
@@ -76,7 +76,7 @@ def remove_response_points(instance: LearnedResponse, **_kwargs: Any) -> None:
 
 @receiver(pre_delete, sender=Phrasing)
 def remove_phrasing_point(instance: Phrasing, origin: Any, **_kwargs: Any) -> None:
-    """In a cascade the response's own receiver takes its phrasings along."""
+    """Remove a deleted phrasing's point; in a cascade the response's receiver does."""
     model = origin.model if isinstance(origin, QuerySet) else type(origin)
     if model is Phrasing:
         _remove_after_commit(instance.response.agent.slug, [str(instance.point_id)])
@@ -94,7 +94,7 @@ def review_entries_of_another_agent(instance: Deployment, created: bool, **_kwar
 
 @receiver(post_delete, sender=CachedResponse)
 def record_deleted_entry(instance: CachedResponse, origin: Any, **_kwargs: Any) -> None:
-    """Deleted by itself, not with its deployment, whose memory goes too."""
+    """Record the deletion of an entry, unless its whole deployment is deleted."""
     asked_for = origin.model if isinstance(origin, QuerySet) else type(origin)
     if asked_for is CachedResponse and instance.pk is not None:
         with writing(instance.deployment_id) as memory:

@@ -70,7 +70,7 @@ class Unanswered:
 
 
 def unanswered_reason(found: SearchResult, thresholds: Thresholds, config: EffectiveConfig) -> UnansweredReason | None:
-    """Why a question that no stored answer met counts as unanswered, or `None` when its passages are near enough."""
+    """The reason why a question without a stored answer counts as unanswered; `None` when a passage is near enough."""
     if found.is_out_of_domain(thresholds):
         return UnansweredReason.REFUSED
     least = config.unanswered_threshold
@@ -83,12 +83,12 @@ def unanswered_reason(found: SearchResult, thresholds: Thresholds, config: Effec
 
 
 def is_kept(turn_ids: Collection[uuid.UUID]) -> bool:
-    """Whether the question of one of these turns is kept: then there is nothing to be embedded for it."""
+    """Whether the question of one of these turns is stored already, so that it need not be embedded."""
     return UnansweredQuestion.objects.filter(source_turn__in=turn_ids).exists()
 
 
 def keep_unanswered(unanswered: Unanswered, *, turn_id: uuid.UUID, earlier: Collection[uuid.UUID] = ()) -> None:
-    """Store a question; the same turn again changes nothing, nor does one that repeats an `earlier` turn kept."""
+    """Store a question once per turn; skip one that repeats the stored question of an `earlier` turn."""
     if earlier and is_kept(earlier):
         return
     UnansweredQuestion.objects.get_or_create(
@@ -111,7 +111,7 @@ def masked(question: str) -> str:
 
 
 def forget_turns(turn_ids: Iterable[uuid.UUID]) -> None:
-    """The conversation of these turns is deleted: so are their questions."""
+    """Delete the questions of these turns, whose conversation is deleted."""
     UnansweredQuestion.objects.filter(source_turn__in=list(turn_ids)).delete()
     _drop_empty_groups()
 
@@ -132,7 +132,7 @@ def purge_unanswered() -> int:
 
 
 def tidy_unanswered() -> None:
-    """What a worker does every few seconds: forget what is too old, group what is new. Both end early when idle."""
+    """Delete questions past their retention and group new ones; workers run it every few seconds."""
     purge_unanswered()
     group_questions()
 
@@ -289,7 +289,7 @@ def dismiss(groups: "QuerySet[QuestionGroup]") -> int:
 
 
 def _may_share_answer(question: str, other: str) -> bool:
-    """A masked text is no question that anybody asks; one that differs by a year or a name has another answer."""
+    """Whether two questions may share an answer; never for a masked text, or where a year or a name differs."""
     if MASKED_ADDRESS in other or MASKED_NUMBER in other:
         return False
     kinds = {each.kind for each in compare_questions(question, other).disagreements}

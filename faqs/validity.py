@@ -48,7 +48,7 @@ def confirm_learned(hits: Sequence[Passage], agent_id: int, question: str) -> Co
 
 
 class _Row(NamedTuple):
-    """What a phrasing of a validated answer says now."""
+    """The current row behind a phrasing of a validated answer."""
 
     point: str
     text: str
@@ -84,7 +84,7 @@ def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, _Row]:
 
 
 def _is_older(row: _Row, unsettled: Sequence[LearnedResponse], forms: Forms) -> bool:
-    """Whether a newer answer to the same, which has not withdrawn this one yet, stands over it."""
+    """Whether a newer answer to the same question exists that has not withdrawn this one yet."""
     if row.kind != LearnedKind.FAQ:
         return False
     return any(
@@ -97,7 +97,7 @@ def _is_older(row: _Row, unsettled: Sequence[LearnedResponse], forms: Forms) -> 
 
 
 def _is_outdone(late: Passage, confirmed: Sequence[Passage], forms: Forms) -> bool:
-    """Whether a newer answer to the same was found, whose points are written already."""
+    """Whether the confirmed hits hold a newer answer to the same question."""
     return any(
         hit.validated_at > late.validated_at and ask_the_same(hit.question, late.question, forms)
         for hit in confirmed

@@ -74,7 +74,7 @@ def nearness(vector: NDArray[np.float32], descriptions: Sequence[NDArray[np.floa
 
 
 def choose_agent(relevance: Sequence[float], near: Sequence[float], margins: Margins) -> Choice:
-    """The agent at position 0 is the default one. Equal to a margin is enough; at equal scores the first leads."""
+    """Choose by index, then by description, else the default agent (position 0). Margins are inclusive, ties first."""
     best, score, lead = _leader(relevance)
     if lead >= margins.index and score > 0.0:
         return Choice(best, "index", score, lead)

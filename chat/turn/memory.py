@@ -244,7 +244,7 @@ def asks_what_is_stored(turn: TurnInProgress) -> bool:
 
 
 async def _verify(turn: TurnInProgress, decisions: Decisions, threshold: float) -> None:
-    """Where the rules let nothing out, ask the model about the nearest, if staff want that; its calls are counted."""
+    """Where the rules refuse every candidate, ask the model about the best few, if staff enable it."""
     may_ask = turn.config.verify_answers and not turn.request.without_model
     if not may_ask or any(decision.served for _passage, decision in decisions):
         return
