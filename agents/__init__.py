@@ -1,4 +1,4 @@
-"""Who answers, with which engine: agents, deployments, effective settings, language models.
+"""Who answers, and with which model: agents, deployments, effective settings, language models, background jobs.
 
-Public: `models`, `effective`, `exceptions`, `llm`. Imports no other app.
+Public: `models`, `effective`, `errors`, `jobs`, `llm`. Imports no other app.
 """

@@ -1,7 +1,7 @@
-"""A site's own face: the words, the colour and the logo of a deployment, in the reader's language and for both themes.
+"""A deployment's branding: its words, colour and logo, in the reader's language and for both themes.
 
-Words have a French and an English text; whichever is missing, the other stands in. A colour is chosen once, for light
-paper; the one for dark paper is made of it, lighter until it is read there.
+Words have a French and an English text; one replaces the other where it is missing. Staff choose one colour, for the
+light theme; the dark theme's colour is the same, lightened until it is readable.
 """
 
 import base64
@@ -32,27 +32,27 @@ LOGO_SIZE = (480, 160)
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """The accent of a theme, and the words on it."""
+    """The accent colour of a theme, and the colour of text on it."""
 
     accent: str
     ink: str
 
 
 def contrast(one: str, other: str) -> float:
-    """Between two colours `#rrggbb`, from 1 to 21 (WCAG)."""
+    """The contrast of two colours `#rrggbb`, from 1 to 21 (WCAG)."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def colours(accent: str) -> tuple[Colours, Colours]:
-    """For light paper and for dark."""
+    """The colours of the light theme and of the dark one."""
     steps = (_mixed(accent, WHITE, step / _LIGHTER_STEPS) for step in range(_LIGHTER_STEPS + 1))
     lighter = next(each for each in steps if contrast(each, DARK_PAPER) >= LEAST_CONTRAST)
     return _with_ink(accent), _with_ink(lighter)
 
 
 def style_of(accent: str) -> str:
-    """The style sheet of a colour, empty without one: nothing of it is anybody's own words."""
+    """The style sheet for a colour, empty without one; it holds no text of users."""
     if not accent:
         return ""
     light, dark = colours(accent)
@@ -64,7 +64,7 @@ def style_of(accent: str) -> str:
 
 
 def style_source(style: str) -> str:
-    """What a page's policy says of its style sheets: this site's, and this one."""
+    """The `style-src` of a page's content security policy: this site, and this style sheet."""
     if not style:
         return "'self'"
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -72,7 +72,7 @@ def style_source(style: str) -> str:
 
 
 def validate_accent(text: str) -> None:
-    """A colour that is read on light paper; the dark one is made so."""
+    """Require a colour that is readable on the light theme."""
     if not re.fullmatch(r"#[0-9a-fA-F]{6}", text):
         raise ValidationError(_("Une couleur s’écrit #rrvvbb, par exemple #17565c."))
     found = contrast(text, LIGHT_PAPER)

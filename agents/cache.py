@@ -1,6 +1,6 @@
-"""What a process reads now and then and keeps in between, such as settings in the database.
+"""A cache in the process for values that change rarely, such as settings in the database.
 
-A change made elsewhere is seen when the cached value has become too old. Whoever makes one here calls `clear`.
+A change in another process shows when the cached value expires. Whoever makes a change here calls `clear`.
 """
 
 import math
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class TtlCache(Generic[T]):
-    """Values by key, each for so many seconds, or for those that the named setting says; for any thread.
+    """A thread-safe cache by key; a value expires after `seconds`, a number or the name of a setting.
 
-    Threads that find a value too old at the same moment each read it.
+    Threads that find a value expired at the same moment each read it.
     """
 
     _all: "ClassVar[WeakSet[TtlCache[object]]]" = WeakSet()
@@ -32,7 +32,7 @@ class TtlCache(Generic[T]):
         TtlCache._all.add(self)  # type: ignore[arg-type]  # whatever it holds, it can be cleared
 
     def get(self, read: Callable[[], T], key: Hashable = None) -> T:
-        """The value of `key`, from `read` where none is young enough."""
+        """The cached value of `key`, else the one that `read` returns, which is cached."""
         # What is being read while somebody clears the cache goes to the one that was cleared.
         values = self._values
         with self._lock:
@@ -44,12 +44,12 @@ class TtlCache(Generic[T]):
         return found
 
     def is_fresh(self, key: Hashable = None) -> bool:
-        """Whether `get` would read nothing."""
+        """Whether `get` would return a cached value."""
         with self._lock:
             return key in self._values
 
     def clear(self) -> None:
-        """Have every value read again, also those that are being read now."""
+        """Drop every value, and ignore reads that are under way."""
         # The clock is looked up at each call, so that a test can turn it.
         self._values: TLRUCache[Hashable, T] = TLRUCache(self._most, self._expiry, timer=lambda: time.monotonic())
 
@@ -58,6 +58,6 @@ class TtlCache(Generic[T]):
 
     @classmethod
     def clear_all(cls) -> None:
-        """For tests: nothing of the one before is cached."""
+        """Clear every cache of the process, between tests."""
         for cache in cls._all:
             cache.clear()

@@ -66,7 +66,7 @@ _READ_ONLY = "25006"
 
 
 def storage_error(error: BaseException | None) -> StorageUnavailableError | None:
-    """The error as the one that is worth another try; `None` where the statement, not the database, was wrong."""
+    """The error as a retryable one; `None` where the statement, not the database, is at fault."""
     if error is None or isinstance(error, StorageUnavailableError):
         return error
     if not isinstance(error, DatabaseError | InterfaceError):
@@ -83,7 +83,7 @@ def storage_error(error: BaseException | None) -> StorageUnavailableError | None
 
 @contextmanager
 def named_trouble() -> Iterator[None]:
-    """Raises `StorageUnavailableError` where the database is in trouble, and other errors as they are."""
+    """Translate errors of a database in trouble to `StorageUnavailableError`; leave other errors as they are."""
     try:
         yield
     except (DatabaseError, InterfaceError) as error:
@@ -93,7 +93,7 @@ def named_trouble() -> Iterator[None]:
 
 
 def wait_at_most(seconds: float) -> None:
-    """In this process, whoever needs the database waits no longer for a lock or a connection: a person waits behind it."""
+    """Bound, in this process, the wait for a lock or a connection, for processes that serve people."""
     options = connection.settings_dict["OPTIONS"]
     if "pool" in options:
         options["pool"]["timeout"] = seconds
@@ -136,30 +136,30 @@ async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -
 
 
 def _close_if_old() -> None:
-    """As around a request; not inside a transaction, which only a test's thread can be in here."""
+    """Close a broken or old connection, as Django does around a request; not inside a transaction (only in tests)."""
     if not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
 
 
 def is_surprising(error: Exception) -> bool:
-    """Whether it is worth a traceback: a database that is away, full or busy is said in one line."""
+    """Whether an error deserves a traceback; a database that is away, full or busy gets one line."""
     return not isinstance(error, OperationalError | InterfaceError | StorageUnavailableError)
 
 
 def first_line(error: Exception) -> str:
-    """What a driver said, without its advice."""
+    """The first line of a driver's error, without its hints."""
     return str(error).strip().partition("\n")[0]
 
 
 def close_connections() -> None:
-    """Close this thread's, for whoever uses the database in passing; not inside a transaction."""
+    """Close this thread's connections after a short use, except inside a transaction."""
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()
 
 
 async def in_thread(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a step in a thread of its own. Its texts are in the language of who waits, which Django keeps by thread."""
+    """Run a step in a thread of its own, with the caller's language, which Django keeps by thread."""
     language = translation.get_language()
 
     def spoken() -> R:
@@ -170,10 +170,10 @@ async def in_thread(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 class _Queue:
-    """Threads of this process that want to write, one behind the other.
+    """Threads of this process that want to write, in a queue.
 
-    Who has waited in vain for as long as the database itself may take is refused, and so is, for a moment, whoever
-    stands behind a writer that the database made wait in vain: a hundred waits are not to become one long one.
+    A thread that waits as long as the database's own timeout is refused; after such a timeout in the database, the
+    threads behind it are refused for a moment as well, so that their waits do not add up.
     """
 
     def __init__(self) -> None:
@@ -211,13 +211,13 @@ _one_writer = _Queue()
 
 @contextmanager
 def short_write() -> Iterator[None]:
-    """`transaction.atomic()`, entered in turn where the database has one writer."""
+    """`transaction.atomic()`, queued behind this process's other writers on SQLite."""
     with _in_turn(), transaction.atomic():
         yield
 
 
 def single_write() -> AbstractContextManager[object]:
-    """For one statement, which is a transaction of its own: no round trips to open and close another."""
+    """Queue as `short_write` does, without `BEGIN` and `COMMIT`, for one statement."""
     return _in_turn()
 
 

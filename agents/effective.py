@@ -21,7 +21,7 @@ Level = Literal["deployment", "agent", "site", "default", "profile"]
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """Identifiers and every knob of `agents.settings`, by name."""
+    """The identifiers and every resolved knob of `agents.settings`, by name."""
 
     deployment_id: int
     deployment_slug: str
@@ -97,7 +97,7 @@ class Specialised:
 
 @dataclass(frozen=True, slots=True)
 class InheritedSetting:
-    """What applies where a level sets nothing itself, and which level above it says so."""
+    """The value that a level inherits where it sets none, and the level above that sets it."""
 
     name: str
     value: Any
@@ -107,7 +107,7 @@ class InheritedSetting:
 def effective_config(deployment: Deployment) -> EffectiveConfig:
     """Resolve every knob for a deployment; two queries at most (the site's row, the agent if not loaded).
 
-    One more for its further agents, unless the row was read with the knowledge that it has none (`current_config`).
+    One more query reads further agents, unless the row is marked as having none (`current_config`).
     """
     site = RuntimeSettings.load()
     config = _config_of(deployment, deployment.agent, site)
@@ -141,7 +141,7 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
 
 
 def with_settings(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
-    """The configuration with these settings instead, for each of its agents: what a try has otherwise."""
+    """The configuration with these settings replaced, for each of its agents, as a what-if run needs it."""
     if not settings:
         return config
     agents = (replace(each, config=_changed(each.config, settings)) for each in config.agents)
@@ -180,20 +180,20 @@ def agent_setting(agent: Agent | None, name: str) -> Any:
 
 
 def _refusal(config: EffectiveConfig) -> str:
-    """In the reader's language, where the words are the product's own; staff's words are as they wrote them."""
+    """The refusal of the desk: staff's words, else the default one in the reader's language."""
     if config.guard_rail_message:
         return _(config.guard_rail_message)
     return own_refusal(config)
 
 
 def own_refusal(config: EffectiveConfig) -> str:
-    """The refusal of a desk whose staff wrote none, in the reader's language."""
+    """The default refusal of a desk, in the reader's language."""
     contact = _(config.contact) if config.contact else ""
     return f"{default_guard_rail_message(presentation_of(config))} {contact}".rstrip()
 
 
 def presentation_of(config: EffectiveConfig) -> str:
-    """What this desk answers, in staff's words, else by its name in the reader's language."""
+    """What this desk answers: staff's words, else a default sentence with its name."""
     if config.presentation:
         return _(config.presentation)
     return default_presentation(config.deployment_name)
@@ -205,8 +205,8 @@ def default_presentation(name: str) -> str:
 
 
 def default_guard_rail_message(presentation: str) -> str:
-    """The refusal where staff wrote none: neutral, unlike the example of seed 004, section 3.3, which is that of its
-    own desk.
+    """The default refusal. It is neutral, because the example of seed 004, section 3.3, belongs to that seed's own
+    desk.
     """
     return _(
         "Je n’ai rien trouvé à ce sujet. %(presentation)s Essayez avec d’autres mots, ou posez une autre question."

@@ -1,9 +1,9 @@
-"""Who changed what: every change of a setting, a text or a decision leaves a line with before and after, by any door.
+"""The audit log: every change of a setting, a text or a decision leaves a line with before and after.
 
-django-auditlog keeps the lines and sees `save` and `delete`. `update`, `bulk_update` and `bulk_create`, which send no
-signal, are seen by the managers of the models below, which are told apart by column: one that counts or that the
-program keeps for itself costs nothing. Conversations, turns, messages, vectors and usage are in no line, and neither
-are the words of visitors: rows that are made of such words are named by number. Secrets are masked.
+django-auditlog stores the lines and sees `save` and `delete`. `update`, `bulk_update` and `bulk_create` send no signal;
+the managers of the models below log them, by column: counters and other columns of the program are not logged.
+Conversations, turns, messages, vectors and usage are in no line, nor are the words of visitors: rows made of such words
+are named by number. Secrets are masked.
 """
 
 import sys
@@ -40,7 +40,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What of a model is logged. `columns`: empty for all that forms may change, but for those in `left_out`."""
+    """What is logged of a model. `columns`: empty for all that forms may change, except `left_out`."""
 
     columns: str = ""
     left_out: str = ""
@@ -116,7 +116,7 @@ INDEX_IN_SERVICE = "index_in_service"
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """Who acts, of whom a request knows the person once it is asked; and by which door."""
+    """The person who makes a change (read from the request when needed), and its origin."""
 
     request: HttpRequest | None = None
     person: Any = None
@@ -138,13 +138,13 @@ def _while(now: Acting) -> Iterator[None]:
 
 
 def acting(person: Any = None, *, origin: str) -> AbstractContextManager[None]:
-    """Whatever is changed within is this person's doing (or that of whoever asks), by this door: `import`, `restore`…"""
+    """Attribute changes in the block to this person, else the request's user, with this origin (`import`…)."""
     return _while(Acting(_acting.get().request, person, origin))
 
 
 @sync_and_async_middleware
 def remember_who_asks(get_response: Any) -> Any:
-    """Changes that a request makes are those of its user; nothing is looked up before one is made."""
+    """Middleware: attribute changes to the request's user, who is looked up only when a change is made."""
 
     async def asynchronous(request: HttpRequest) -> Any:
         with _while(Acting(request)):
@@ -202,7 +202,7 @@ def _may_log(sender: type[models.Model], action: int, **_kwargs: Any) -> bool:
 
 
 def _complete(instance: LogEntry, **_kwargs: Any) -> None:
-    """Who, by which door; and no words of a visitor."""
+    """Add the person and the origin to a line, and remove the words of visitors."""
     if instance.pk is not None:
         return
     person = _person()
@@ -233,14 +233,14 @@ def _by_setting(before: Any, after: Any) -> dict[str, list[Any]]:
 
 
 def _forget_account(instance: Any, **_kwargs: Any) -> None:
-    """Whoever deletes their own account is named in the lines that follow, which can no longer point at it."""
+    """After a person deletes their own account, name them in later lines without a reference to the account."""
     person = _person()
     if person is not None and person.pk == instance.pk:
         _acting.set(replace(_acting.get(), has_account=False))
 
 
 class _LoggedUpdates(models.QuerySet[Any]):
-    """Changes of many rows at once, which send no signal."""
+    """A queryset that logs bulk changes, which send no signal."""
 
     def update(self, **changes: Any) -> int:
         rule = _rule(self.model)
@@ -309,7 +309,7 @@ def _log_differences(
 
 
 def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
-    """A line for what somebody did to a row without changing one of its columns."""
+    """Log an action on a row that changes none of its columns."""
     LogEntry.objects.log_create(row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]})
 
 
@@ -369,7 +369,7 @@ def _see_updates(model: type[models.Model]) -> None:
 
 
 def restorable(line: LogEntry) -> dict[str, Any]:
-    """The values that taking a line back would put in their places; empty where it cannot be."""
+    """The values that taking the line back would restore; empty where it cannot be taken back."""
     model = line.content_type.model_class()
     rule = _rule(model) if model is not None else None
     if model is None or rule is None or not rule.is_restorable:
@@ -386,7 +386,7 @@ def restorable(line: LogEntry) -> dict[str, Any]:
 
 
 def take_back(line: LogEntry, *, by: Any) -> None:
-    """Put back what a line says was there before. Raises `ValidationError` where it is no longer allowed."""
+    """Restore the values before a line. Raises `ValidationError` where they are no longer allowed."""
     model = line.content_type.model_class()
     values = restorable(line)
     if model is None or not values:
@@ -404,7 +404,7 @@ def take_back(line: LogEntry, *, by: Any) -> None:
 
 
 def _read(field: "models.Field[Any, Any]", value: Any) -> Any:
-    """A value as a line keeps it; moments stand there in UTC, some without saying so."""
+    """A logged value as the field's type; times in a line are in UTC, some without a zone."""
     found = field.to_python(value)
     if isinstance(found, datetime) and timezone.is_naive(found):
         return timezone.make_aware(found, UTC)

@@ -1,10 +1,10 @@
-"""Work that nobody waits for on a page: rows that are enqueued, claimed, renewed, finished and recovered, all in one way.
+"""Background jobs: rows that are enqueued, claimed by a lease, renewed, finished and recovered in one way.
 
 The row of a `Job` is the truth; a Celery message is a nudge that may be lost or come twice. One process wins a claim
-and holds the job by a lease, which a thread renews. A process that dies lets its lease run out: `recover` queues the job
-again, and its verb goes on where the rows say that it was. What has failed and may pass is tried again after a pause
-that doubles. `settings.JOBS` names the verb of each kind; a verb takes a `Held` and returns an `Outcome`, or nothing.
-Of one kind and key one job is open: who asks again joins it, and a job that was joined while it ran runs once more.
+and holds the job by a lease, which a thread renews. The lease of a dead process runs out: `recover` queues the job
+again, and its verb (the function for its kind in `settings.JOBS`) resumes from the rows. A failure that may pass is
+retried after a pause that doubles. A verb takes a `Held` and returns an `Outcome` or `None`. One job of a kind and key
+is open at a time: a second request joins it, and a job joined while running runs once more.
 """
 
 import logging
@@ -73,25 +73,25 @@ class JobCancelledError(ApplicationError):
 
 
 class UnexpectedJobError(ApplicationError):
-    """An error that nobody foresaw; the log has it whole."""
+    """An unforeseen error; the log has its traceback."""
 
     code = "job_failed"
     default_message = _lazy("Erreur inattendue ; le journal du worker la détaille.")
 
 
 class OnProgress(Protocol):
-    """Told what is done and what there is to do in a phase; it may raise to stop the work."""
+    """Called with the done and the total count of a phase; may raise to stop the work."""
 
     def __call__(self, done: int, total: int, phase: Any = "", /) -> None: ...
 
 
 def _no_progress(done: int, total: int, phase: Any = "", /) -> None:
-    """For who does not watch."""
+    """Ignore the progress, for callers without a display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a verb has come to; `value` is for who runs it inline."""
+    """The result of a verb; `value` is for a caller that runs the verb inline."""
 
     status: JobStatus = JobStatus.DONE
     #: `None` leaves what an earlier attempt told.
@@ -108,7 +108,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Held:
-    """A job in the hands of this process, for its verb."""
+    """A claimed job, as its verb gets it: the row, its lease, its progress."""
 
     job: Job
     owner: str
@@ -122,7 +122,7 @@ class Held:
         return Job.objects.filter(pk=self.job.pk, lease_owner=self.owner, status=JobStatus.RUNNING)
 
     def keep(self, **changes: Any) -> None:
-        """Write to the row, in the caller's transaction where there is one; raises where the job is lost or cancelled."""
+        """Update the job's row in the caller's transaction, if any; raises where the job is lost or cancelled."""
         if self.lost.is_set() or not self.mine().update(**changes):
             _raise_why_lost(self.job.pk)
 
@@ -172,8 +172,8 @@ def create(
     total: int = 0,
     again: bool = True,
 ) -> Job:
-    """The same for who runs it at once. Lists of the payload are united with those of the job that is joined; that one
-    runs once more, unless what it does is enough (`again`).
+    """Queue or join a job as `enqueue` does, without notifying a worker, for a caller that runs it at once. Lists of
+    both payloads are united; a joined job runs once more, unless its current run is enough (`again`).
     """
     for _attempt in range(_JOIN_ATTEMPTS):
         if key and (joined := _join(kind, key, payload or {}, again=again)) is not None:
@@ -208,13 +208,13 @@ def _join(kind: JobKind, key: str, payload: Mapping[str, Any], *, again: bool) -
 
 
 def due_jobs(limit: int) -> list[int]:
-    """Work that could begin, the oldest first."""
+    """The ids of queued jobs that can begin now, the oldest first."""
     waiting = Job.objects.due().exclude(kind__in=_NO_WORK)
     return list(waiting.order_by("pk").values_list("pk", flat=True)[:limit])
 
 
 def nudge(job_id: int) -> None:
-    """Tell a worker that there is work. A broker that is away is no error: the row waits, and `recover` nudges again."""
+    """Notify a worker of a job. Without a broker the row waits, and `recover` nudges again."""
     if not settings.HAS_BROKER:
         return  # Workers look for themselves.
     try:
@@ -234,8 +234,8 @@ def cancel(job: Job) -> bool:
 
 
 def retry(job: Job, **changes: Any) -> bool:
-    """Queue a job that was given up again, with its attempts forgotten. Raises `IntegrityError` where another of its
-    key is open.
+    """Queue a failed or cancelled job again, with its attempts reset. Raises `IntegrityError` where another of its key
+    is open.
     """
     with transaction.atomic():
         taken = _take(job, GIVEN_UP_JOBS, JobStatus.QUEUED, attempts=0, error="", finished_at=None, **changes)
@@ -251,9 +251,7 @@ def _take(job: Job, before: tuple[JobStatus, ...], after: JobStatus, **changes: 
 
 
 def waiting_seconds() -> float:
-    """How long the oldest job that could begin has waited; 0 where none does. One that is tried again waits from then
-    on.
-    """
+    """The waiting time of the oldest job that can begin; 0 without one. A retried job waits from its retry time on."""
     waiting = Job.objects.due().exclude(kind__in=_NO_WORK)
     since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
     return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
@@ -264,7 +262,7 @@ def waiting_seconds() -> float:
 
 @shared_task(name=RUN_TASK, soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
 def run_job(job_id: int) -> bool:
-    """Return whether there was anything to do: a message may come late, or twice."""
+    """Run a job; returns whether there was anything to do, since a message may come late or twice."""
     try:
         return carry_out(job_id, in_background=True) is not None
     except ApplicationError as error:
@@ -320,7 +318,7 @@ def _mine(job: Job) -> "QuerySet[Job]":
 
 
 def _finish(job: Job, outcome: Outcome) -> None:
-    """Note the end; a job that was asked for again while it ran begins anew, and one of another process is left to it."""
+    """Store the outcome; a job requested again while it ran is queued again, one taken over is left alone."""
     mine = _mine(job).filter(asked=job.asked)
     now = timezone.now()
     if outcome.status is JobStatus.DONE and job.kind in _FORGOTTEN:
@@ -336,7 +334,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 
 def _go_on_at(job: Job, moment: datetime, outcome: Outcome) -> None:
-    """Queue what is left for this moment; attempts count failures, and this is none."""
+    """Queue the rest of the job for this moment, with its attempts reset, because this is no failure."""
     now = timezone.now()
     queued = _mine(job).update(
         status=JobStatus.QUEUED,
@@ -397,7 +395,7 @@ def _renewed(job_id: int, owner: str) -> Iterator[threading.Event]:
 
 
 def lease_owner() -> str:
-    """Who holds a lease: this process, this once."""
+    """A new identifier of a lease's holder: host, process and a random part."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
@@ -405,16 +403,16 @@ def lease_owner() -> str:
 
 
 def ensure(kind: JobKind) -> Job:
-    """The open job of a kind that comes round by itself (`Outcome.again_at`)."""
+    """The open job of a kind that queues itself again (`Outcome.again_at`), created if missing."""
     found = Job.objects.filter(kind=kind, key=kind, status__in=OPEN_JOBS).first()
     return found or create(kind, key=kind)
 
 
 def recover() -> int:
-    """Queue again what a dead process left, and nudge what has no message any more; returns how many were nudged.
+    """Queue the jobs of dead processes again, and nudge jobs without a message; returns how many were nudged.
 
-    A message that no worker has taken stands for one job that waits: a worker that is busy for long finds as many as
-    there are jobs.
+    Each message that no worker has taken counts for one waiting job, so that a long busy worker finds no more messages
+    than jobs.
     """
     now = timezone.now()
     expired = Job.objects.expired()
@@ -432,8 +430,8 @@ def recover() -> int:
 
 
 def recover_all(held: Held) -> Outcome:
-    """The recovery as a job: jobs, then what each app has that a dead process left or whose time has come
-    (`settings.RECOVERY`). A step that fails does not keep the others.
+    """The recovery job: recover jobs, then run each app's own recovery (`settings.RECOVERY`). A step that fails does
+    not stop the others.
     """
     found: dict[str, int] = {}
     failed: dict[str, str] = {}
@@ -459,7 +457,7 @@ def recover_all(held: Held) -> Outcome:
 
 
 def _waiting_messages() -> int:
-    """How many messages no worker has taken yet; none where the broker does not say."""
+    """The number of messages that no worker has taken; 0 where the broker does not say."""
     with current_app.connection_for_write() as broker:
         unheard: tuple[type[BaseException], ...] = (OperationalError, *broker.connection_errors, *broker.channel_errors)
         try:
@@ -482,8 +480,8 @@ _held_for_a_fork = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What is known of the workers together. `seconds`: since the last sign of life of any; `None` where none was ever
-    seen.
+    """The state of all workers together. `seconds`: since the last heartbeat of any; `None` where there never was
+    one.
     """
 
     state: Literal["ok", "silent", "never"]
@@ -510,7 +508,7 @@ def worker_state() -> WorkerState:
 
 
 def announce(name: str) -> None:
-    """Note that a worker of this name is being started: it is not missing yet."""
+    """Record that a worker of this name is starting, so that it does not count as missing."""
     try:
         _write_worker(name, started_at=timezone.now(), running=[])
     except DatabaseError as error:
@@ -518,11 +516,11 @@ def announce(name: str) -> None:
 
 
 class Heartbeat:
-    """The beats of one worker, from `start` to `stop`. Where the database is away it goes on, and says so once.
+    """The heartbeat of one worker, from `start` to `stop`. While the database is away it goes on, with one log line.
 
     A thread, because the worker that `serve` starts does nothing else while it runs a job. Connections are opened for
-    one beat and closed after it, and no process is forked meanwhile (`no_fork`): a forked process would close the
-    connection of the one that it came from.
+    one beat and closed after it, and no process forks meanwhile (`no_fork`): a forked process would close the
+    connection of its parent.
     """
 
     def __init__(self, name: str, running: Running) -> None:
@@ -574,7 +572,7 @@ def _write_worker(name: str, *, started_at: datetime, running: list[dict[str, An
 
 @contextmanager
 def no_fork() -> Iterator[None]:
-    """While this process uses its database in passing, and closes the connection before the end."""
+    """Forbid forks while this process uses a short-lived database connection."""
     with _using_the_database:
         yield
 

@@ -117,8 +117,8 @@ class Audience(models.TextChoices):
 
 
 def new_public_key() -> str:
-    """Names a deployment to the widget. It stands in the pages of other sites, so it is no secret and opens nothing
-    alone.
+    """A key that names a deployment to the widget. The key stands in pages of other sites: it is not secret and grants
+    nothing alone.
     """
     return f"rpk_{secrets.token_urlsafe(18)}"
 
@@ -150,8 +150,8 @@ def validate_origins(text: str) -> None:
 
 
 class Logo(models.Model):
-    """A logo under the hash of its bytes, so that browsers keep it for ever. A replaced one stays: the journal may
-    bring it back.
+    """A logo, keyed by the hash of its bytes, so that browsers cache it for ever. A replaced logo is not deleted,
+    because the journal may restore it.
     """
 
     digest = models.CharField(_("empreinte"), primary_key=True, max_length=64)
@@ -336,8 +336,8 @@ def overlay_errors(key: str, value: Any) -> list[str]:
 
 
 class Role(models.Model):
-    """A ready-made role (`agents.roles`): its group, and the rights it was ever given. Neither a right that a
-    site took away nor a group that it deleted is made anew.
+    """A ready-made role (`agents.roles`): its group, and the rights ever given to it. Neither a right that a site
+    removed nor a deleted group is created again.
     """
 
     code = models.CharField(max_length=30, primary_key=True)
@@ -354,9 +354,7 @@ class Role(models.Model):
 
 
 class AgentLimit(models.Model):
-    """That a person, or a group's members, work on these agents only (`agents.roles`); on none where it names
-    none.
-    """
+    """Limits a person, or a group's members, to these agents (`agents.roles`); to none where the list is empty."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="+"
@@ -379,7 +377,7 @@ class AgentLimit(models.Model):
 
 
 class JobKind(models.TextChoices):
-    """Every kind of work that is not done while somebody waits for a page; `settings.JOBS` names what carries each out."""
+    """Every kind of background job; `settings.JOBS` names the function of each."""
 
     #: Files of an agent that are read and indexed.
     DOCUMENTS = "documents", _("Documents")

@@ -1,8 +1,8 @@
-"""What is kept for how long: one list of everything that has an end, and the nightly job that deletes what is past it.
+"""Retention: one list of everything that expires, and the nightly job that deletes what has expired.
 
-A rule names the setting that says for how long, and the function, in the app that owns the things, that finds what is
-past its time. Every batch is a transaction of its own, so whoever kills the deletion loses nothing. A worker does it at
-night (`RETAIN_HOUR`), or as soon as one runs again; `manage.py retain` does it at once.
+A rule names the setting with the retention time, and the function, in the app that owns the rows, that finds the
+expired ones. Every batch is a transaction of its own, so that a killed deletion loses nothing. A worker deletes at
+night (`RETAIN_HOUR`), or as soon as one runs again; `manage.py retain` deletes at once.
 """
 
 import logging
@@ -31,15 +31,15 @@ logger = logging.getLogger(__name__)
 
 
 class AlreadyRetainingError(ApplicationError):
-    """Another process deletes what is past its time."""
+    """Another process is deleting expired rows."""
 
     code = "already_retaining"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of things with an end. `until` names the setting that says when; `rows` is the path of a function that
-    returns those past their time, `count` and `delete` of functions for what is no row.
+    """The retention of one kind of things. `until` names the setting with the time; `rows` is the path of a function
+    that returns the expired rows; where they are no rows, `count` and `delete` are paths of functions.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Rule:
     batch: int | None = None
 
     def counted(self) -> int:
-        """How many are past their time."""
+        """The number of expired things."""
         return int(import_string(self.rows)().count() if self.rows else import_string(self.count)())
 
     def deleted(self) -> Iterator[int]:
-        """Delete them in bounded transactions; yields how many went with each."""
+        """Delete expired things in bounded transactions; yields the number of each."""
         if self.rows:
             yield from delete_in_batches(import_string(self.rows)(), self.batch)
         else:
@@ -109,9 +109,9 @@ OnDeleted = Callable[[Rule, int], None]
 
 
 def delete_in_batches(rows: QuerySet[Any], size: int | None = None) -> Iterator[int]:
-    """Delete these rows with what hangs on them, a transaction a batch; yields how many went with each.
+    """Delete these rows and their dependants, a transaction a batch; yields the number of each.
 
-    The condition is asked again in the transaction. Killed, it goes on next time.
+    The condition is checked again in the transaction. A killed deletion resumes at the next run.
     """
     model: type[Model] = rows.model
     while True:
@@ -137,7 +137,7 @@ def next_night(now: datetime) -> datetime:
 
 
 def retain_now(on_deleted: OnDeleted = lambda _rule, _count: None) -> dict[str, int]:
-    """Delete what is past its time; how many of each kind. Raises `AlreadyRetainingError`."""
+    """Delete everything expired; returns the number of each kind. Raises `AlreadyRetainingError`."""
     job = jobs.ensure(JobKind.RETENTION)
     Job.objects.filter(pk=job.pk, status=JobStatus.QUEUED).update(not_before=None)
     rules = {rule.name: rule for rule in RULES}
@@ -152,7 +152,7 @@ def retain_now(on_deleted: OnDeleted = lambda _rule, _count: None) -> dict[str, 
 
 
 def retain(held: jobs.Held) -> jobs.Outcome:
-    """Delete by every rule. That things of one kind cannot be deleted does not keep the others."""
+    """Delete by every rule; a rule that fails does not stop the others."""
     if held.in_background and settings.RETAIN_HOUR < 0:
         return jobs.Outcome()
     done: dict[str, int] = {}
@@ -210,7 +210,7 @@ def old_changes() -> QuerySet[Change]:
 
 
 def lost_workers() -> QuerySet[Job]:
-    """The one seen last stays: it says since when there is none."""
+    """Rows of workers long gone, except the latest, which tells since when no worker runs."""
     workers = Job.objects.filter(kind=JobKind.WORKER)
     last = workers.order_by("-lease_expires_at").values("pk")[:1]
     return workers.filter(lease_expires_at__lt=_before(settings.WORKER_ROW_DAYS)).exclude(pk__in=last)

@@ -210,7 +210,7 @@ _KNOWN = "_agent_limit"
 
 
 def limit_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[int] | None:
-    """The agents that somebody is limited to; `None`: no limit. One query for each time that a person is loaded."""
+    """The ids of the agents that a user is limited to; `None`: no limit. One query a loaded user."""
     if user is None or not user.is_authenticated or getattr(user, "is_superuser", False):
         return None
     if not hasattr(user, _KNOWN):
@@ -225,7 +225,7 @@ def limit_of(user: AbstractBaseUser | AnonymousUser | None) -> frozenset[int] | 
 
 
 def visible(request: HttpRequest, rows: "QuerySet[Row]") -> "QuerySet[Row]":
-    """Of these rows, those that whoever asks may work on."""
+    """The rows that the request's user may work on."""
     limit = limit_of(request.user)
     if limit is None:
         return rows
@@ -236,12 +236,12 @@ def visible(request: HttpRequest, rows: "QuerySet[Row]") -> "QuerySet[Row]":
 
 
 def agents_for(request: HttpRequest) -> QuerySet[Agent]:
-    """The agents that a form offers."""
+    """The agents that the request's user may work on, by name, for a form."""
     return visible(request, Agent.objects.order_by("name"))
 
 
 def may_reach(request: HttpRequest, model: type[Model], *, change: bool) -> bool:
-    """Whether pages of this model are for whoever asks at all, beyond their rights."""
+    """Whether a user with a limit may open pages of this model, apart from their rights."""
     if limit_of(request.user) is None:
         return True
     label = model._meta.label_lower
@@ -249,5 +249,5 @@ def may_reach(request: HttpRequest, model: type[Model], *, change: bool) -> bool
 
 
 def within(request: HttpRequest, row: Any) -> bool:
-    """Whether this row is one of theirs."""
+    """Whether the request's user may work on this row."""
     return visible(request, type(row)._default_manager.filter(pk=row.pk)).exists()

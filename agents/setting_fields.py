@@ -55,12 +55,12 @@ _profile_sources: list[ProfileSource] = []
 
 
 def register_profile_source(source: ProfileSource) -> None:
-    """Add thresholds of the embedding model in use; each app registers those that it measured."""
+    """Register a function that returns measured thresholds; each app registers its own."""
     _profile_sources.append(source)
 
 
 def current_profile() -> ModelProfile | None:
-    """The measured thresholds of all sources together."""
+    """The thresholds of all registered sources, merged."""
     profiles = [found for source in _profile_sources if (found := source()) is not None]
     if not profiles:
         return None

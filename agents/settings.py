@@ -57,7 +57,7 @@ class Knob:
     choices: tuple[tuple[str, Any], ...] = ()
 
     def field(self, widget: Any = None) -> forms.Field:
-        """A form field, of which an empty one inherits."""
+        """The knob's form field; a field left empty inherits from the level above."""
         options: dict[str, Any] = {"label": self.label, "help_text": self.help, "required": False}
         if widget is not None:
             options["widget"] = widget
@@ -102,7 +102,7 @@ def _count(name: str, label: Any, text: Any, default: int, within: tuple[int, in
 
 
 def _money(name: str, label: Any, text: Any) -> Knob:
-    """An amount in the currency of the site's prices, which is not named anywhere."""
+    """An amount in the site's currency, which is not configured."""
     return Knob(name, "money", label, text, Decimal(0), 0)
 
 
@@ -538,7 +538,7 @@ def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob] = KNOBS) -> l
 
 
 def validate_settings(values: Any) -> None:
-    """Of a level's JSON: known names with values that they may have; each error names its setting."""
+    """Require known names and valid values in a level's JSON; each error names its setting."""
     if not isinstance(values, dict):
         raise ValidationError(_("Un objet JSON est attendu."))
     errors = [message for key, value in values.items() for message in setting_errors(key, value, SITE_KNOBS)]

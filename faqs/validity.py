@@ -136,7 +136,7 @@ _ANSWERS, _DOCUMENTS, _PASSAGES = 60, 30, 10
 
 
 def starter_questions(deployment: Deployment, most: int) -> list[str]:
-    """At most so many, in the language of the reader where there are any; staff's own in its place of all others."""
+    """At most `most` questions to start with, the reader's language first; staff's list replaces all others."""
     language = get_language() or ""
     lines = [line.strip() for line in deployment.suggestions.splitlines() if line.strip()]
     if lines:
