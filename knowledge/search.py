@@ -1,14 +1,14 @@
-"""Search: a question's vector to the passages that may answer it.
+"""Search: finds the passages that may answer a question, from its vector.
 
 `search` is the network half (vector store only), `confirm_passages` the database half: it completes the legacy format
-and drops what no longer exists, so a deleted chunk stops answering at once. All comparisons are inclusive.
+and drops deleted chunks and answers, which therefore stop answering at once. All comparisons are inclusive.
 
-Search is hybrid where that was measured better for the embedding model (`ThresholdProfile.lexical_weight`): the
-*relevance* of a chunk is the cosine of its questions and of its text taken together (the farther one counts half) plus
-that weight times their best overlap with the question's words. Without a weight, or the question's text, the relevance
-is the cosine and ranks passages; else they are ranked by it and what is found beside them (`Passage.support`). They are
-held to the guard rail by it and the nearest question (`SearchResult.nearness`); a stored answer is let out by its
-cosine alone and the second key.
+Search is hybrid where benchmarks favour that for the embedding model (`ThresholdProfile.lexical_weight`): the
+*relevance* of a chunk is the mean cosine of its questions and its text (the farther one at half weight), plus that
+weight times their best overlap with the question's words. Without a weight, or the question's text, the relevance is
+the cosine. Hybrid search ranks passages by relevance plus the support of their section (`Passage.support`). The guard
+rail compares relevance and the nearest question (`SearchResult.nearness`). A stored answer is given by its cosine and
+the second key only.
 """
 
 import math
@@ -51,7 +51,7 @@ LEAST_MARGIN = 0.4
 
 @dataclass(frozen=True, slots=True)
 class DetectedCategory:
-    """`share`: its part of the votes; `margin`: how much more that is than the next one's."""
+    """`share`: its share of the votes; `margin`: its lead over the next category's share."""
 
     name: str
     share: float
@@ -59,7 +59,7 @@ class DetectedCategory:
 
     @property
     def is_of_documents(self) -> bool:
-        """Validated answers share a category that says nothing of their subject."""
+        """Whether the category is one of documents; that of all validated answers says nothing of a subject."""
         return self.name != FAQ_CATEGORY
 
 
@@ -100,10 +100,10 @@ CATEGORY_LEAD = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The thresholds of a turn; `None`: switched off, or no measured profile for the embedding model.
+    """The thresholds of a turn; `None`: switched off, or not measured for the embedding model.
 
-    Questions lie much closer to questions than to passages, so a chunk that has questions is held to a guard rail of
-    its own (`benchmarks/thresholds`). A threshold that staff set holds for both.
+    A question is closer to questions than to passages, so a chunk with questions has a guard rail of its own
+    (`benchmarks/thresholds`). A threshold set by staff applies to both.
     """
 
     direct_answer: float | None
@@ -120,20 +120,20 @@ STORY_WEIGHT = 0.8
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Every hit, by the relevance of its chunk and what supports it, then by its own cosine."""
+    """All hits, ordered by relevance plus support of their chunk, then by cosine."""
 
     hits: tuple[Passage, ...] = ()
     #: Validated answers to the question whose points are not written yet: they count once they are compared.
     late: tuple[Passage, ...] = ()
 
     def weighed(self, weight: float) -> "SearchResult":
-        """The same hits, each by that share of its relevance."""
+        """The same hits with their relevance multiplied by `weight`."""
         hits = (hit.with_values(lift=hit.relevance * weight - hit.score) for hit in self.hits)
         return SearchResult(tuple(hits), self.late)
 
     @property
     def is_supported(self) -> bool:
-        """Whether some passage has its place from those around it."""
+        """Whether the support of a section has moved a passage up."""
         return any(hit.support for hit in self.hits)
 
     @property
@@ -152,8 +152,8 @@ class SearchResult:
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first, validated answers before others; the second key
-        decides among them.
+        """The `qa_pair` hits at or above the threshold, best first, validated answers before others at the same score;
+        the second key decides among them.
         """
         if threshold is None:
             return []
@@ -162,21 +162,21 @@ class SearchResult:
 
     @cached_property
     def nearest_question(self) -> float | None:
-        """The cosine of the nearest question; nothing where no hit is one."""
+        """The cosine of the nearest question; `None` where no hit is a question."""
         return max((hit.score for hit in self.hits if hit.type is PointType.QA_PAIR), default=None)
 
     def nearness(self, hit: Passage) -> float:
-        """What is held to the guard rail: the relevance, for a chunk with questions in the middle with the nearest
-        question.
+        """The guard rail's score: the relevance; for a chunk with questions, its mean with the nearest question's
+        cosine.
 
-        Words and texts that have something in common with a question of another subject have so more often than the
-        questions of the index have (`benchmarks/thresholds`).
+        For a question of another subject, words and texts overlap by chance more often than the index's questions do
+        (`benchmarks/thresholds`).
         """
         nearest = self.nearest_question if hit.has_questions else None
         return hit.relevance if nearest is None else (hit.relevance + nearest) / 2
 
     def lets_in(self, hit: Passage, thresholds: Thresholds) -> bool:
-        """Whether the hit passes the guard rail; at the threshold it does."""
+        """Whether the hit's score is at or above the guard rail."""
         least = thresholds.guard_rail_for(hit)
         return least is None or self.nearness(hit) >= least
 
@@ -205,7 +205,7 @@ def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
 
 
 def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
-    """The similarity from which a direct answer leaves, for work outside a turn; nothing when it is off."""
+    """The similarity for direct answers, for work outside a turn; `None` when they are off."""
     enabled, threshold = agent_setting(agent, "direct_answers"), agent_setting(agent, "direct_answer_threshold")
     if threshold is None:
         profile = threshold_profile(model, agent.slug if agent else "")
@@ -216,10 +216,10 @@ def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
 def search(
     collection: str, query: Query, *, limit: int, min_score: float | None = None, categories: Sequence[str] = ()
 ) -> SearchResult:
-    """The best points of a collection for a question, in one query of the vector store.
+    """Search a collection for the best points for a question, in one query of the vector store.
 
-    The collection is an agent's index (`collection_alias`), or a generation that is not in service, to look at what it
-    would find. `min_score` is a cosine. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
+    The collection is an agent's index (`collection_alias`), or a generation not in service, for a preview. `min_score`
+    is a cosine. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
     """
     profile = threshold_profile(query.recipe.model)
     weight = profile.lexical_weight if profile is not None and query.text else None
@@ -241,7 +241,7 @@ def query_of(question: str) -> Query:
 
 
 def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchResult:
-    """What a turn of this configuration would find, confirmed."""
+    """The confirmed hits of a turn with this configuration."""
     query = query_of(question)
     found = search_index(config, query, limit=limit)
     confirmed = confirm_passages(found, agent_id=config.agent_id, question=question)
@@ -251,10 +251,10 @@ def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchRe
 def search_index(
     config: EffectiveConfig, query: Query, *, limit: int, others: Sequence[Query] = (), weight: float = 1.0
 ) -> SearchResult:
-    """The network half of a turn's search: its agent's index, and what staff want done with the category found there.
+    """The network half of a turn's search: search the agent's index, then apply the detected category as staff chose.
 
-    `others` are further readings of the question: of each point the better reading counts, the question's own by
-    `weight`.
+    `others` are further readings of the question: each point keeps its best reading, with the question's own multiplied
+    by `weight`.
     """
 
     def within(*categories: str) -> SearchResult:
@@ -270,7 +270,7 @@ def search_index(
 
 
 def best_of(results: Iterable[SearchResult]) -> SearchResult:
-    """What several readings of one question found: each hit once, as the reading found it that it is more relevant to."""
+    """Merge the results of several readings of one question; each hit keeps its most relevant reading."""
     first, *others = results
     if not others:
         return first
@@ -286,10 +286,10 @@ def best_of(results: Iterable[SearchResult]) -> SearchResult:
 def with_category(
     found: SearchResult, use: str, *, limit: int, search_in: Callable[[str], SearchResult]
 ) -> SearchResult:
-    """The hits with those of the detected category first (a lead of `CATEGORY_LEAD`), or alone: one more search.
+    """Favour the detected category by `CATEGORY_LEAD`, or search again in that category alone.
 
-    Where the passages agree on none nothing changes. Validated answers stand beside every category. The relevance that
-    the guard rail looks at is what it was, and the nearest passage stays: without it no category has the majority.
+    Where the passages agree on no category nothing changes. Validated answers are favoured with every category. The
+    relevance for the guard rail is unchanged, and so is the nearest passage: no category has the majority without it.
     """
     if use == CategoryUse.INFORM:
         return found
@@ -309,7 +309,7 @@ def with_category(
 
 
 def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
-    """Hits with the relevance of their chunk, in the order of a result."""
+    """The hits with their chunk's relevance, in the order of a result."""
     nearest: dict[object, dict[PointType, float]] = {}
     overlap: dict[object, float] = {}
     for hit in hits:
@@ -324,9 +324,7 @@ def ranked(hits: Sequence[Passage], lexical_weight: float) -> SearchResult:
 
 
 def _in_order(hits: Sequence[Passage], *, is_supported: bool) -> SearchResult:
-    """Hits in the order of a result, with what the passages around each add to its place; nothing where words were not
-    looked at.
-    """
+    """The hits in the order of a result, with the support of their sections; none of it where `is_supported` is off."""
     support = _support_of(hits) if is_supported else {}
     known = [
         hit if hit.support == added else hit.with_values(support=added)
@@ -343,9 +341,9 @@ def _place(hit: Passage) -> tuple[float, bool, float, str]:
 
 
 def _support_of(hits: Sequence[Passage]) -> dict[object, float]:
-    """What the best chunk of each section has from the next one.
+    """The boost that the best chunk of each section gets from the section's next one.
 
-    A validated answer stands alone, so it has what keeps it before the chunks that it is as relevant as, or more.
+    A validated answer has no section; its boost keeps it ahead of boosted chunks that are no more relevant.
     """
     relevance: dict[object, float] = {}
     sections: dict[object, dict[object, None]] = {}
@@ -366,15 +364,15 @@ def _support_of(hits: Sequence[Passage]) -> dict[object, float]:
 
 
 def _taken_together(cosines: Collection[float]) -> float:
-    """The mean of the nearest, and of the next at half its weight."""
+    """The weighted mean of the highest cosine and the next one at half weight."""
     best, *others = sorted(cosines, reverse=True)
     return (best + _FARTHER * others[0]) / (1 + _FARTHER) if others else best
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
-    """Keep the hits whose chunk or validated answer still stands and is the agent's; legacy hits are given their chunk.
+    """Keep the hits whose chunk or validated answer exists and belongs to the agent; complete legacy hits.
 
-    With the question, validated answers to it that no search can find yet are its late ones (`compare_late`).
+    With the question, the result also holds late answers: validated ones not indexed yet (`compare_late`).
     """
     by_id, by_rank, where = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
@@ -394,15 +392,13 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
 
 
 def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> Passage:
-    """A phrasing of a validated answer as a search finds it once its point is written; not compared with anything yet."""
+    """A phrasing of a validated answer as a hit, before its point is written and before it has a score."""
     payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at="")
     return passage_from_hit(Hit(point_id, 0.0, payload))
 
 
 def compare_late(result: SearchResult, query: Query) -> SearchResult:
-    """The result with its late answers among the hits, each with its cosine. Waits for the embedder where there are
-    any.
-    """
+    """Add the late answers to the hits, each with its cosine. Waits for the embedder where there are any."""
     if not result.late:
         return result
     vectors = embedder().embed([hit.question for hit in result.late], purpose=Purpose.QUERY)
@@ -431,8 +427,8 @@ _SERVED_CHUNKS = PreparedSelectIn(
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[int | None, bool], dict[tuple[int | None, int | None], int], dict[int | None, dict[str, Any]]]:
-    """The chunks that hits name, by key (`qr_atomique`) and by document and rank (`legacy`), and where they stand
-    (`url`, `page`), read when (`read_at`).
+    """The chunks behind the hits, by key (`qr_atomique`) and by document and rank (`legacy`), with their `url`, `page`
+    and `read_at`.
     """
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
@@ -464,7 +460,7 @@ _last: dict[tuple[str, ...], _Known] = {}
 
 
 def is_vocabulary_known(collections: Sequence[str]) -> bool:
-    """Whether `vocabulary_of` would ask the store nothing."""
+    """Whether `vocabulary_of` would answer from the cache."""
     return _cached.is_fresh(tuple(collections))
 
 

@@ -1,6 +1,6 @@
-"""An agent's documents to the points of its indexes, and what keeps them in step.
+"""The indexing of an agent's documents, and what keeps the points in step with the rows.
 
-`path` tells what happens to one document, top to bottom; `rebuild` fills a whole index anew; `refresh` reads pages of
-the web again; `editing` and `merging` keep what staff changed; `jobs` runs all three as rows. Imports the rest of
-`knowledge` but its admin, tasks and signals.
+`path` tells what happens to one document, top to bottom; `chunks` merges staff's changes with the document's; `points`
+and `sync` write the points; `questions` has a model write questions; `rebuild` fills a whole index anew; `refresh`
+reads web pages again; `jobs` runs them as jobs. Imports the rest of `knowledge` but its admin, tasks and signals.
 """

@@ -1,7 +1,7 @@
-"""A document's chunks brought up to date with what it says now.
+"""Updates a document's chunks to the document's current text.
 
-A chunk whose text is unchanged keeps its row, and with it its points and vectors. A chunk with staff's work is never
-lost: it follows the text that took the place of its own (`knowledge.indexing.chunks`).
+A chunk whose text is unchanged keeps its row, and with it its points and vectors. A chunk that staff edited or disabled
+is never lost: its edits move to the chunk that replaces it.
 """
 
 import re
@@ -23,7 +23,7 @@ CHANGED, REMOVED = "changed", "removed"
 def edit_chunk(
     chunk: Chunk, *, content: str, parent_context: str, units: Sequence[KnowledgeUnit], settled: bool = False
 ) -> Chunk:
-    """Store staff's version; `settled` says that it takes account of the document's, which ends a conflict."""
+    """Store staff's version; `settled` marks a conflict with the document's version as resolved."""
     wanted = _version(content.strip(), parent_context.strip(), units_as_json(units))
     if settled and chunk.conflict is not None:
         _take_as_source(chunk)
@@ -41,7 +41,7 @@ def edit_chunk(
 
 
 def restore_chunk(chunk: Chunk, values: dict[str, Any], _by: Any) -> None:
-    """Put back what staff's journal says a passage was; its points follow."""
+    """Restore a passage's values from the journal; its points follow."""
     chunk.enabled = values.get("enabled", chunk.enabled)
     edit_chunk(
         chunk,
@@ -52,7 +52,7 @@ def restore_chunk(chunk: Chunk, values: dict[str, Any], _by: Any) -> None:
 
 
 def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
-    """End a conflict by one of the two versions; `None` when that deletes the chunk."""
+    """Resolve a conflict with one of the two versions; `None` when that deletes the chunk."""
     conflict = chunk.conflict
     if conflict is None:
         return chunk
@@ -72,7 +72,7 @@ def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
 
 
 def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
-    """Make a chunk with staff's work stand for `draft`, which took the place of its text; the caller saves."""
+    """Move a chunk that staff changed to `draft`, the successor of its text; the caller saves."""
     base = chunk.source
     now = _version(draft.content, draft.parent_context, units_as_json(draft.units))
     chunk.content_hash = draft.content_hash
@@ -98,7 +98,7 @@ def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
 
 
 def mark_removed(chunk: Chunk) -> None:
-    """The document no longer says this: an edited chunk is kept, unused, until staff decide; the caller saves."""
+    """Disable an edited chunk whose text the document no longer has, until staff decide; the caller saves."""
     if chunk.source is None or chunk.source.get("kept") or _kind(chunk) == REMOVED:
         return
     chunk.conflict = {"kind": REMOVED, "was_enabled": chunk.enabled, **_version("", "", [])}
@@ -106,14 +106,14 @@ def mark_removed(chunk: Chunk) -> None:
 
 
 def mark_found_again(chunk: Chunk) -> None:
-    """The document says again what it said when staff changed the chunk; the caller saves."""
+    """Undo `mark_removed` for an edited chunk whose text is back in the document; the caller saves."""
     if _kind(chunk) == REMOVED and chunk.conflict is not None:
         chunk.enabled = chunk.enabled or bool(chunk.conflict.get("was_enabled"))
         chunk.conflict = None
 
 
 def document_text(chunk: Chunk) -> str:
-    """What the document says where this chunk stands, as far as it was read."""
+    """The document's own text of this chunk, as last read."""
     if chunk.conflict is not None and chunk.conflict["kind"] == CHANGED:
         return str(chunk.conflict["content"])
     return str(chunk.source["content"]) if chunk.source is not None else chunk.content
@@ -124,7 +124,7 @@ def units_of(chunk: Chunk) -> list[KnowledgeUnit]:
 
 
 def _merged_units(chunk: Chunk, base: dict[str, Any], now: dict[str, Any]) -> tuple[list[dict[str, str]], bool]:
-    """The units to keep, and whether staff must look at them."""
+    """The merged units, and whether staff must check them."""
     untouched = base["units"] == chunk.knowledge_units
     if not now["units"]:
         # The model wrote them for another text: it writes its own again, staff's are theirs to check.
@@ -143,7 +143,7 @@ def _origin(units: Sequence[dict[str, str]], found: Sequence[dict[str, str]]) ->
 
 
 def _take_as_source(chunk: Chunk) -> None:
-    """What the document says now becomes what staff's version is compared with."""
+    """Make the document's current text the base with which staff's version is compared."""
     conflict = chunk.conflict or {}
     chunk.source = {key: conflict.get(key) for key in ("content", "parent_context", "units")}
     if conflict.get("kind") == REMOVED:
@@ -161,7 +161,7 @@ def _said_by(chunk: Chunk) -> dict[str, Any]:
 
 
 def _version(content: str, parent_context: str, units: list[dict[str, str]]) -> dict[str, Any]:
-    """As `Chunk.source` and `Chunk.conflict` hold it."""
+    """A version in the form of `Chunk.source` and `Chunk.conflict`."""
     return {"content": content, "parent_context": parent_context, "units": units}
 
 
@@ -205,7 +205,7 @@ def merge_text(base: str, staff: str, new: str) -> Merged:
 
 
 def merge_units(base: Units, staff: Units, new: Units) -> MergedUnits:
-    """Merge by question: what staff added, changed or took out stays so, unless the document changed it too."""
+    """Merge by question: staff's additions, changes and deletions stay, unless the document changed the same unit."""
     was, theirs = ({unit.question: unit.answer for unit in units} for units in (base, new))
     ours = {unit.question: unit.answer for unit in staff}
     merged: dict[str, str] = {}
@@ -222,7 +222,7 @@ def merge_units(base: Units, staff: Units, new: Units) -> MergedUnits:
 
 
 def resemblance(first: str, second: str) -> float:
-    """How much of two texts is the same words in the same order, from 0 to 1."""
+    """The share of two texts that is the same words in the same order, from 0 to 1."""
     matcher = SequenceMatcher(None, first.split(), second.split(), autojunk=False)
     return 0.0 if matcher.quick_ratio() < 0.3 else matcher.ratio()
 
@@ -258,7 +258,7 @@ def _common(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> 
 
 
 def _stripped(texts: Sequence[str]) -> list[str]:
-    """White space after a sentence is no change: it depends on what follows."""
+    """The texts without trailing white space, which depends on what follows and is no change."""
     return [text.strip() for text in texts]
 
 
@@ -298,7 +298,7 @@ _NAMED_FIELDS = ("parent_context", "content_hash", "category")
 
 @dataclass(slots=True)
 class Matches:
-    """Which rows say what which drafts say; dictionaries are by place among the drafts."""
+    """The rows that match the drafts; dictionaries are keyed by the draft's position."""
 
     same: dict[int, Chunk] = field(default_factory=dict)
     #: The same text under other headings: they keep their rows with the questions written for them.
@@ -309,7 +309,7 @@ class Matches:
 
 
 def match_chunks(chunks: Iterable[Chunk], drafts: Sequence[ChunkDraft]) -> Matches:
-    """Compare a document's rows with what it says now; nothing is changed."""
+    """Match a document's rows with its current drafts; changes nothing."""
     found = Matches()
     rows = sorted(chunks, key=lambda chunk: -chunk.index)
     by_hash: defaultdict[str, list[Chunk]] = defaultdict(list)
@@ -336,7 +336,7 @@ def match_chunks(chunks: Iterable[Chunk], drafts: Sequence[ChunkDraft]) -> Match
 
 
 def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None:
-    """Make the document's chunks those of `drafts`; of two workers at once, the second finds what the first wrote."""
+    """Make the document's chunks those of `drafts`; the second of two concurrent workers sees the first's rows."""
     with transaction.atomic():
         list(Document.objects.select_for_update().filter(pk=document.pk))
         _synchronise(document, drafts)
@@ -368,7 +368,7 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
 
 
 def _has_the_units(chunk: Chunk, draft: ChunkDraft) -> bool:
-    """Whether what the document declares is what the chunk holds; what a model or staff wrote for it is kept."""
+    """Whether the chunk holds the document's own units; units of a model or of staff stay."""
     if draft.units:
         return bool(chunk.knowledge_units == units_as_json(draft.units))
     return chunk.units_origin != UnitsOrigin.FOUND
@@ -377,7 +377,7 @@ def _has_the_units(chunk: Chunk, draft: ChunkDraft) -> bool:
 def _carried(
     touched: Sequence[Chunk], unmatched: dict[int, ChunkDraft], categories: dict[str, Category]
 ) -> list[Chunk]:
-    """The chunks with staff's work, each standing for its successor, which leaves `unmatched`."""
+    """The chunks that staff changed, moved to their successors, which are removed from `unmatched`."""
     pairs = sorted(
         (
             (_likeness(chunk, draft), -abs(chunk.index - index), chunk.pk, index)

@@ -1,4 +1,4 @@
-"""Indexing as jobs: what is asked for, what carries it out, and what is due although nobody asked.
+"""Indexing as jobs: enqueues them, carries them out, and finds what is due without a request.
 
 An `IndexBuild` is a `Job` (`agents.jobs`) of five kinds: the key of a rebuild is its index, that of a refresh its
 source, that of an update or of a writing of questions its agent. Commands run the same jobs inline (`run_build`).
@@ -60,15 +60,15 @@ def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuil
 
 
 def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
-    """Queue an update of these documents' points; an open one takes them along."""
+    """Queue an update of these documents' points, or add them to an open one."""
     ids = sorted(set(document_ids))
     payload = {"document_ids": ids}
     return _build(jobs.enqueue(JobKind.SYNC, key=str(agent.pk), agent=agent, payload=payload, total=len(ids)))
 
 
 def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
-    """The row of a writing of questions for these documents (all of the agent's, if none are named); an open one takes
-    them along. `None` where no model is asked, or none of their passages waits.
+    """Create the job that writes questions for these documents (default: all of the agent's), or add them to an open
+    one. `None` where no model is configured, or no passage waits.
     """
     model = questions_model(agent)
     passages = waiting_passages(agent, model, document_ids) if model else []
@@ -80,7 +80,7 @@ def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None)
 
 
 def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
-    """Have a worker write questions; a writing that waits for tomorrow is left as it is."""
+    """Have a worker write questions; a job postponed to tomorrow stays postponed."""
     build = create_questions(agent=agent, document_ids=document_ids)
     return _nudged(build) if build else None
 
@@ -90,7 +90,7 @@ def refreshes(source: WebSource) -> QuerySet[IndexBuild]:
 
 
 def create_refresh(source: WebSource) -> IndexBuild:
-    """The row of a refresh, which is its source's lock: the one that waits or runs, where there is one."""
+    """Create the refresh of a source, or return its open one; the row is the source's lock."""
     payload = {"address": source.url}
     job = jobs.create(JobKind.REFRESH, key=str(source.pk), agent=source.agent, payload=payload, again=False)
     finished = refreshes(source).filter(finished_at__isnull=False).exclude(status__in=OPEN_JOBS).order_by("-pk")
@@ -99,12 +99,12 @@ def create_refresh(source: WebSource) -> IndexBuild:
 
 
 def enqueue_refresh(source: WebSource) -> IndexBuild:
-    """Queue a refresh; one that waits or runs already is that one."""
+    """Queue the refresh of a source, or return its open one."""
     return _nudged(create_refresh(source))
 
 
 def create_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
-    """The row of a rebuild, which is its lock. A dead worker's lock is taken over, its generation resumed."""
+    """Create a rebuild, whose row is its lock; one that a dead worker left is returned and resumes its generation."""
     key = f"{agent.pk}:{method}"
     abandoned = IndexBuild.objects.expired().filter(kind=JobKind.REBUILD, key=key).first()
     if abandoned is not None:
@@ -133,7 +133,7 @@ def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
 
 
 def retry_build(build: IndexBuild) -> None:
-    """Queue a failed or cancelled build again, with its attempts forgotten; it goes on where it was."""
+    """Queue a failed or cancelled build again with its attempts reset; it resumes where it stopped."""
     payload = dict(build.payload)
     agent = build.indexed_agent
     if build.kind == JobKind.REBUILD and _is_overtaken(build):
@@ -148,7 +148,7 @@ def retry_build(build: IndexBuild) -> None:
 
 
 def _is_overtaken(build: IndexBuild) -> bool:
-    """Whether a later generation is in service: names sort by time, and an older one cannot follow it."""
+    """Whether a later generation is in service, which an older one cannot replace (names sort by time)."""
     alias = collection_alias(build.indexed_agent.slug, IndexingMethod(build.method))
     return (vector_store().resolve_alias(alias) or "") > build.generation
 
@@ -157,13 +157,13 @@ def _is_overtaken(build: IndexBuild) -> bool:
 
 
 def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False) -> IndexReport | None:
-    """Claim and carry out a build; `None` when another worker has it, or it is tried again later."""
+    """Claim and run a build; `None` when another worker has it, or it will be retried later."""
     outcome = jobs.carry_out(build_id, on_progress=on_progress, in_background=may_retry)
     return outcome.value if outcome else None
 
 
 def carry_out(held: Held) -> Outcome:
-    """The verb of all five kinds."""
+    """The verb of all five kinds of jobs."""
     build = _build(held.job)
 
     def watched(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
@@ -200,7 +200,7 @@ def _tell_waiting(build: IndexBuild, error: ApplicationError) -> None:
 
 
 def _status(build: IndexBuild, report: IndexReport) -> JobStatus:
-    """A run whose files failed is not done: some of them, or all there was to do."""
+    """`PARTLY_FAILED` where some files failed, `FAILED` where all did."""
     if not report.failed:
         return JobStatus.DONE
     has_done = report.documents or report.unchanged or build.kind == JobKind.REBUILD
@@ -208,7 +208,7 @@ def _status(build: IndexBuild, report: IndexReport) -> JobStatus:
 
 
 def _look_for_overlaps(build: IndexBuild) -> None:
-    """A service to staff after the work is done: that it failed is no failure of the build."""
+    """Look for similar questions, for staff; a failure here does not fail the build."""
     whole = build.kind == JobKind.REBUILD
     try:
         find_overlaps(build.indexed_agent, document_ids=None if whole else set(build.document_ids))
@@ -244,8 +244,8 @@ def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> Inde
 
 
 def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
-    """When a writing of questions should come back; `None` while it need not go. An indexation goes first at once:
-    documents are found before more questions are written.
+    """The seconds after which the writing of questions resumes; `None` while it need not pause. Other builds go first,
+    since documents must be found before more questions are written.
     """
     if IndexBuild.objects.due().exclude(pk=build.pk).exclude(kind=JobKind.QUESTIONS).exists():
         return settings.JOB_REAP_SECONDS
@@ -253,7 +253,7 @@ def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
 
 
 def _refresh(build: IndexBuild, held: Held, report: IndexReport, on_progress: OnProgress) -> None:
-    """Pages settled by an attempt before this one are not fetched again; those that it could not index are."""
+    """Fetch the pages that no earlier attempt fetched; index also those that an earlier attempt could not."""
     source = WebSource.objects.select_related("agent").filter(pk=build.key).first()
     if source is not None:
         changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
@@ -271,7 +271,7 @@ def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
 
 
 def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
-    """Build here and now the indexes that do not exist; one that another worker builds is left to it, and told."""
+    """Build missing indexes inline; skip one that another worker builds, and report that."""
     for method in methods_without_index(agent):
         queued = IndexBuild.objects.filter(kind=JobKind.REBUILD, key=f"{agent.pk}:{method}", status=JobStatus.QUEUED)
         try:
@@ -286,8 +286,8 @@ def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnP
 
 
 def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
-    """Refresh a source here and now, and add what was done to `report`; one that another worker has is left to it, and
-    told.
+    """Refresh a source inline and add the result to `report`; skip one that another worker refreshes, and report
+    that.
     """
     build = create_refresh(source)
     try:
@@ -310,7 +310,7 @@ def due_sources() -> QuerySet[WebSource]:
 
 
 def enqueue_due_refreshes() -> int:
-    """Queue a refresh of every source whose time has come; returns how many. Workers ask this every few seconds."""
+    """Queue a refresh of every due source; returns how many. Workers call this every few seconds."""
     count = 0
     for source in due_sources():
         # Of several workers one moves the time on, and queues; a refresh that fails leaves it there.
@@ -323,7 +323,7 @@ def enqueue_due_refreshes() -> int:
 
 
 def reschedule_sources() -> None:
-    """Have sources follow the interval that staff changed for an agent or for the site since they were read."""
+    """Apply a changed refresh interval (of an agent or the site) to the sources."""
     for source in WebSource.objects.filter(is_active=True).select_related("agent"):
         due = next_reading(source) if source.checked_at else source.due_at
         # Never later than it is planned: a failed reading may be tried again before its interval.
@@ -332,14 +332,14 @@ def reschedule_sources() -> None:
 
 
 def reconcile_indexes() -> None:
-    """Look at every agent for documents and methods whose points do not follow their rows, and at the plan of the web."""
+    """Queue what any agent's indexes lack, and apply changed refresh intervals."""
     reschedule_sources()
     for agent_id in Agent.objects.order_by("pk").values_list("pk", flat=True):
         reconcile_agent(agent_id)
 
 
 def reconcile_agent(agent_id: int) -> list[IndexBuild]:
-    """Queue what an agent's indexes lack: one that was never built, documents changed without a signal."""
+    """Queue rebuilds of the agent's missing indexes, else an update of documents that changed without a signal."""
     agent = Agent.objects.filter(pk=agent_id).prefetch_related("deployments__agent").first()
     if agent is None:
         return []
@@ -350,7 +350,7 @@ def reconcile_agent(agent_id: int) -> list[IndexBuild]:
 
 
 def reconcile(held: Held) -> Outcome | None:
-    """The job of one agent, or the one of all, which comes round by itself."""
+    """The job that reconciles one agent, or the periodic one for all agents."""
     if held.job.key != JobKind.RECONCILE:
         reconcile_agent(int(held.job.key))
         return None
@@ -363,7 +363,7 @@ def remove_points(held: Held) -> None:
 
 
 def drop_indexes(held: Held) -> None:
-    """Those that are named, or what a deleted agent has left."""
+    """Drop the named collections, or those of a deleted agent."""
     if names := held.job.payload.get("names"):
         sync.drop_collections(names)
     else:

@@ -56,9 +56,9 @@ _PAGES = (".html", ".htm", ".xhtml")
 
 
 class SitePages:
-    """The names of the pages of a page's site, among which links are told apart; each site is looked up once in a run.
+    """The page names of each site, by which links are told apart; a run looks each site up once.
 
-    A site is a host; pages of files that an agent was given are one site.
+    A site is a host; all pages uploaded as files to an agent are one site.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class StoredDocument:
 def receive_file(
     *, agent: Agent, name: str, size: int, read: Callable[[], bytes], category: Category | None = None
 ) -> StoredDocument:
-    """Keep a file that was given; raises `UnreadableDocumentError` for one that is too big, before its bytes are read."""
+    """Store an uploaded file; raises `UnreadableDocumentError` for one that is too big, before reading its bytes."""
     check_size(size, filename=name)
     return store_document(agent=agent, name=name, data=read(), category=category)
 
@@ -96,7 +96,7 @@ def receive_file(
 def store_document(
     *, agent: Agent, name: str, data: bytes, category: Category | None = None, suffix: str = ""
 ) -> StoredDocument:
-    """Keep a file as a document; the same name replaces its content. `suffix` says the format where the name does not
+    """Store a file as a document; the same name replaces its content. `suffix` gives the format where the name does not
     (a page).
     """
     digest = hashlib.sha256(data).hexdigest()
@@ -134,7 +134,7 @@ def index_documents(
 ) -> IndexReport:
     """Read, cut and index `documents` in every method in use; a document that fails stops no other.
 
-    `reader` is that of a run that calls this several times; without, each call has its own.
+    `reader` is shared by a run of several calls; without it, each call starts its own.
     """
     report = report or IndexReport()
     with nullcontext(reader) if reader else isolated_reader() as reader:
@@ -152,7 +152,7 @@ def index_documents(
 
 
 def _cut(reader: Reader, sites: SitePages, document: Document, report: IndexReport) -> bool:
-    """Read the stored file and bring its chunks up to date; `False` when it cannot be read, or was overtaken."""
+    """Read the stored file and update its chunks; `False` when it cannot be read, or has been replaced meanwhile."""
     try:
         found = read_stored(reader, sites, document)
     except MachineTroubleError as error:
@@ -179,7 +179,7 @@ def _cut(reader: Reader, sites: SitePages, document: Document, report: IndexRepo
 
 
 def read_stored(reader: Reader, sites: SitePages, document: Document) -> ReadDocument | str:
-    """What a document's stored file says, or why it could not be read; raises `MachineTroubleError`."""
+    """The content of a document's stored file, or the reason why it is unreadable; raises `MachineTroubleError`."""
     try:
         with document.file.open("rb") as file:
             data = file.read()
@@ -240,7 +240,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class FolderFile:
-    """A file to load; `folder` is the one it was found in, empty for a file that was named itself."""
+    """A file to load; `folder` is where it was found, empty for a file that was named itself."""
 
     path: Path
     folder: str = ""
@@ -286,9 +286,9 @@ def store_files(
 
 
 def gone_documents(agent: Agent, folders: Collection[Path], names: Iterable[str]) -> list[Document]:
-    """Documents that were loaded from one of these folders and whose file is not among `names` any more.
+    """Documents loaded from one of these folders whose file is no longer among `names`.
 
-    A folder in which nothing is found tells nothing: it may not be mounted.
+    The caller leaves out a folder in which nothing is found: it may not be mounted.
     """
     seen = set(names)
     loaded = agent.documents.filter(folder__in=[str(folder) for folder in folders])
@@ -296,7 +296,7 @@ def gone_documents(agent: Agent, folders: Collection[Path], names: Iterable[str]
 
 
 def remove_documents(documents: Sequence[Document]) -> int:
-    """Delete documents with their passages; their points follow, and nothing of them is served from now on."""
+    """Delete documents with their passages, which are not served from then on; a worker deletes the points."""
     for document in documents:
         document.delete()
     return len(documents)
@@ -318,7 +318,7 @@ def _is_as_loaded(row: Document, file: FolderFile, found: stat_result, category:
 
 
 def _remember(document: Document, file: FolderFile, found: stat_result) -> None:
-    """By a query: nothing that the points carry changes, and no signal is sent."""
+    """Store the file's size and time by a query, without a signal, since no point changes."""
     is_settled = time.time() - found.st_mtime > SETTLED_FILE_SECONDS
     changes = {
         "folder": file.folder,
@@ -331,7 +331,7 @@ def _remember(document: Document, file: FolderFile, found: stat_result) -> None:
 
 
 def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> None:
-    """They are in the index as they are: counted as reused."""
+    """Count unchanged documents and their points as reused."""
     report.unchanged += len(keys)
     report.documents += len(keys)
     methods = sorted(agent.methods_in_use())
@@ -350,9 +350,7 @@ _REREAD_BATCH = 20
 
 @dataclass(slots=True)
 class RereadingCost:
-    """What reading again would do: passages kept as they are, new ones (each embedded once), those that go; seconds of
-    reading.
-    """
+    """The cost of reading again: passages kept, new (each is embedded once) and removed; seconds of reading."""
 
     documents: int = 0
     unreadable: int = 0

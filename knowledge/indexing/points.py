@@ -1,7 +1,7 @@
-"""Rows to planned points, and planned points to a collection, embedding only what has no vector yet.
+"""Plans points from rows (documents, `knowledge.above`) and writes them, embedding only what has no vector yet.
 
-Points come from an agent's documents and from the app of validated answers (`knowledge.above`). A planned point whose id is stored with the same payload is left alone; one whose embedded text is the same
-takes the stored vector. Ids are deterministic, so writing again overwrites and never doubles.
+A stored point with the same id and payload is left alone; one with the same embedded text lends its vector. Ids are
+deterministic: writing again overwrites and never doubles.
 """
 
 import time
@@ -28,21 +28,19 @@ from knowledge.vectors.payloads import (
 
 
 class OnProgress(Protocol):
-    """Called with what is done and what there is to do in the phase; it may raise to stop the run
-    (`knowledge.indexing.jobs`).
-    """
+    """Called with the done and the total count of a phase; may raise to stop the run (`knowledge.indexing.jobs`)."""
 
     def __call__(self, done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None: ...
 
 
 def no_progress(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /) -> None:
-    """For callers who do not watch."""
+    """Ignore the progress, for callers without a display."""
 
 
 @dataclass(slots=True)
 class IndexReport:
-    """Counts of one run. `waiting`: chunks without questions, `rejected`: those of the model that were not kept.
-    `skipped`, `failed`: `{item, reason}`.
+    """The counts of one run. `waiting`: chunks without questions, `rejected`: discarded units of the model. `skipped`,
+    `failed`: `{item, reason}`.
     """
 
     documents: int = 0
@@ -77,7 +75,7 @@ class IndexReport:
         self.may_pass = self.may_pass or may_pass
 
     def count(self, agent: Agent) -> None:
-        """What the agent has, indexed or not."""
+        """Count the agent's documents and chunks, indexed or not."""
         chunks = Chunk.objects.filter(document__agent=agent)
         self.documents, self.chunks = agent.documents.count(), chunks.count()
         self.waiting = chunks.waiting().count()
@@ -88,7 +86,7 @@ class IndexReport:
             setattr(self, name, told.get(name, 0))
 
     def absorb(self, other: "IndexReport") -> None:
-        """Add what another run did."""
+        """Add another run's counts."""
         for name in _COUNTS + _OF_THE_WEB:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.skipped += other.skipped
@@ -96,7 +94,7 @@ class IndexReport:
         self.may_pass = self.may_pass or other.may_pass
 
     def as_json(self) -> dict[str, Any]:
-        """What happened in the web is told only where pages were looked for."""
+        """The report as JSON; counts of web pages only where pages were fetched."""
         has_pages = any(getattr(self, name) for name in _OF_THE_WEB)
         counts = _COUNTS + (_OF_THE_WEB if has_pages else ())
         return {

@@ -98,7 +98,7 @@ class _Envelope(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a unit, or a whole reply (without a question), was not kept; for staff."""
+    """The reason why a unit, or a whole reply (then without a question), was discarded; for staff."""
 
     question: str
     reason: str
@@ -119,9 +119,7 @@ class GeneratedUnits:
 
     @property
     def is_nonsense(self) -> bool:
-        """Whether the model wrote something and nothing of it is of use; a passage that teaches nothing has no units at
-        all.
-        """
+        """Whether the model wrote something but nothing usable; a passage that teaches nothing has no units at all."""
         return not self.is_readable or (not self.units and bool(self.rejected))
 
 
@@ -138,7 +136,7 @@ class UnitsRequest:
         self._source = f"{title}\n{parent_context}\n{content}"
 
     def take(self, reply: Reply) -> GeneratedUnits | None:
-        """The chunk's units, none with reasons where nothing can be kept; `None` where `messages` now ask for a repair."""
+        """The chunk's units, or none with reasons; `None` where `messages` now ask for a repair."""
         envelope, errors = _parse(reply.text)
         if envelope is not None:
             return _accepted(envelope, self._source)
@@ -202,7 +200,7 @@ def _accepted(envelope: _Envelope, source: str) -> GeneratedUnits:
 
 
 def _objection(question: str, answer: str, known: frozenset[str]) -> str:
-    """Why a unit cannot be kept; empty when it can."""
+    """The reason to discard a unit, or an empty string."""
     if not _words(question):
         return _("question vide")
     if not _words(answer):
@@ -265,7 +263,7 @@ def waiting_passages(
 
 
 def signature(model: LanguageModel, content_hash: str) -> str:
-    """What a passage was asked with: another model, prompt or text asks again."""
+    """Identifies the model, prompt and text of a call: a change of any asks again."""
     return f"{model.default_model[:200]}:{PROMPT_VERSION}:{content_hash}"
 
 
@@ -282,10 +280,9 @@ GivesWay = Callable[[], float | None]
 def write_questions(
     build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay = lambda: None
 ) -> None:
-    """Write the questions that the documents of `build` wait for; `report.goes_on_at` says when the rest is, where some
-    is left.
+    """Write the questions that the documents of `build` lack; `report.goes_on_at` says when the rest follows, if any.
 
-    What `on_progress` raises stops it: calls under way are waited for and kept, since they are paid.
+    When `on_progress` raises, calls under way are awaited and their questions stored, since they are paid.
     """
     model = questions_model(build.indexed_agent)
     if model is None:
@@ -296,7 +293,7 @@ def write_questions(
 
 
 def take_call() -> bool:
-    """Count one more call of today, before it is made; `False` where the site's limit of the day is reached."""
+    """Count a call of the model before it is made; `False` where the site's daily limit is reached."""
     limit = RuntimeSettings.load().get("question_calls_per_day")
     day = QuestionSpending.objects.get_or_create(day=timezone.localdate())[0]
     due = QuestionSpending.objects.filter(pk=day.pk, **({"calls__lt": limit} if limit else {}))
@@ -473,13 +470,13 @@ class _Run:
 
 @dataclass(slots=True)
 class _InARow:
-    """Replies of no use, one after the other: a model that is down or writes nonsense is not asked for every passage."""
+    """Counts useless replies in a row, to stop asking a model that is down or writes nonsense."""
 
     failures: int = 0
     useless: int = 0
 
     def after_a_failure(self) -> str:
-        """Why the model is asked no more, or an empty string."""
+        """The reason to stop asking the model, or an empty string."""
         self.failures += 1
         if self.failures < QUESTIONS_FAILURES:
             return ""
@@ -498,7 +495,7 @@ class _InARow:
 
 @dataclass(slots=True)
 class _Points:
-    """Documents whose questions are on their rows and not yet in the index."""
+    """Documents whose new questions are stored but not indexed yet."""
 
     build: IndexBuild
     report: IndexReport

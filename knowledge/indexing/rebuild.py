@@ -42,7 +42,7 @@ MAX_PASSES = 3
 
 @dataclass(frozen=True, slots=True)
 class IndexDiff:
-    """What a rebuild would hold, and change in points against the index that readers see now."""
+    """The points that a rebuild would write, and their difference from the index in service."""
 
     documents: int
     chunks: int
@@ -56,7 +56,7 @@ class IndexDiff:
 def fill_generation(
     *, agent: Agent, method: IndexingMethod, generation: str, on_progress: OnProgress = no_progress
 ) -> IndexReport:
-    """Fill and verify `generation`, which no reader sees yet. Run again after a crash, it completes what is missing."""
+    """Fill and verify `generation`, which is not in service yet; after a crash, another run completes it."""
     report = IndexReport(generation=generation)
     store = vector_store()
     store.ensure(generation, embedder().recipe)
@@ -72,8 +72,8 @@ def fill_generation(
 
 
 def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]) -> None:
-    """Move the alias to a filled generation; the one before is kept. What changed since the fill (`fingerprints`) is
-    written then.
+    """Move the alias to a filled generation and keep the previous one; then write what changed since the fill
+    (`fingerprints`).
     """
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
@@ -99,7 +99,7 @@ def is_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> b
 
 
 def complete_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> IndexReport:
-    """What is left to do where a rebuild was cut after its alias had moved. It is not filled again: others write there."""
+    """Complete a rebuild that stopped after its alias had moved. It is not filled again: others write there."""
     put_in_service(agent=agent, method=method, generation=generation, fingerprints={})
     report = IndexReport(points=vector_store().count(generation), generation=generation)
     report.count(agent)
@@ -113,7 +113,7 @@ def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str)
 
 
 def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
-    """The generation that answered before the current one; raises where there is none, or none that can be searched."""
+    """The generation in service before the current one; raises where there is none that can be searched."""
     store = vector_store()
     target = previous_generation(store, agent, method)
     if target is None:
@@ -135,7 +135,7 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
-    """Bring the points of other apps up to date where a rollback would go; what can fail, fails here. Returns the
+    """Update the points of other apps in the rollback's target, so that errors come before the rollback. Returns the
     target.
     """
     target = rollback_target(agent=agent, method=method)
@@ -145,9 +145,9 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Put the generation before the current one in service again, its points of other apps as of now; returns its name.
+    """Put the previous generation in service again, with current points of other apps; returns its name.
 
-    The way out of an emergency: the journal says so.
+    This is for emergencies; the journal records it.
     """
     target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)
@@ -204,11 +204,11 @@ def _fill(writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress
 def _catch_up(
     agent: Agent, method: IndexingMethod, generation: str, filled: dict[int, str], *, donor: str | None
 ) -> dict[int, str]:
-    """What changed since the fill, now that others write here too; returns the documents' fingerprints as of now.
+    """Write what changed since the fill, while others write here too; returns the documents' current fingerprints.
 
-    Whoever wrote to the old generation before the alias moved is followed here; whoever did later writes again
-    (`knowledge.indexing.sync`). A pass that changed something is followed by another over rows read anew, so nothing
-    older than a row stays.
+    This covers writes to the old generation before the alias moved; later writers write to the new one themselves
+    (`knowledge.indexing.sync`). A pass that changed something is followed by another over rows read anew, so that no
+    outdated point stays.
     """
     writer = _writer(generation, donor)
     now: dict[int, str] = {}
@@ -227,7 +227,7 @@ def _catch_up(
 
 
 def _follow_registered(agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None) -> None:
-    """Make a generation's points of other apps what their rows say now; those of its documents are left alone."""
+    """Update a generation's points of other apps from their rows; leave the documents' points alone."""
     writer = _writer(generation, donor)
     for _pass in range(MAX_PASSES):
         listed = writer.store.ids_where(generation, validated_answers())
@@ -236,7 +236,7 @@ def _follow_registered(agent: Agent, method: IndexingMethod, generation: str, *,
 
 
 def _writer(generation: str, donor: str | None) -> PointWriter:
-    """Writes what has changed; `donor`, the generation that answered until now, has most of the vectors."""
+    """A writer that reuses the vectors of `donor`, the generation in service until now."""
     store, model = vector_store(), embedder()
     donors = [donor] if donor and donor != generation else []
     donors = [name for name in donors if store.info(name).recipe == model.recipe]
@@ -250,7 +250,7 @@ def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) ->
 
 
 def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
-    """By document, what its points were made of."""
+    """The fingerprint of each document's points."""
     by_document: defaultdict[int, list[PlannedPoint]] = defaultdict(list)
     for point in planned:
         if (document_id := document_of(point.payload)) is not None:
@@ -262,7 +262,7 @@ def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
 
 
 def unused_generations() -> list[CollectionInfo]:
-    """Those that no alias, no build and no rollback needs."""
+    """The generations that no alias, open build or rollback needs."""
     infos = vector_store().collections()
     # Asked after the list: a build that starts now uses a collection that is not in it.
     unfinished = IndexBuild.objects.filter(status__in=OPEN_JOBS)
@@ -270,7 +270,7 @@ def unused_generations() -> list[CollectionInfo]:
 
 
 def abandoned_generations() -> list[CollectionInfo]:
-    """Unused ones whose job is forgotten: staff may still retry the others."""
+    """Unused generations whose job is deleted; staff may still retry the others."""
     known = {build.generation for build in IndexBuild.objects.filter(kind=JobKind.REBUILD)}
     return [info for info in unused_generations() if info.name not in known]
 
@@ -312,7 +312,7 @@ def preview_rebuild(
 def compare_questions(
     agent: Agent, method: IndexingMethod, generation: str, questions: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What each question retrieves; `before` is `None` where the index in service cannot be searched."""
+    """The passages found for each question; `before` is `None` where the index in service cannot be searched."""
     compared = []
     for question in questions:
         after = _retrieve(agent, question, generation)

@@ -1,8 +1,8 @@
-"""Pages of the web brought up to date: what a source names is fetched, stored as documents, and what is gone is marked.
+"""Refreshes web pages: fetches what a source names, stores it as documents, and disables deleted pages.
 
-Each page is settled on its own, so a run that was cut goes on where it was. One that cannot be fetched keeps what it
-said; one that is gone, or left its sitemap, is disabled and comes back by itself unless staff decided otherwise. Who
-runs this holds the source's lock (`knowledge.indexing.jobs`).
+Each page is processed on its own, so a run that was cut resumes. A page that cannot be fetched keeps its document; a
+page deleted or taken off its sitemap is disabled, and enabled when it is back unless staff decided otherwise. The
+caller holds the source's lock (`knowledge.indexing.jobs`).
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 def add_source(
     *, agent: Agent, address: str, category: Category | None = None, kind: SourceKind | None = None
 ) -> WebSource:
-    """Keep an address, due at once; the same again is read again. Raises `PageRefusedError` for what is no address."""
+    """Store an address, due at once; a known one is read again. Raises `PageRefusedError` for a bad address."""
     url = normal_address(address)
     guessed = SourceKind.SITEMAP if looks_like_sitemap(url) else SourceKind.PAGE
     try:
@@ -56,7 +56,7 @@ def add_source(
 
 
 def next_reading(source: WebSource) -> datetime | None:
-    """When a source is due after its last reading; `None`: never again by itself."""
+    """When a source is due again after its last reading; `None`: never automatically."""
     hours = source.refresh_hours
     if hours is None:
         hours = int(agent_setting(source.agent, "page_refresh_hours"))
@@ -68,7 +68,7 @@ def next_reading(source: WebSource) -> datetime | None:
 def refresh_pages(
     source: WebSource, *, since: datetime, report: IndexReport, on_progress: OnProgress = no_progress
 ) -> list[Document]:
-    """Fetch what the source names, but for pages settled since `since`; returns the documents to be indexed."""
+    """Fetch the source's pages, except those processed since `since`; returns the documents to index."""
     try:
         _fetch_all(source, since, report, on_progress)
     except KnowledgeError as error:
@@ -93,12 +93,12 @@ def _fetch_all(source: WebSource, since: datetime, report: IndexReport, on_progr
 
 
 def _is_settled(page: WebPage, since: datetime) -> bool:
-    """Whether an attempt before this one has dealt with the page; what failed is tried again."""
+    """Whether an earlier attempt has processed the page without failure."""
     return page.checked_at is not None and page.checked_at >= since and page.state != PageState.FAILED
 
 
 def _read_single(source: WebSource, page: WebPage, report: IndexReport) -> None:
-    """The page of a source that names one. Unlike a page of many, its failure is the source's."""
+    """Fetch the page of a single-page source, whose failure is the source's failure."""
     try:
         found = fetch_page(source.url, etag=page.etag, last_modified=page.last_modified)
     except KnowledgeError as error:
@@ -139,7 +139,7 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
 
 
 def _chosen(source: WebSource, addresses: Sequence[str], report: IndexReport) -> list[str]:
-    """As many as may be followed: those that are followed already before new ones."""
+    """The addresses to follow, up to the limit, known ones first."""
     limit = settings.SITEMAP_MAX_PAGES
     if len(addresses) <= limit:
         return list(addresses)
@@ -151,7 +151,7 @@ def _chosen(source: WebSource, addresses: Sequence[str], report: IndexReport) ->
 
 
 def _page(source: WebSource, address: str, report: IndexReport) -> WebPage | None:
-    """The row of a page; `None` where another source of the agent follows it."""
+    """The page's row; `None` where another source of the agent has it."""
     with transaction.atomic():
         document, _new = Document.objects.get_or_create(
             agent=source.agent, name=address, defaults={"category": source.category}
@@ -243,12 +243,12 @@ def _note_failure(page: WebPage, error: KnowledgeError, report: IndexReport) -> 
 
 
 def _fail_if_empty(page: WebPage) -> None:
-    """A page that never was read is a failed document; one that was keeps what it said."""
+    """Mark a page's document as failed, unless an earlier reading gave it content."""
     Document.objects.filter(pk=page.pk, file="").update(status=DocumentStatus.FAILED, error=page.error)
 
 
 def _switch(page: WebPage, *, on: bool) -> None:
-    """Enable or disable the document, which its points follow (`knowledge.signals`)."""
+    """Enable or disable the document; its points follow (`knowledge.signals`)."""
     page.switched_off = not on and page.document.enabled
     if page.document.enabled != on:
         page.document.enabled = on

@@ -1,7 +1,7 @@
-"""Rows to points: what an agent's documents say now, written to every index in use, and nothing else left there.
+"""Writes the points of an agent's documents to every index in use, as the rows are now, and deletes all others.
 
-Every write leaves the document's fingerprint behind, by method. A document whose rows no longer give that fingerprint
-is stale, however they were changed: that is how bulk updates and scripts, which send no signal, are noticed.
+Every write stores the document's fingerprint, by method. A document whose rows give another fingerprint is stale,
+however they were changed: this detects bulk updates and scripts, which send no signal.
 """
 
 import hashlib
@@ -56,10 +56,10 @@ def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> lis
 
 
 def superseded_generations(infos: Iterable[CollectionInfo], *, in_use: Collection[str]) -> list[CollectionInfo]:
-    """The generations that nobody needs any more: those with no alias that are not `in_use`.
+    """The generations that can be dropped: those with no alias that are not `in_use`.
 
-    The one in service and the one that a rollback goes back to both have an alias. Where none is in service the newest
-    is kept, as it may be all there is. What is not named as a generation is never touched.
+    The one in service and the one for a rollback both have an alias. Where none is in service the newest is kept, as it
+    may be the only one. Collections not named as a generation are never returned.
     """
     by_alias: defaultdict[str, list[CollectionInfo]] = defaultdict(list)
     for info in infos:
@@ -179,7 +179,7 @@ def count_points(chunks: ChunkQuerySet, methods: Sequence[IndexingMethod]) -> in
 def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
     """Mark a document as failed, with the reason on its row and in the report.
 
-    Where the reason may pass, one that is indexed stays so: its points stand, and its fingerprint says that they are
+    Where the reason may pass, an indexed document stays indexed: its points exist, and its fingerprint marks them as
     stale.
     """
     if may_pass and document.status == DocumentStatus.INDEXED:
@@ -192,7 +192,7 @@ def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bo
 
 
 def stale_documents(agent: Agent) -> list[int]:
-    """Indexed documents whose points no longer say what their rows say, in a method in use."""
+    """Indexed documents whose points differ from their rows, in a method in use."""
     methods = sorted(agent.methods_in_use())
     documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
     return [
@@ -214,7 +214,7 @@ def fingerprint(planned: Iterable[PlannedPoint]) -> str:
 
 
 def note_indexed(documents: Iterable[Document], method: IndexingMethod, fingerprints: dict[int, str]) -> None:
-    """Remember what the points of `method` were made of."""
+    """Store the fingerprints of the points of `method`."""
     changed = []
     for document in documents:
         if document.indexed_state.get(method.value) != fingerprints[document.pk]:
@@ -245,9 +245,9 @@ def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:
 
 
 def release_indexes(*, agent_slug: str) -> list[str]:
-    """Take the aliases of a deleted agent away; returns its generations, which nobody can find any more.
+    """Remove the aliases of a deleted agent; returns its generations, to be dropped.
 
-    They are dropped by these names, never by the slug: an agent of the same name may have an index by then.
+    The caller drops them by these names, never by the slug: a new agent of the same name may have an index by then.
     """
     store, deleted = vector_store(), Agent(slug=agent_slug)
     names = [name for method in IndexingMethod for name in generations(store, deleted, method)]
@@ -265,7 +265,7 @@ def drop_collections(names: Sequence[str]) -> None:
 
 
 def drop_abandoned_indexes(*, agent_slug: str) -> None:
-    """The late way, where the store was away at the deletion: nothing is dropped when the name has an agent again."""
+    """Drop a deleted agent's indexes later, if the store was away; nothing where the slug has an agent again."""
     if not Agent.objects.filter(slug=agent_slug).exists():
         drop_collections(release_indexes(agent_slug=agent_slug))
 
@@ -298,10 +298,10 @@ def _write_group(
 def _write_as_rows_say(
     agent: Agent, method: IndexingMethod, keys: Sequence[int], report: IndexReport, on_progress: OnProgress
 ) -> int:
-    """Write into the current generation what the rows say; again where they, or the alias, changed meanwhile.
+    """Write the rows' points into the current generation; again where the rows or the alias changed meanwhile.
 
-    The last look at the rows is after the last write, so of two writers at once the slower one sees that it wrote what
-    is no longer so. Returns the number of points.
+    The rows are checked after the last write, so the slower of two writers notices that it wrote outdated points.
+    Returns the number of points.
     """
     model, store = embedder(), vector_store()
     reused = 0
@@ -327,7 +327,7 @@ def _write_as_rows_say(
 
 
 def _plan(keys: Sequence[int], method: IndexingMethod) -> dict[int, list[PlannedPoint]]:
-    """The points of the documents as their rows are now."""
+    """The documents' points from their current rows."""
     rows = Document.objects.filter(pk__in=keys).select_related("category", "agent")
     return {document.pk: list(plan_document(document, method)) for document in rows}
 
@@ -339,7 +339,7 @@ def _fingerprints(planned: dict[int, list[PlannedPoint]]) -> dict[int, str]:
 def _write_alone(
     agent: Agent, documents: Sequence[Document], methods: Sequence[IndexingMethod], report: IndexReport
 ) -> list[Document]:
-    """One document after the other, so that one whose text cannot be embedded stops no other."""
+    """Write the documents one by one, so that one whose text cannot be embedded stops no other."""
     written = []
     for document in documents:
         try:
