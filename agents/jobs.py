@@ -52,6 +52,8 @@ _FORGOTTEN = (
     *(JobKind.RECONCILE, JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.ANSWERS, JobKind.REMOVE_ANSWERS),
     *(JobKind.TOOLS, JobKind.TOOL_SOURCE),
 )
+#: What is left of them answers until they are done: where the store is away, they are tried until it is back.
+_TRIED_FOR_EVER = (JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.REMOVE_ANSWERS)
 #: How often every agent's indexes are compared with their rows.
 RECONCILE_SECONDS = 300.0
 _JOIN_ATTEMPTS = 3
@@ -351,9 +353,9 @@ def _go_on_at(job: Job, moment: datetime, outcome: Outcome) -> None:
 
 def _retry_later(job: Job, reason: str, outcome: Outcome) -> bool:
     """Queue the job again after a pause that doubles; `False` when its attempts are used up."""
-    if job.attempts >= settings.JOB_MAX_ATTEMPTS:
+    if job.attempts >= settings.JOB_MAX_ATTEMPTS and job.kind not in _TRIED_FOR_EVER:
         return False
-    pause = min(JOB_RETRY_SECONDS * 2 ** (job.attempts - 1), JOB_RETRY_CEILING_SECONDS)
+    pause = min(JOB_RETRY_SECONDS * 2 ** min(job.attempts - 1, 10), JOB_RETRY_CEILING_SECONDS)
     _mine(job).update(
         status=JobStatus.QUEUED,
         error=reason,
@@ -444,10 +446,14 @@ def recover_all(held: Held) -> Outcome:
         except Exception as error:
             failed[name] = first_line(error)[:500]
             logger.exception("The recovery of %s failed.", name)
-    ensure(JobKind.RECONCILE)
-    if settings.RETAIN_HOUR >= 0:
-        ensure(JobKind.RETENTION)
     now = timezone.now()
+    lately = Job.objects.filter(
+        status=JobStatus.FAILED, finished_at__gt=now - timedelta(seconds=JOB_RETRY_CEILING_SECONDS)
+    )
+    for kind in (JobKind.RECONCILE, *((JobKind.RETENTION,) if settings.RETAIN_HOUR >= 0 else ())):
+        # One that cannot be done would fill the table with its failures.
+        if not lately.filter(kind=kind).exists():
+            ensure(kind)
     before = held.job.report
     told = {"done": found, "found_at": now.isoformat()} if found else {k: before[k] for k in before if k != "failed"}
     # A little early: the next worker that looks finds it due.

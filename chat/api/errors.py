@@ -4,6 +4,7 @@ message.
 
 import logging
 import math
+import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
@@ -87,11 +88,20 @@ def answering_errors(
     return decorated
 
 
+def _tell_length(request: HttpRequest) -> None:
+    """A body that came in chunks is on the disk by now: bounds hold for its length as for one that was announced."""
+    if "HTTP_TRANSFER_ENCODING" in request.META:
+        body = request._stream
+        request.META["CONTENT_LENGTH"] = str(body.seek(0, os.SEEK_END))
+        body.seek(0)
+
+
 @sync_and_async_middleware
 def utf8_forms_only(get_response: Any) -> Any:
     """Ahead of whatever reads a form, Django's cross-site check first."""
 
     def refused(request: HttpRequest) -> HttpResponse | None:
+        _tell_length(request)
         try:
             require_utf8_form(request)
         except UnreadableTextError as error:

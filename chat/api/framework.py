@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.utils.translation import gettext as _
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import ParseError
@@ -22,10 +23,14 @@ class CarriedSession(SessionAuthentication):
 
 
 class StrictJSONParser(JSONParser):
-    """JSON as every other door reads it, whatever encoding its header names."""
+    """JSON as every other door reads it, whatever encoding its header names, and no more than Django reads of a form."""
 
     def parse(self, stream: Any, *_arguments: Any, **_options: Any) -> Any:
+        # REST framework reads the stream, past Django's own look at its length.
+        body = stream.read(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+        if len(body) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            raise RequestDataTooBig
         try:
-            return read_json(stream.read())
+            return read_json(body)
         except ValueError as error:
             raise ParseError(_("Un objet JSON est attendu.")) from error

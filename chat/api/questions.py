@@ -113,8 +113,9 @@ async def begin(request: HttpRequest, body: dict[str, Any], caller: Caller) -> u
     if not caller.has_versions:
         body.pop("replaces", None)
     asked = parse_ask(body)
-    conversation = await in_database(caller.conversation, body, asked.client_message_id)
-    return await runner.start(conversation, asked, language=caller.language(body))
+    async with runner.place() as place:
+        conversation = await in_database(caller.conversation, body, asked.client_message_id)
+        return await runner.start(conversation, asked, language=caller.language(body), place=place)
 
 
 async def continue_turn(request: HttpRequest, turn_id: uuid.UUID, caller: Caller) -> StreamingHttpResponse:

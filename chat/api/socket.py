@@ -91,8 +91,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         match frame:
             case AskFrame(client_message_id=client_message_id) as asked:
                 await self._rights.check_again()
-                await self._limit(client_message_id)
-                turn_id = await runner.start(self.conversation, asked, language=self._language)
+                async with runner.place() as place:
+                    await self._limit(client_message_id)
+                    turn_id = await runner.start(self.conversation, asked, language=self._language, place=place)
                 self._follow(turn_id, after=0)
             case StopFrame():
                 await self._rights.check_again()

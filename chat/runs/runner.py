@@ -14,7 +14,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,13 +100,15 @@ class Runner:
     def _logs(self) -> EventLogs:
         return self._given_logs or event_logs()
 
-    async def start(self, conversation: Conversation, asked: AskFrame, *, language: str) -> uuid.UUID:
+    async def start(
+        self, conversation: Conversation, asked: AskFrame, *, language: str, place: ExitStack | None = None
+    ) -> uuid.UUID:
         """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
         the database.
 
         A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
-        while another turn of the conversation runs, `ServerStoppingError` when this process is about to end,
-        `OverloadedError` where `TURNS_PREPARED_AT_ONCE` other questions are prepared and none of them gets on.
+        while another turn of the conversation runs, `ServerStoppingError` when this process is about to end, and what
+        `place` raises where no place is given.
         """
 
         def claim() -> Claim:
@@ -122,28 +124,28 @@ class Runner:
                     return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
             return Claim(conversation, turn, as_typed=asked.as_typed)
 
-        place = await self._place()
-        try:
-            claimed = await self._to_its_end(self._begin(conversation.pk, claim, language, place))
-        except BaseException:
-            place.close()
-            raise
-        if not claimed.is_new:
-            place.close()
-        return claimed.turn_id
+        if place is not None:
+            return (await self._to_its_end(self._begin(conversation.pk, claim, language, place))).turn_id
+        async with self.place() as place:
+            return (await self._to_its_end(self._begin(conversation.pk, claim, language, place))).turn_id
 
-    async def _place(self) -> ExitStack:
-        """A place for the preparation of a turn, which closing gives back: what comes before an answer's first text is
-        work of this process, and what comes then is mostly waiting for a model."""
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[ExitStack]:
+        """A place for the preparation of a turn, which the turn takes along where one is started in the block: what
+        comes before an answer's first text is work of this process, and what comes then is mostly waiting for a model.
+
+        Entry points take it before they count a question or open its conversation: nothing is left of a refused one.
+        Raises `OverloadedError` where other questions have all places and none of them gets on.
+        """
         try:
             async with asyncio.timeout(OVERLOAD_WAIT_SECONDS):
                 await self._places.acquire()
         except TimeoutError:
             REFUSED.inc()
             raise OverloadedError from None
-        place = ExitStack()
-        place.callback(self._places.release)
-        return place
+        with ExitStack() as place:
+            place.callback(self._places.release)
+            yield place
 
     async def decide(self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str) -> bool:
         """Store a person's decision on a tool; after the last one the turn goes on here, with a log of its own.
@@ -196,7 +198,7 @@ class Runner:
                     raise
                 claimed, request = await in_database(_opened, claim, language)
         if request is not None:
-            self._launch(claimed, request, place or ExitStack())
+            self._launch(claimed, request, place.pop_all() if place else ExitStack())
         return claimed
 
     def _launch(self, claimed: ClaimedTurn, request: TurnRequest, place: ExitStack) -> None:

@@ -50,7 +50,7 @@ class Full(NamedTuple):
 
     def job(self) -> tuple[str, int, str]:
         ((status, attempts, error),) = self.rows(
-            "SELECT status, attempts, error FROM knowledge_indexbuild WHERE kind = 'documents'"
+            "SELECT status, attempts, error FROM agents_job WHERE kind = 'documents'"
         )
         return status, attempts, error
 

@@ -98,7 +98,7 @@ class Machines:
 
     def builds(self) -> list[str]:
         with psycopg.connect(self._database) as connection:
-            rows = connection.execute("SELECT status FROM knowledge_indexbuild WHERE kind = 'documents' ORDER BY id")
+            rows = connection.execute("SELECT status FROM agents_job WHERE kind = 'documents' ORDER BY id")
             return [status for (status,) in rows]
 
     def wait_for_builds(self, wanted: list[str]) -> None:

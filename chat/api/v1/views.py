@@ -262,19 +262,20 @@ async def _answer(
     request: HttpRequest, parse: Callable[..., CompletionRequest], written: Callable[[uuid.UUID, str, bool], Writer]
 ) -> HttpResponseBase:
     authorization = request.headers.get("Authorization", "")
-    key = await in_database(_admitted, authorization)
-    asked = parse(_body(request), is_strict=key.is_strict)
-    if asked.is_task:
-        await in_database(keyed_deployment, key, asked.model)
-        return _nothing(asked, written(uuid.uuid4(), asked.model, False))
-    idempotency_key = request.headers.get("Idempotency-Key", "").strip()
-    language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
-    if asked.follows is not None:
-        before = await in_database(thread_to, key, asked.model, asked.follows)
-        asked = replace(asked, before=before)
-    opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
-    question = AskFrame(asked.question, opened.client_message_id)
-    turn_id = await runner.start(opened.conversation, question, language=language)
+    async with runner.place() as place:
+        key = await in_database(_admitted, authorization)
+        asked = parse(_body(request), is_strict=key.is_strict)
+        if asked.is_task:
+            await in_database(keyed_deployment, key, asked.model)
+            return _nothing(asked, written(uuid.uuid4(), asked.model, False))
+        idempotency_key = request.headers.get("Idempotency-Key", "").strip()
+        language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
+        if asked.follows is not None:
+            before = await in_database(thread_to, key, asked.model, asked.follows)
+            asked = replace(asked, before=before)
+        opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
+        question = AskFrame(asked.question, opened.client_message_id)
+        turn_id = await runner.start(opened.conversation, question, language=language, place=place)
     writer = written(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))

@@ -143,6 +143,18 @@ class OutcomeTests(JobCase):
         assert job.status == JobStatus.FAILED
         assert "away" in job.error
 
+    def test_what_is_to_be_removed_from_a_store_is_tried_until_it_is_there_again(self) -> None:
+        self.does(_raise(StorageUnavailableError("away")))
+        with self.settings(JOBS={JobKind.REMOVE_POINTS: f"{__name__}.verb"}):
+            job = create(JobKind.REMOVE_POINTS)
+            for _attempt in range(settings.JOB_MAX_ATTEMPTS + 3):
+                Job.objects.update(not_before=None)
+                carry_out(job.pk, in_background=True)
+            job.refresh_from_db()
+            assert job.status == JobStatus.QUEUED
+            assert job.not_before is not None
+            assert job.not_before < timezone.now() + timedelta(seconds=jobs.JOB_RETRY_CEILING_SECONDS + 1)
+
     def test_a_failure_that_cannot_pass_is_said_at_once(self) -> None:
         for error in (ApplicationError("broken"), ZeroDivisionError("by zero")):
             self.does(_raise(error))
@@ -213,6 +225,21 @@ class RecoveryTests(JobCase):
         carry_out(job.pk)
         job.refresh_from_db()
         assert (job.status, job.error) == (JobStatus.DONE, "")
+
+    def test_a_comparison_that_fails_is_not_begun_again_at_once(self) -> None:
+        def compared() -> int:
+            with self.settings(RECOVERY={}):
+                carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True)
+            Job.objects.filter(kind=JobKind.RECOVER).update(not_before=None)
+            return Job.objects.filter(kind=JobKind.RECONCILE).count()
+
+        with self.settings(JOBS=settings.JOBS | {JobKind.RECOVER: "agents.jobs.recover_all"}):
+            assert compared() == 1
+            Job.objects.filter(kind=JobKind.RECONCILE).update(status=JobStatus.FAILED, finished_at=timezone.now())
+            assert compared() == 1
+            an_hour_ago = timezone.now() - timedelta(hours=1)
+            Job.objects.filter(kind=JobKind.RECONCILE).update(finished_at=an_hour_ago)
+            assert compared() == 2
 
     def test_a_step_that_fails_does_not_keep_the_others(self) -> None:
         steps = {"bad": "math.nothing", "jobs": "agents.jobs.recover"}

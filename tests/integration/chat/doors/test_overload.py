@@ -8,7 +8,8 @@ import pytest
 from django.test import AsyncClient, TestCase
 
 from agents.models import Deployment
-from chat.models import Turn
+from chat.access import rate_limits
+from chat.models import Conversation, Turn
 from chat.runs.runner import runner
 from tests.constants import override
 from tests.factories import make_api_key, make_library
@@ -41,6 +42,29 @@ class OverloadTests(TestCase):
         assert response.json()["code"] == "overloaded"
         assert response["Retry-After"] == "2"
         assert not await Turn.objects.aexists()
+        assert not await Conversation.objects.aexists()
+
+    async def test_refused_question_does_not_count(self) -> None:
+        """Whoever comes again as told is not refused for that."""
+        taken = []
+        with (
+            override(RATE_LIMITS=True),
+            mock.patch.object(rate_limits, "_take", side_effect=lambda *limits: taken.extend(limits)),
+        ):
+            body = {"message": QUESTION, "deployment": self.deployment.slug}
+            await AsyncClient().post("/api/rag/chat", body, "application/json")
+            thread = {"model": self.deployment.slug, "messages": [{"role": "user", "content": QUESTION}]}
+            headers = {"Authorization": f"Bearer {self.secret}"}
+            await AsyncClient().post("/v1/chat/completions", thread, "application/json", headers=headers)
+        assert not taken
+
+    async def test_place_is_given_back_where_nothing_is_asked(self) -> None:
+        runner._places.release()
+        for body in ({"model": self.deployment.slug, "messages": "none"}, {"model": "nobody", "messages": []}):
+            headers = {"Authorization": f"Bearer {self.secret}"}
+            response = await AsyncClient().post("/v1/chat/completions", body, "application/json", headers=headers)
+            assert response.status_code in (400, 404)
+            assert runner._places._value == 1
 
     async def test_openai(self) -> None:
         for path in ("chat/completions", "completions", "responses"):
