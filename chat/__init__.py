@@ -1,6 +1,6 @@
-"""The conversation, in rooms; the top of the import order: nothing imports it but `config`.
+"""The conversation, in packages; the top of the import order: only `config` imports this app.
 
-`urls → page | serve | staff → api → runs | archive → turn → thread → access → the ground` (`protocol`, `rendering`,
-`telemetry`, `models`, `errors`, which all rooms share). A room imports what stands right of it and never back; the
-contract in `pyproject.toml` checks it. The story of a question is `chat/turn/path.py`.
+`urls → page | serve | staff → api → runs | archive → turn → thread → access → shared modules` (`protocol`, `rendering`,
+`telemetry`, `models`, `errors`). A package imports only what stands right of it; the contract in `pyproject.toml`
+checks this. The story of a question is `chat/turn/path.py`.
 """

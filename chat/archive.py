@@ -1,6 +1,6 @@
-"""What is kept of conversations: exports as Markdown or JSON, shared links, search, cited passages, and their end.
+"""Stored conversations: exports as Markdown or JSON, shared links, search, cited passages, and deletion.
 
-Exports and shared copies hold the current branch with its sources, and say nothing of who asked.
+Exports and shared copies hold the current branch with its sources, and do not name the author.
 """
 
 import json
@@ -74,7 +74,7 @@ def _exchange(asked: Message, answered: Message | None) -> ExportedExchange:
 
 
 def file_name(title: str, extension: str) -> str:
-    """A name that every file system takes, from the title."""
+    """A file name made from the title that every file system accepts."""
     stem = re.sub(r"[^\w\- ]+", " ", title).strip()
     return f"{' '.join(stem.split())[:80].rstrip() or 'conversation'}.{extension}"
 
@@ -154,7 +154,7 @@ _SHOWN_OF_A_SOURCE = ("n", "title", "question", "text", "type")
 
 
 def share_branch(conversation: Conversation) -> SharedThread:
-    """A link to the current branch as it is now. Raises `SharingRefusedError` where there is nothing to be shared."""
+    """Create a link to a copy of the current branch. Raises `SharingRefusedError` where nothing can be shared."""
     if conversation.is_temporary:
         raise SharingRefusedError("a temporary chat is not shared")
     exchanges = [
@@ -187,7 +187,7 @@ def share_branch(conversation: Conversation) -> SharedThread:
 
 
 def standing_links(conversation: Conversation) -> QuerySet[SharedThread]:
-    """The links that still open."""
+    """The conversation's links that have not expired."""
     return conversation.shares.filter(_not_expired())
 
 
@@ -202,7 +202,7 @@ def revoke_link(conversation: Conversation, token: str) -> None:
 
 
 def shared_thread(user: SomeUser, token: str) -> SharedThread:
-    """What a link shows. Absent, expired, and not for this person are not told apart."""
+    """The copy behind a link; a missing, expired or forbidden link raises the same error."""
     found = SharedThread.objects.filter(_not_expired(), token=token).filter(
         conversation__deployment__in=open_deployments(user).values("pk")
     )
@@ -213,12 +213,12 @@ def shared_thread(user: SomeUser, token: str) -> SharedThread:
 
 
 def expired_links() -> "QuerySet[SharedThread]":
-    """The copies that no link opens any more."""
+    """The copies whose links have expired."""
     return SharedThread.objects.filter(expires_at__lte=timezone.now())
 
 
 def drop_expired_links() -> int:
-    """Delete them; returns how many."""
+    """Delete the expired copies; returns how many."""
     return expired_links().delete()[0]
 
 
@@ -272,7 +272,7 @@ class Excerpt:
 
 
 def excerpts(conversations: Iterable[Conversation], text: str) -> dict[uuid.UUID, Excerpt]:
-    """By conversation; none where only the title has the words."""
+    """The excerpt of each conversation; none where only the title has the words."""
     words = _words(text)
     if not words:
         return {}
@@ -330,19 +330,19 @@ _SIGNER = Signer(salt="chat.cited_passages")
 
 @dataclass(frozen=True, slots=True)
 class CitedPassage:
-    """A source as the answer was given it, with the keys of `chat.protocol.Source`."""
+    """A source as the answer had it, with the keys of `chat.protocol.Source`."""
 
     deployment: Deployment
     source: Mapping[str, Any]
 
 
 def pages_of(passage: CitedPassage) -> CitedPages | None:
-    """The pages that it stands on, where its deployment shows them and the document still says it."""
+    """The pages of the passage, if its deployment shows pages and the document still has the passage."""
     return cited_pages(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
 
 
 def place_of(passage: CitedPassage) -> CitedPlace | None:
-    """What stands around it in its document, where its deployment shows that and the document still says it."""
+    """The text around the passage in its document, if its deployment shows it and the passage still exists."""
     return cited_place(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
 
 
@@ -356,7 +356,7 @@ def passage_token(turn_id: uuid.UUID, number: int) -> str:
 
 
 def cited_passage(user: SomeUser, token: str) -> CitedPassage:
-    """Absent, forged, and not for this person are not told apart: `LinkNotFoundError`."""
+    """The passage behind a token; a missing, forged or forbidden one raises the same `LinkNotFoundError`."""
     try:
         turn_id, number = _SIGNER.unsign_object(token)
     except BadSignature as error:
@@ -395,18 +395,18 @@ def _not_running(conversations: QuerySet[Conversation]) -> QuerySet[Conversation
 
 
 def purge(conversations: QuerySet[Conversation]) -> Iterator[int]:
-    """Delete these conversations for good, in batches; yields how many went with each. Killed, it goes on next time."""
+    """Delete conversations in batches; yields the number of each. A killed deletion resumes at the next run."""
     yield from delete_in_batches(conversations.order_by("updated_at"), BATCH)
 
 
 def old_conversations() -> QuerySet[Conversation]:
-    """Those that the site keeps no longer (`CONVERSATION_DAYS`); none where it keeps them for good."""
+    """Conversations past their retention (`CONVERSATION_DAYS`); none where the site keeps all."""
     days = settings.CONVERSATION_DAYS
     return conversations_older_than(days) if days else Conversation.objects.none()
 
 
 def forget_expired() -> int:
-    """What a worker does every few seconds: temporary chats and links past their time; ends early when idle."""
+    """Delete expired temporary chats and links; workers run it every few seconds, cheap when idle."""
     drop_expired_links()
     return sum(purge(expired_chats()))
 

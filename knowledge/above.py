@@ -1,4 +1,4 @@
-"""What `knowledge` asks of the app of validated answers, which lies above it and registers its own at start."""
+"""The interface through which `knowledge` uses the app of validated answers, which registers itself at start."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,22 +29,22 @@ class ConfirmedAnswers:
 
 
 class ValidatedAnswers:
-    """Of a site without validated answers; `faqs` has its own of each method."""
+    """The default for a site without validated answers; `faqs` overrides each method."""
 
     def plan_points(self, agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
         """The points that every rebuild of the agent's index takes along."""
         return iter(())
 
     def confirm(self, hits: Sequence[Passage], agent_id: int, question: str) -> ConfirmedAnswers:
-        """Of hits on validated answers, those whose row stands."""
+        """The hits on validated answers whose row is valid."""
         return ConfirmedAnswers()
 
     def conflicts(self, agent_id: int, short: str, long: str) -> Iterator[tuple[str, str]]:
-        """Pairs of questions that the two forms would make one, though people answered them differently."""
+        """Pairs of questions with different answers that the two forms would make the same."""
         return iter(())
 
     def settle_again(self, agent_id: int, forms: Forms) -> None:
-        """These forms of an agent are one writing from now on; called after the commit."""
+        """Apply validated answers again after these forms of an agent become one; called after the commit."""
 
     def are_opposites(self, first: str, second: str) -> bool:
         return False

@@ -160,7 +160,7 @@ _PLURAL_FROM = 4
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A pair that answers for each other. `is_confirmed`: a person said so, or wrote it."""
+    """A pair of interchangeable forms. `is_confirmed`: staff confirmed or wrote it."""
 
     short: str
     long: str
@@ -200,22 +200,22 @@ class Forms:
         return bool(self.pairs)
 
     def other_reading(self, text: str) -> str:
-        """The text with each form in the place of the other; empty where it holds none, or spells one out itself."""
+        """The text with each form replaced by the other; empty where it has none, or spells one out."""
         if "(" in text and spelled_out(text):
             return ""
         swapped = _swapped(text, self._both_ways)
         return "" if swapped == text else swapped
 
     def other_readings(self, texts: Iterable[str]) -> list[str]:
-        """Those that the texts have."""
+        """The other readings of the texts, without empty ones."""
         return [other for text in texts if (other := self.other_reading(text))]
 
     def one_writing(self, text: str) -> str:
-        """The text with the short form for both: two texts that differ by their forms alone become equal."""
+        """The text with each long form made short: texts that differ by their forms alone become equal."""
         return _swapped(text, self._to_short)
 
     def unite(self, first: str, second: str) -> bool:
-        """Whether one of the two texts has another writing, so that they may agree by it alone."""
+        """Whether the forms change one of the two texts, so that they may agree by a form only."""
         return self.one_writing(first) != first or self.one_writing(second) != second
 
     @cached_property

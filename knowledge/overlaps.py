@@ -104,7 +104,7 @@ def _overlaps(passages: Sequence[Passage], rows: Vector, mine: Sequence[int], le
 
 
 def _may_overlap(first: Passage, second: Passage) -> bool:
-    """Two questions of one chunk do not; validated answers are compared with one another when staff save them."""
+    """Whether the two belong to different chunks and are not both validated answers (compared when staff save them)."""
     if first.is_faq and second.is_faq:
         return False
     return first.chunk_id is None or first.chunk_id != second.chunk_id
@@ -127,7 +127,7 @@ def _kind(first: str, second: str) -> OverlapKind:
 
 
 def _keep(agent: Agent, found: Sequence[Overlap], document_ids: Collection[int] | None, validated: bool) -> None:
-    """Store what was found; a pair that no longer stands goes, within what was looked at."""
+    """Store the found pairs, and delete older pairs in the same scope that no longer overlap."""
     known = Chunk.objects.filter(pk__in={p.chunk_id for each in found for p in (each.first, each.second) if p.chunk_id})
     chunks = set(known.values_list("pk", flat=True))
     rows = [_row(agent, each, chunks) for each in found]

@@ -44,7 +44,7 @@ class _Piece:
 
 
 def extract_questions(blocks: Sequence[Block], *, title: str = "") -> list[Block]:
-    """The same text in the same order, questions with their answers as blocks of kind `qa`."""
+    """The blocks in the same order, with questions and their answers turned into blocks of kind `qa`."""
     return list(_by_heading(blocks, title=title, above=0))
 
 

@@ -1,7 +1,7 @@
-"""Where the documents' files lie, and whether this machine sees what another stored there.
+"""Checks that every process sees the same storage of documents' files.
 
 Web processes store files, workers read them: on several machines both need the same storage (`DOCUMENT_STORAGE`). The
-first process of a site leaves a file with a mark in its storage and the mark in the database; every later one looks for
+first process of a site writes a marker file to its storage and the mark to the database; every later process looks for
 it.
 """
 

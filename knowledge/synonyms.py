@@ -31,7 +31,7 @@ _tables: TtlCache[Forms] = TtlCache("CONFIG_CACHE_SECONDS")
 
 
 def tell_new_forms(agent_id: int, forms: Sequence[Form]) -> None:
-    """Tell the validated answers, after the commit, that these forms are one writing from now on."""
+    """Have the validated answers applied again, after the commit, because of new forms."""
     if forms:
         transaction.on_commit(partial(answers_above().settle_again, agent_id, Forms(tuple(forms))))
 
@@ -51,7 +51,7 @@ def restore_synonym(pair: Synonym, values: dict[str, Any], _by: Any) -> None:
 
 
 def forms_of(agent_ids: Sequence[int]) -> Forms:
-    """What the agents' questions are read by, together; refused pairs say nothing. Touches the database now and then."""
+    """The forms by which the agents' questions are read, cached; refused pairs are left out. May query the database."""
     if not agent_ids:
         return NO_FORMS
     key = tuple(sorted(agent_ids))
@@ -59,14 +59,14 @@ def forms_of(agent_ids: Sequence[int]) -> Forms:
 
 
 def read_forms(agent_ids: Sequence[int]) -> Forms:
-    """The same as the rows say now, for whoever writes by it; one query."""
+    """The agents' forms from the rows, uncached, for a caller that writes by them; one query."""
     rows = Synonym.objects.filter(agent__in=agent_ids).exclude(state=SynonymState.REFUSED)
     pairs = rows.order_by("pk").values_list("short", "long", "state")
     return Forms(tuple(Form(short, long, state == SynonymState.CONFIRMED) for short, long, state in pairs))
 
 
 def learn_from(documents: Iterable[Document]) -> None:
-    """Bring what each document teaches up to date with what it says now; a disabled one teaches nothing."""
+    """Update what each document teaches to its current text; a disabled document teaches nothing."""
     for document in documents:
         _learn(document)
 
@@ -103,7 +103,7 @@ def _pairs_in(document: Document) -> list[SpelledOut]:
 
 
 def forget_untaught(agent_id: int) -> None:
-    """Take away what no document says any more and no person decided."""
+    """Delete forms that no document has any more and nobody confirmed or refused."""
     left = Synonym.objects.filter(agent=agent_id, state=SynonymState.FOUND, documents=None)
     if left.exists():
         left.delete()
@@ -117,7 +117,7 @@ def forget_with_document(instance: Document, **_kwargs: object) -> None:
 @receiver(post_save, sender=Synonym)
 @receiver(post_delete, sender=Synonym)
 def refresh_tables(**_kwargs: object) -> None:
-    """Have this process read the tables again; the others do when theirs have become too old."""
+    """Clear this process's cache of forms; the caches of other processes expire."""
     _tables.clear()
     transaction.on_commit(_tables.clear)
 

@@ -37,7 +37,7 @@ _KEPT_LISTS = 256
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the tools of a list stand in a ranking of everything that is indexed."""
+    """The positions of a list's tools in the ranking of all indexed tools."""
 
     ranking: Ranking
     positions: Positions
@@ -126,15 +126,15 @@ def tools_at_hand(*, user_id: int | None, agent_id: int | None) -> ToolList:
 
 
 def forget_recent() -> None:
-    """Have every question from now on read again what was changed."""
+    """Clear the caches, so that every later question reads the changes."""
     _catalogue.clear()
     _offered.clear()
 
 
 def permitted_now(names: Collection[str], *, user_id: int | None, agent_id: int | None) -> frozenset[str]:
-    """Those of `names` that this user may use now: the wall, a second time.
+    """The tools among `names` that this user may use now: the second check of rights, before execution.
 
-    The user's groups are read again: a right that was taken away since the question bites within its turn.
+    The user's groups are read again, so that a right withdrawn since the question counts within the turn.
     """
     if not names:
         return frozenset()
@@ -222,7 +222,7 @@ def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
 
 
 def _overrides() -> QuerySet[ToolOverride]:
-    """Those that decide something: every tool has a row, and most of a thousand say nothing."""
+    """Overrides that change something; most tools have an empty one."""
     nothing = Q(description="", parameters={}, extra_tags=[], needs_approval__isnull=True, is_active=True)
     told = ToolExample.objects.values("override")
     limited = ToolOverride.agents.through.objects.values("tooloverride")

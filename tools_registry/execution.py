@@ -87,7 +87,7 @@ class Breaker:
             self._open_until = time.monotonic() + TOOL_BREAKER_SECONDS
 
     def abandoned(self) -> None:
-        """The call was cancelled: neither a success nor a failure."""
+        """Record a cancelled call, which is neither a success nor a failure."""
         with self._lock:
             self._trying = False
 
@@ -127,7 +127,7 @@ def record_calls(outcomes: Sequence[Outcome]) -> None:
 
 
 def record_refused(names: Iterable[str], reason: str) -> None:
-    """Say to staff that the model refuses these tools."""
+    """Show staff that the model refuses these tools."""
     with short_write():
         refused = list(names)
         _add({name: {} for name in refused}, last="last_selected_at")
@@ -357,7 +357,7 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
 
 
 def _error_json(error: ToolError) -> str:
-    """What the model reads. Details of arguments, and a tool's own words, help it; other details stay in the log."""
+    """The error for the model, with the details of arguments and the tool's own words; other details go to the log."""
     body = {"code": error.code, "message": str(error.public_message)}
     if isinstance(error, (InvalidToolArgumentsError, ToolReportedError, ToolServerError)):
         body["detail"] = str(error)[:1_000]

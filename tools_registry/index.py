@@ -225,14 +225,14 @@ def index_tools(_held: Held) -> None:
 
 
 def ask_for_index(state: str) -> None:
-    """Have a worker bring the index up to date, once in this process for each state of the catalogue."""
+    """Have a worker update the index, once in this process for each state of the catalogue."""
     if state not in _asked:
         _asked.add(state)
         enqueue_index()
 
 
 def enqueue_index() -> None:
-    """Once for each transaction, however many rows it changes."""
+    """Queue the indexing once for each transaction, however many rows it changes."""
     hooks: Iterable[tuple[Any, ...]] = connection.run_on_commit
     if not any(hook[1] is _enqueue for hook in hooks):
         transaction.on_commit(_enqueue)

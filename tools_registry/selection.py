@@ -109,7 +109,7 @@ class ToolSelector(ABC):
         return True
 
     def prepare(self, candidates: ToolList) -> None:  # noqa: B027  # most modes have nothing to do
-        """Do the database's part beforehand: see that what `rank` looks in follows the index."""
+        """Do the database work before `rank`: check that the ranker's data is in step with the index."""
 
     def is_immediate(self, candidates: ToolList) -> bool:
         """Whether `rank` waits for neither database nor network, and computes for less time than a thread costs."""

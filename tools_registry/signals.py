@@ -38,7 +38,7 @@ m2m_changed.connect(_forget, sender=User.groups.through, dispatch_uid="tools-gro
 
 
 def _retire_tools(instance: Agent, **_kwargs: Any) -> None:
-    """A tool that only this agent offers goes with it: without agents it would be offered by all."""
+    """Deactivate tools offered to the deleted agent only; without agents all agents would have them."""
     for override in ToolOverride.objects.filter(agents=instance):
         if override.agents.count() == 1:
             override.is_active = False

@@ -1,4 +1,4 @@
-"""Who may open what, and how often: `visitors` (who reads), `permissions` (what is theirs), rate limits, sign-in.
+"""Who may open what, and how often: `visitors` (identity), `permissions` (rights), `rate_limits`, `sign_in`.
 
-Imports the ground only. Every entry point asks here; nothing here answers a request by itself.
+Imports the shared modules only. Every entry point calls this package; no module of it answers a request itself.
 """

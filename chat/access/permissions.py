@@ -30,7 +30,7 @@ _OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
 
 
 def open_deployments(user: SomeUser) -> QuerySet[Deployment]:
-    """The active deployments whose audience this person belongs to."""
+    """The active deployments whose audience includes this user."""
     allowed = Q(audience=Audience.PUBLIC)
     if user.is_authenticated:
         allowed |= Q(audience=Audience.SIGNED_IN)
@@ -40,7 +40,7 @@ def open_deployments(user: SomeUser) -> QuerySet[Deployment]:
 
 
 def named(slug: str) -> str:
-    """A slug as somebody sent it; PostgreSQL takes no text with a zero byte, not even to compare it."""
+    """A slug from a request, with zero bytes replaced, which PostgreSQL refuses even in comparisons."""
     return slug.replace("\0", "\ufffd")
 
 
@@ -81,9 +81,7 @@ def kept_conversation(reader: Reader, conversation_id: uuid.UUID) -> Conversatio
 
 
 def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
-    """A reader's own conversations: on this site those of deployments still open to them, in a widget those of that
-    widget.
-    """
+    """A reader's conversations in deployments open to them; in a widget, those of that widget."""
     own = kept_conversations(reader)
     if isinstance(reader, WidgetVisitor):
         return own.filter(deployment=reader.deployment, channel=reader.channel)
@@ -150,7 +148,7 @@ def start_conversation(
     phase: str = "",
     project: str = "",
 ) -> Conversation:
-    """A new conversation; opened by a message with an id, the one that the same message opened before, if it did."""
+    """Create a conversation, or return the one that the same client message created before."""
     fields: dict[str, Any] = {
         "deployment": deployment,
         "user_id": reader.user_id,
@@ -187,13 +185,13 @@ def api_key_of(authorization: str) -> ApiKey:
 
 
 def _borne(authorization: str) -> str:
-    """The secret that the header bears; empty where it bears none, and then nothing is looked up."""
+    """The secret in the header; empty without one, so that nothing is looked up."""
     scheme, _space, secret = authorization.partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
 def _note_use(key: ApiKey) -> None:
-    """When a key was last used, to the minute: a busy key must not mean a write for each question."""
+    """Store when a key was last used, at most once a minute, to spare writes."""
     now = timezone.now()
     if key.last_used_at is None or now - key.last_used_at >= KEY_USE_INTERVAL:
         with single_write():
@@ -201,12 +199,12 @@ def _note_use(key: ApiKey) -> None:
 
 
 def keyed_deployments(key: ApiKey) -> QuerySet[Deployment]:
-    """The deployments that staff gave to this key, and that are open."""
+    """The open deployments that staff assigned to this key."""
     return key.deployments.filter(is_active=True).select_related("agent").order_by("slug")
 
 
 def keyed_deployment(key: ApiKey, slug: str) -> Deployment:
-    """Raises `DeploymentNotFoundError` for one that is not the key's, without saying whether it exists."""
+    """The key's deployment; `DeploymentNotFoundError` does not tell whether another one exists."""
     deployment = key.deployments.select_related("agent").filter(slug=named(slug)).first()
     if deployment is None:
         raise DeploymentNotFoundError("not a deployment of this key")

@@ -56,9 +56,9 @@ class LocalBuckets:
         self._lock = threading.Lock()
 
     def take(self, limits: Sequence[Limit], tokens: int = 1, *, now: float | None = None) -> float:
-        """Take tokens of each bucket, or of none; returns the seconds to wait, 0 where they were taken.
+        """Take tokens from every bucket or from none; returns the seconds to wait, 0 where they were taken.
 
-        A negative number of tokens is given back.
+        A negative number returns tokens.
         """
         moment = time.monotonic() if now is None else now
         with self._lock:
@@ -94,7 +94,7 @@ return '0'
 
 
 class RedisBuckets:
-    """Buckets that all processes share; those of this process for a while when Redis does not answer."""
+    """Buckets shared by all processes, replaced by this process's own for a while when Redis does not answer."""
 
     def __init__(self, url: str, *, prefix: str = "repondant:{rate}:") -> None:
         import redis  # 35 MB, only where it is used
@@ -127,7 +127,7 @@ _limits: TtlCache[RuntimeSettings] = TtlCache("RATE_LIMITS_CACHE_SECONDS")
 
 
 def forget() -> None:
-    """Start with full buckets and read the limits anew; for tests."""
+    """Reset all buckets and limits, for tests."""
     global _buckets
     _buckets = _new_buckets()
     _limits.clear()
@@ -137,7 +137,7 @@ def forget() -> None:
 
 
 def limit_asking(person: uuid.UUID | int | None, address: str, *, what: str = "ask") -> None:
-    """Count a question of a person (a user, or a visitor) at an address, also one that is answered again."""
+    """Count a question, or a retry, against the limits of a person (user or visitor) and of an address."""
     limits = _current_limits()
     _take(
         (f"{what}:person:{person}" if person else "", limits.get("asks_per_minute_user")),
@@ -146,12 +146,12 @@ def limit_asking(person: uuid.UUID | int | None, address: str, *, what: str = "a
 
 
 def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
-    """Count a conversation that is opened without a question: as many as there may be questions, and beside them."""
+    """Count a conversation opened without a question; its limit equals that of questions, counted apart."""
     limit_asking(person, address, what="open")
 
 
 async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> None:
-    """`limit_asking` on the event loop: at once where nothing is to be waited for, else in a thread."""
+    """`limit_asking` on the event loop: inline where it does not block, else in a thread."""
     if not settings.RATE_LIMITS or (_limits.is_fresh() and isinstance(_buckets, LocalBuckets)):
         limit_asking(person, address)
     else:
@@ -173,7 +173,7 @@ def limit_key(key_id: int) -> None:
 
 
 class SignInTry:
-    """A try to sign in, counted when it is made and forgiven when it succeeds: only failures add up."""
+    """An attempt to sign in, counted when made and given back on success, so that only failures count."""
 
     def __init__(self, username: str, address: str, *, browser: str = "") -> None:
         """A `browser` that is known for this name has its own tries at it. Raises `RateLimitedError`."""
@@ -193,7 +193,7 @@ def _current_limits() -> RuntimeSettings:
 
 
 def _take(*limits: Limit) -> list[Limit]:
-    """Take a token of each limit that is one; raises where one has none left."""
+    """Take a token from each active limit; raises where one has none left."""
     counted = [(name, per_minute) for name, per_minute in limits if name and per_minute and settings.RATE_LIMITS]
     if counted and (wait := _buckets.take(counted)):
         raise RateLimitedError("rate limited", retry_after=wait)
@@ -241,7 +241,7 @@ def client_address(peer: str | None, forwarded: str | None) -> str:
 
 
 def _counted_address(written: str) -> str:
-    """Some proxies write the port, too: `203.0.113.7:5000`, `[2001:db8::1]:5000`."""
+    """The address without the port that some proxies add: `203.0.113.7:5000`, `[2001:db8::1]:5000`."""
     if written.startswith("["):
         written = written[1:].partition("]")[0]
     elif written.count(":") == 1:

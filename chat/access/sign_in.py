@@ -1,7 +1,7 @@
-"""Passwords that are tried, to sign in or to set another, on the site and in the admin: with a limit on failures.
+"""Password attempts, at sign-in or password change, on the site and in the admin: limits their failures.
 
-A name is limited whoever tries, so whoever knows one could keep its owner out. A browser in which its password was
-given before is therefore known by a cookie, signed for that name alone, and counted by itself: OWASP's device cookies
+Failures count by user name, so anybody could lock an owner out. A browser in which the password was given before is
+therefore recognised by a cookie, signed for that name only, and counted apart: OWASP's device cookies
 (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies).
 """
 
@@ -33,7 +33,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def limited_sign_in(view: View) -> View:
-    """The view, but for tries beyond the limit: those get 429 and a page that says when to come back."""
+    """The view with a limit on attempts: beyond it, 429 and a page that says when to retry."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -50,7 +50,7 @@ def limited_sign_in(view: View) -> View:
 
 
 def limited_password_change(view: View) -> View:
-    """The same for the form that asks for the old password: a session that was left open is not to tell it."""
+    """The password-change view with the same limit, so that an open session does not reveal the old password."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -60,7 +60,7 @@ def limited_password_change(view: View) -> View:
 
 
 def _knew_password(response: HttpResponseBase) -> bool:
-    """Also where the new one was refused, or nobody was signed in."""
+    """Whether the old password was right, even if the new one was refused."""
     form = (getattr(response, "context_data", None) or {}).get("form")
     return response.status_code < 400 and (form is None or "old_password" not in form.errors)
 
@@ -91,7 +91,7 @@ def _tried(
 
 
 def _known_browser(request: HttpRequest, name: str) -> str:
-    """The browser's own id, where this name's password was given in it before; else empty."""
+    """The browser's id, if this name's password was given in it before; else empty."""
     mark = request.COOKIES.get(KNOWN_BROWSER, "")
     try:
         return _signer(name).unsign(mark, max_age=timedelta(days=KNOWN_BROWSER_DAYS))

@@ -1,7 +1,7 @@
-"""Who reads: people with a session of this site, and visitors of other sites with a token of the widget.
+"""Readers: people with a session of this site, and visitors of other sites with a token of the widget.
 
-A session belongs to a user who signed in, or to an anonymous visitor whose id it keeps. Browsers keep no cookie of a
-foreign frame, so the widget's visitors bear a signed token that names deployment, site and visitor.
+A session belongs to a user who signed in, or to an anonymous visitor whose id it stores. Browsers store no cookie of a
+foreign frame, so the widget's visitors have a signed token that names deployment, site and visitor.
 """
 
 import uuid
@@ -31,7 +31,7 @@ SomeUser = AbstractBaseUser | AnonymousUser
 
 
 def visitor_of(session: SessionBase) -> uuid.UUID:
-    """The anonymous visitor of this browser session; drawn at the first need."""
+    """The id of the session's anonymous visitor, created at first use."""
     stored = session.get("visitor")
     if stored is None:
         stored = session["visitor"] = str(uuid.uuid4())
@@ -40,7 +40,7 @@ def visitor_of(session: SessionBase) -> uuid.UUID:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whoever a session of this site belongs to."""
+    """The user or anonymous visitor of a session of this site."""
 
     channel: ClassVar[Channel] = Channel.PAGE
     user: SomeUser
@@ -48,12 +48,12 @@ class Reader:
 
     @classmethod
     def of(cls, request: Any) -> Self:
-        """Whoever sent this request, of Django or of REST framework."""
+        """The reader who sent this request (of Django or REST framework)."""
         return cls(request.user, request.session)
 
     @classmethod
     def now(cls, session: SessionBase) -> Self:
-        """Whoever the session belongs to now: a connection may be open longer than a log-in lasts."""
+        """The session's current reader: a connection may outlast a log-in."""
         request = HttpRequest()
         request.session = _SessionStore(session.session_key)
         return cls(get_user(request), request.session)
@@ -64,12 +64,12 @@ class Reader:
 
     @property
     def visitor(self) -> uuid.UUID | None:
-        """The anonymous visitor; nobody where somebody signed in."""
+        """The anonymous visitor's id; `None` for a signed-in user."""
         return None if self.user.is_authenticated else visitor_of(self.session)
 
     @property
     def person(self) -> Any:
-        """Whom the limits count."""
+        """The person whom the rate limits count."""
         return self.user_id or visitor_of(self.session)
 
 
@@ -94,9 +94,9 @@ def new_widget_visitor(public_key: str, origin: str) -> WidgetVisitor:
 
 
 def widget_visitor(token: str) -> WidgetVisitor:
-    """Whoever bears this token. Deployment and site are looked at as they are now.
+    """The visitor of a token; the deployment and the site are checked as they are now.
 
-    Raises `VisitorTokenError`, or `WidgetClosedError` where staff have closed the deployment or taken the site off.
+    Raises `VisitorTokenError`, or `WidgetClosedError` where staff closed the deployment or removed the site.
     """
     try:
         said = signing.loads(token, salt=_VISITOR_SALT, max_age=timedelta(days=WIDGET_VISITOR_DAYS))
@@ -107,7 +107,7 @@ def widget_visitor(token: str) -> WidgetVisitor:
 
 
 def _widget_deployment(public_key: str, origin: str) -> Deployment:
-    """An open deployment for everybody (a visitor of another site is nobody else), offered on that site."""
+    """The active public deployment with this key that allows this site (all visitors of a widget are public)."""
     found = Deployment.objects.filter(public_key=public_key, is_active=True, audience=Audience.PUBLIC).first()
     if found is None or origin not in found.origins:
         raise WidgetClosedError("no deployment is offered there")

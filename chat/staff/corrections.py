@@ -1,4 +1,4 @@
-"""An answer that was given becomes a validated one: what staff start from, and what is kept of it."""
+"""Turns a given answer into a validated one: the draft for staff, and what is stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,14 +88,14 @@ class Correction:
         )
 
     def give(self, row: LearnedResponse, *, question: str, owner: AbstractBaseUser | None) -> LearnedResponse:
-        """Have a validated answer that exists given to this question too: it is one more way to ask it."""
+        """Give an existing validated answer to this question too, as a further phrasing."""
         phrasings = [each.text for each in row.phrasings.all()]
         validate(row)
         save_learned(row, phrasings=[*phrasings, question], by=owner)
         return row
 
     def is_marked_wrong(self, row: LearnedResponse) -> bool:
-        """Whether it is what the reader marked as wrong, word for word: it may have been put right since, or reworded."""
+        """Whether the answer's text is exactly the one that the reader reported."""
         used = [each.get("learned_id") for each in self.sources if isinstance(each, Mapping)]
         given, text = without_citations(self.given), without_citations(row.answer)
         is_given = row.pk in used and same_writing(given, text)
@@ -125,9 +125,9 @@ class Proof:
 
 
 def prove(turn: Turn, row: LearnedResponse) -> Proof:
-    """Ask again what the reader asked, in the same place; nothing is written.
+    """Ask the reader's question again in the same deployment, as a dry run.
 
-    What leaned on an earlier question was put into words that stand alone: these are asked.
+    A follow-up that was rewritten is asked in its standalone form.
     """
     own, _answered = exchange_of(turn)
     given = ask_again(turn.conversation, row.question if own is None or turn.is_follow_up else own.content)
@@ -135,7 +135,7 @@ def prove(turn: Turn, row: LearnedResponse) -> Proof:
 
 
 def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseUser | None) -> None:
-    """End the report and the unanswered question of this turn, and those of its group that ask the same."""
+    """Close the turn's report and unanswered question, and questions of its group that ask the same."""
     own = UnansweredQuestion.objects.filter(source_turn=turn.pk)
     related = UnansweredQuestion.objects.filter(Q(pk__in=own) | Q(group__in=own.values("group")), answered_by=None)
     forms, phrasings = forms_of([row.agent_id]), [text for _point, text in row.points()]
@@ -151,7 +151,7 @@ def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseU
 
 
 def agent_that_answered(turn: Turn) -> Agent:
-    """Of several agents the one that was chosen: the same question goes to it again."""
+    """The agent that answered the turn, to which the same question goes again."""
     deployment = turn.conversation.deployment
     offered = Agent.objects.filter(specialties__deployment=deployment, name=turn.answered_by)
     return (offered.first() if turn.answered_by else None) or deployment.agent

@@ -83,7 +83,7 @@ def add_questions(golden_set: GoldenSet, rows: Iterable[Row], origin: QuestionOr
 
 
 def set_for(deployment: Deployment) -> GoldenSet:
-    """Return the deployment's oldest set, or make its first one."""
+    """The deployment's oldest set, or a new one."""
     found = deployment.golden_sets.order_by("pk").first()
     if found is not None:
         return found
@@ -95,7 +95,7 @@ def set_for(deployment: Deployment) -> GoldenSet:
 
 
 def row_of_turn(turn: Turn) -> Row | None:
-    """What was asked, expected to be answered as it was; `None` where nothing may be kept of it."""
+    """The turn's question, expecting its answer; `None` where nothing of the turn may be stored."""
     asked, answered = exchange_of(turn)
     is_kept = turn.status == TurnStatus.DONE and not turn.conversation.is_temporary
     if not is_kept or asked is None or answered is None:
@@ -158,7 +158,7 @@ def recent_questions(agent: Agent, limit: int) -> Sequence[str]:
 def enqueue_run(
     golden_set: GoldenSet, changes: Mapping[str, Any] | None = None, *, by: AbstractBaseUser | None = None
 ) -> GoldenRun:
-    """Have a worker ask a set, also with other settings; the same run that waits or runs already is that run."""
+    """Have a worker ask a set, also with other settings; an identical open run is returned."""
     questions = list(golden_set.questions.order_by("pk")[:GOLDEN_MAX_QUESTIONS])
     going = golden_set.runs.filter(job__status__in=OPEN_JOBS, changes=dict(changes or {})).first()
     if going is not None and [each.question for each in going.results.all()] == [each.question for each in questions]:

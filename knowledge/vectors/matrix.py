@@ -345,7 +345,7 @@ NEVER = -1
 
 
 class Mark(Protocol):
-    """Where a collection stands: its version, and the newest one of which deletions were purged."""
+    """A collection's version, and the newest version whose deletions were purged."""
 
     @property
     def version(self) -> int: ...
@@ -390,11 +390,11 @@ class Followed(ABC, Generic[M, K, C]):
 
     @abstractmethod
     def size(self, mark: M) -> int:
-        """How many rows there are, about."""
+        """The approximate number of rows."""
 
     @abstractmethod
     def everything(self, mark: M) -> Iterator[C]:
-        """All rows, in batches, for an empty matrix."""
+        """Yield all rows in batches, to fill an empty matrix."""
 
     @abstractmethod
     def changes(self, mark: M) -> C:
@@ -412,7 +412,7 @@ F = TypeVar("F", bound=Followed[Any, Any, Any])
 
 
 class FollowedCollections(Generic[F]):
-    """What this process follows, least recently used first, within the bytes that a setting allows."""
+    """A cache of collections in this process, evicting the least recently used beyond a setting's bytes."""
 
     def __init__(self, budget: str) -> None:
         self._budget = budget
@@ -423,7 +423,7 @@ class FollowedCollections(Generic[F]):
         return len(self._kept)
 
     def get(self, place: Hashable, make: Callable[[], F]) -> F:
-        """What follows `place`, made where there is none."""
+        """The cached collection of this key, made if missing."""
         with self._lock:
             found = self._kept.get(place)
             if found is None:
@@ -435,7 +435,7 @@ class FollowedCollections(Generic[F]):
         return self._kept.get(place)
 
     def trim(self) -> None:
-        """Forget until the budget holds; what was used last always stays."""
+        """Evict collections until the budget holds; the last used one always stays."""
         with self._lock:
             total = sum(each.matrix.nbytes for each in self._kept.values())
             while total > getattr(settings, self._budget) and len(self._kept) > 1:
