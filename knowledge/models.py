@@ -15,7 +15,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Agent, Job, JobKind, JobQuerySet
+from agents.models import JOB_FAILURES, Agent, Job, JobKind, JobQuerySet
 
 #: A passage longer than this is cut in a prompt.
 MAX_PASSAGE_CHARACTERS = 6_000
@@ -389,11 +389,14 @@ BUILD_KINDS = (JobKind.DOCUMENTS, JobKind.REBUILD, JobKind.SYNC, JobKind.REFRESH
 
 class _Builds(models.Manager["IndexBuild"]):
     def get_queryset(self) -> "JobQuerySet[IndexBuild]":
-        return JobQuerySet(self.model, using=self._db).filter(kind__in=BUILD_KINDS)
+        shown = models.Q(kind__in=BUILD_KINDS) | models.Q(status__in=JOB_FAILURES)
+        return JobQuerySet(self.model, using=self._db).filter(shown)
 
 
 class IndexBuild(Job):
-    """A job that makes an index, with what its payload says by name."""
+    """A job that makes an index, with what its payload says by name; and one of any other kind once it has failed, so
+    that staff see it and have it tried again.
+    """
 
     objects = _Builds.from_queryset(JobQuerySet)()  # type: ignore[misc, assignment]  # of fewer rows
 

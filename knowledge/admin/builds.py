@@ -45,7 +45,7 @@ from knowledge.errors import CollectionMissingError, RebuildInProgressError
 from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
-from knowledge.models import Document, IndexBuild
+from knowledge.models import BUILD_KINDS, Document, IndexBuild
 
 
 @require_http_methods(["GET", "POST"])
@@ -335,6 +335,8 @@ class IndexBuildAdmin(ReadOnlyAdmin):
             return f"{build.get_kind_display()} · {IndexingMethod(build.method).label}"
         if build.address:
             return f"{build.get_kind_display()} · {build.address}"
+        if build.kind not in BUILD_KINDS:
+            return build.get_kind_display()
         count = len(build.document_ids)
         documents = ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
         is_written = build.kind == JobKind.QUESTIONS

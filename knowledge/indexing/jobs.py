@@ -135,16 +135,15 @@ def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
 def retry_build(build: IndexBuild) -> None:
     """Queue a failed or cancelled build again with its attempts reset; it resumes where it stopped."""
     payload = dict(build.payload)
-    agent = build.indexed_agent
     if build.kind == JobKind.REBUILD and _is_overtaken(build):
-        payload["generation"] = new_generation(agent, IndexingMethod(build.method))
+        payload["generation"] = new_generation(build.indexed_agent, IndexingMethod(build.method))
     try:
         jobs.retry(build, payload=payload)
     except IntegrityError as error:
         if build.kind == JobKind.REBUILD:
-            raise RebuildInProgressError(f"{agent.slug} ({build.method}) is being rebuilt.") from error
+            raise RebuildInProgressError(f"{build.indexed_agent.slug} ({build.method}) is being rebuilt.") from error
         if build.kind != JobKind.REFRESH:  # another of which is there already and does the same
-            jobs.enqueue(JobKind(build.kind), key=build.key, agent=agent, payload=payload)
+            jobs.enqueue(JobKind(build.kind), key=build.key, agent=build.agent, payload=payload)
 
 
 def _is_overtaken(build: IndexBuild) -> bool:

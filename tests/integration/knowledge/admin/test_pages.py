@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.models import Agent, IndexingMethod, JobKind, JobStatus
+from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.indexing.jobs import run_build
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
@@ -301,6 +301,18 @@ class IndexBuildTest(TestCase):
             admin_url(IndexBuild, "changelist"), {"action": "retry", "_selected_action": [build.pk]}, follow=True
         )
         assert "1 indexation relancée." in shown_messages(response)
+
+    def test_a_failed_job_of_any_kind_is_seen_and_tried_again(self) -> None:
+        failed = {"status": JobStatus.FAILED, "error": "La base vectorielle ne répond pas."}
+        job = Job.objects.create(kind=JobKind.REMOVE_POINTS, payload={"agent": "a", "ids": []}, **failed)
+        Job.objects.create(kind=JobKind.TOOLS, key=JobKind.TOOLS)
+        listed = self.client.get(admin_url(IndexBuild, "changelist"))
+        self.assertContains(listed, "Retrait de points")
+        assert listed.context["cl"].result_count == 1
+        self.assertContains(self.client.get(admin_url(IndexBuild, "change", job.pk)), failed["error"])
+        self.client.post(reverse("admin:knowledge_indexbuild_retry", args=[job.pk]))
+        job.refresh_from_db()
+        assert job.status == JobStatus.QUEUED
 
     def test_a_build_that_did_not_fail_is_not_retried(self) -> None:
         build = make_build(status=JobStatus.DONE)
