@@ -49,7 +49,7 @@ _SHOWN_ANSWERS = 3
 
 
 class RowKind(models.TextChoices):
-    """What a row of a file would do. Rows of the kinds in `ASKED` are written where a person chose them."""
+    """The effect of a file's row. Rows of the kinds in `ASKED` are written only where a person chose them."""
 
     NEW = "new", gettext_lazy("Nouvelles")
     CHANGED = "changed", gettext_lazy("Modifiées")
@@ -82,7 +82,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer of the agent as the plan found it."""
+    """An answer of the agent at the time of the plan."""
 
     id: int
     revision: int
@@ -282,7 +282,7 @@ def _planned(row: FaqRow, first: FaqRow, known: LearnedResponse | None) -> Plann
 
 
 def _answers_to(agent: Agent, questions: Sequence[str]) -> dict[str, LearnedResponse]:
-    """The agent's answer to each question, by its key: of several a valid one, the one changed last."""
+    """The agent's answer to each question, by its key: a valid one first, then the one changed last."""
     keys = [normalised_question(question) for question in questions]
     rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys, kind=LearnedKind.FAQ)
     ranked = sorted(
@@ -423,7 +423,7 @@ def _as_planned(
     now: Mapping[int, LearnedResponse],
     stale: Collection[int],
 ) -> LearnedResponse | None:
-    """The answer to replace, if any; raises `AnswerRejectedError` where the plan no longer says what is there."""
+    """The answer to replace, if any; raises `AnswerRejectedError` where it has changed since the plan."""
     changed = next((answer for answer in planned.contradicts if answer.id in stale), None)
     response = None
     if planned.replaces is not None:

@@ -67,7 +67,7 @@ class DeploymentMemory(models.Model):
 
 
 class CachedResponse(models.Model):
-    """A question with the answer that was given to it, kept to answer it again without a model."""
+    """A question with the answer given to it, stored to answer it again without a model."""
 
     # The columns of seed 000, section 3.
     key_hash = models.CharField(max_length=64, editable=False)
@@ -194,9 +194,9 @@ class ResponseAnswer(models.Model):
 
 
 class WrongPair(models.Model):
-    """A question to which an entry was wrongly given; it never is again.
+    """A question to which an entry was wrongly given, and is never given again.
 
-    `answer_digest` is empty where the question is another than the entry's. Where it is the same, the answer itself was
+    `answer_digest` is empty where the question differs from the entry's. Where it is the same, the answer itself was
     wrong: the digest tells it from the answer that staff write in its place.
     """
 
@@ -221,9 +221,9 @@ class WrongPair(models.Model):
 
 
 class AnswerDoubt(models.Model):
-    """An anonymous visitor says that an entry is wrong. Kept until enough say so (`ANONYMOUS_REPORTS_TO_WITHDRAW`).
+    """An anonymous visitor's report that an entry is wrong, stored until there are `ANONYMOUS_REPORTS_TO_WITHDRAW`.
 
-    Forgotten with the conversation that it was said in, and once staff have validated or corrected the entry.
+    Deleted with its conversation, and once staff have validated or corrected the entry.
     """
 
     response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="doubts")
@@ -244,7 +244,7 @@ class AnswerDoubt(models.Model):
 
 
 class DeletedResponse(models.Model):
-    """That an entry is gone, until every array in memory can have seen it."""
+    """Marks an entry as deleted, until every array in memory can have seen the deletion."""
 
     memory = models.ForeignKey(DeploymentMemory, on_delete=models.CASCADE, related_name="deleted")
     response_id = models.BigIntegerField()
@@ -298,11 +298,11 @@ class LearnedResponseQuerySet(models.QuerySet["LearnedResponse"]):
         return self.filter(validity_condition())
 
     def unsettled(self) -> Self:
-        """Rows whose last change has not taken effect everywhere yet: points written, older answers withdrawn."""
+        """Rows whose last change is not applied everywhere yet: points written, older answers withdrawn."""
         return self.filter(settled_revision__lt=F("revision"))
 
     def mark_pending(self, **changes: Any) -> int:
-        """Apply changes whose points, and whatever else they take effect on, have to follow; how many rows."""
+        """Apply changes and mark the rows as not indexed; returns how many."""
         # A worker is nudged at once; the recovery waits a little, so as not to do the same work beside it.
         grace = timezone.now() + timedelta(seconds=settings.JOB_REAP_SECONDS)
         return self.update(

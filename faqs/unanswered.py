@@ -289,7 +289,7 @@ def dismiss(groups: "QuerySet[QuestionGroup]") -> int:
 
 
 def _may_share_answer(question: str, other: str) -> bool:
-    """Whether two questions may share an answer; never for a masked text, or where a year or a name differs."""
+    """Whether two questions may share an answer; not where `other` is masked, or a year or a name differs."""
     if MASKED_ADDRESS in other or MASKED_NUMBER in other:
         return False
     kinds = {each.kind for each in compare_questions(question, other).disagreements}

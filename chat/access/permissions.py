@@ -68,8 +68,7 @@ _PUBLIC_DEPLOYMENT = PreparedObject(
 
 
 def kept_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
-    """All that a reader ever said here. What is theirs they read, take with them and delete, also where a deployment
-    has closed to them since; everything else asks for `owned_conversations`."""
+    """All conversations of a reader, for reading, export and deletion, also of deployments now closed to them."""
     if reader.user_id is not None:
         return Conversation.objects.filter(user=reader.user_id)
     return Conversation.objects.filter(user=None, visitor=reader.visitor)

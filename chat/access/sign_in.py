@@ -60,7 +60,7 @@ def limited_password_change(view: View) -> View:
 
 
 def _knew_password(response: HttpResponseBase) -> bool:
-    """Whether the old password was right, even if the new one was refused."""
+    """Whether the old password was right (the new one may be refused), or nobody was signed in."""
     form = (getattr(response, "context_data", None) or {}).get("form")
     return response.status_code < 400 and (form is None or "old_password" not in form.errors)
 

@@ -242,7 +242,7 @@ class Runner:
         return True
 
     async def drain(self, seconds: float = 0.0) -> None:
-        """Wait `seconds` for running turns, then stop them with their partial text; for the end of the process.
+        """Wait at most `seconds` for running turns, then stop them with their partial text; for the end of the process.
 
         New questions are refused meanwhile.
         """

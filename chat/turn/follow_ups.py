@@ -295,7 +295,7 @@ def _specific_words(text: str) -> list[str]:
 
 
 def _pieces(word: str) -> list[str]:
-    """The parts of a word; an inverted verb loses its pronoun."""
+    """The parts of a hyphenated word, without single letters."""
     return [word] if "-" not in word else [p for p in word.split("-") if len(p) > 1]
 
 

@@ -95,7 +95,7 @@ def quoted_text(passages: Sequence[Passage], question: str) -> str:
 
 
 def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
-    """Without those that say nothing which one before them does not say, at most `limit`."""
+    """The first `limit` passages, without those that repeat an earlier one."""
     kept: list[Passage] = []
     for passage in passages:
         if len(kept) < limit and not any(_says_nothing_new(passage, other) for other in kept):
@@ -104,7 +104,7 @@ def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
 
 
 def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
-    """At one place, for no other question: of one document its words stand in the other's, of two the writing is one.
+    """Whether a passage repeats one already taken, under the same question: in one document by its words, else whole.
 
     Nothing weaker: « sans » and « avec », « nord » and « sud » are two answers, « Oui » to two questions as well.
     """
@@ -260,7 +260,7 @@ def _first_restricted(pieces: Sequence[_Piece], at: int) -> int:
 
 
 def _items(text: str) -> list[str]:
-    """A list is one piece; one that is too long for a quote is cut between its items."""
+    """The list as one piece; a list too long for a quote is cut between its items."""
     if len(text) <= MAX_QUOTE_CHARACTERS:
         return [text]
     return re.split(r"\n(?=(?:[-*+]|\d+[.)])\s)", text)

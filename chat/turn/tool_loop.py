@@ -83,7 +83,7 @@ _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class ToolLoop:
-    """One turn's loop. The first and the last message frame every prompt; what lies between comes from the database."""
+    """The loop of one turn. The first and the last message frame every prompt; the database holds what lies between."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ class ToolLoop:
     # Running the calls of a round
 
     async def _run_calls(self, planned: PlannedRound) -> None:
-        """Run what is due, in parallel; a failure of one's bookkeeping is raised once all have come to their end."""
+        """Run the due calls in parallel; an error in storing one is raised after all have ended."""
         limit = asyncio.Semaphore(TOOL_PARALLEL_CALLS)
 
         async def run(call: PlannedCall) -> None:
@@ -381,7 +381,7 @@ class ToolLoop:
 
 
 class _Progress:
-    """What a running tool says of how far it is, to whoever follows the turn: the newest, a few times a second at most."""
+    """The progress of a running tool, sent to the turn's followers: the newest, a few times a second at most."""
 
     def __init__(self, tell: Callable[..., Awaitable[None]]) -> None:
         self._tell, self._loop = tell, asyncio.get_running_loop()
@@ -410,14 +410,14 @@ class _Progress:
         self._telling = None
 
     async def close(self) -> None:
-        """Nothing is told from here on: the tool's end comes next."""
+        """Send nothing more, because the tool's end comes next."""
         self._over.set()
         if self._telling is not None:
             await self._telling
 
 
 def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
-    """The event that asks a person for approval: with the arguments, since they are what is approved."""
+    """The event that asks a person to approve a call, with its arguments."""
     return Tool(
         tool_call_id=call.id,
         tool_name=call.name,
@@ -428,7 +428,7 @@ def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
 
 
 def _ended(planned: PlannedCall) -> ToolStatus:
-    """What is said of a call that is not run now; its outcome may be unknown."""
+    """The status shown for a call that is not run now; its outcome may be unknown."""
     if planned.approval == Approval.DENIED:
         return "denied"
     return "done" if planned.state == ExecutionState.FINISHED and planned.success else "failed"
@@ -449,7 +449,7 @@ def normalised_calls(calls: Sequence[RequestedCall], *, limit: int) -> list[Requ
 
 
 def calls_to_plan(calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]) -> list[CallToPlan]:
-    """What is to be done with each call. Where one has no valid JSON, none is run: the reply is not to be trusted."""
+    """The plan for each call. Where one has invalid JSON none is run, since the reply cannot be trusted."""
     asking = {spec.name for spec in specs if spec.needs_approval}
     broken = {call.id for call in calls if _arguments(call) is None}
     planned = []
@@ -467,13 +467,13 @@ def calls_to_plan(calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]) -> 
 
 
 def _arguments(call: RequestedCall) -> str | None:
-    """The arguments as every model API takes them back; some models write nothing where there are none."""
+    """The arguments as JSON that every model API accepts (`{}` for none); `None` where they are invalid."""
     text = call.arguments.strip() or "{}"
     return None if parsed_object(text) is None else text
 
 
 def is_saturated(rounds: Sequence[Sequence[ThreadMessage]], asked: Sequence[RequestedCall], *, saturation: int) -> bool:
-    """Whether so many recalls brought nothing new: the same calls were asked again, or the same results came."""
+    """Whether `saturation` recalls in a row brought nothing new: the same calls, or the same results."""
     last = rounds[-saturation:]
     if len(last) < saturation:
         return False

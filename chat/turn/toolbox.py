@@ -1,7 +1,7 @@
-"""The tools of a turn: what their choice starts from, read with the turn's context, and the choice itself.
+"""The tools of a turn: the data for their choice, read with the turn's context, and the choice itself.
 
-`load_tool_ground` is part of the step that claims a turn; where nothing changed it costs no query. `choose_tools` then
-waits for nothing, unless the mode's ranking must read the database or ask a vector store.
+`load_tool_ground` is part of the step that claims a turn; it costs no query where nothing changed. `choose_tools` does
+not block, unless the mode's ranking reads the database or asks a vector store.
 """
 
 import uuid
@@ -81,7 +81,7 @@ class Toolbox:
         return replace(self, selected=tuple(t for t in self.selected if t.spec not in refused))
 
     def describe(self) -> str:
-        """For staff, in the trace."""
+        """The tools in words, for staff, in the trace."""
         return ", ".join(
             tool.spec.name if tool.score is None else f"{tool.spec.name} ({tool.score:.3f})" for tool in self.selected
         )

@@ -1,4 +1,4 @@
-"""What passes along the path of a question: the request, what was read for it, the answer in the making, the result.
+"""The values along the path of a question: the request, its context, the answer in the making, the result.
 
 A step takes one `TurnInProgress` and fills its part of it. A turn is never shared between tasks.
 """
@@ -34,7 +34,7 @@ from knowledge.synonyms import forms_of
 
 @dataclass(slots=True)
 class Trace:
-    """Steps in their order; each `step` closes the time since the one before."""
+    """The trace of a turn: its steps in order; each `step` records the time since the one before."""
 
     lines: list[dict[str, Any]] = field(default_factory=list)
     _last: float = field(default_factory=time.perf_counter)
@@ -49,7 +49,7 @@ class Trace:
         detail: str = "",
         refused: Sequence[dict[str, Any]] = (),
     ) -> None:
-        """`refused`: stored answers that came near and were not given (`faqs.recall.stored_refusal`)."""
+        """Add a step. `refused`: similar stored answers that were refused (`faqs.recall.stored_refusal`)."""
         now = time.perf_counter()
         line: dict[str, Any] = {
             "step": step,
@@ -65,7 +65,7 @@ class Trace:
         self._last = now
 
     def came_to(self, step: str, outcome: str, *, detail: str, entry: int | None) -> None:
-        """What a step that had only been planned came to, once the turn was saved."""
+        """Record the outcome of a step that was planned, once the turn is saved."""
         for line in self.lines:
             if line["step"] == step:
                 line.update(outcome=outcome, detail=detail, entry=entry)
@@ -75,7 +75,7 @@ class Trace:
         self.lines[-1]["shown"] = text
 
     def gave(self, entry: int) -> None:
-        """Name the entry of the memory that the last step gave."""
+        """Record the memory's entry that the last step gave."""
         self.lines[-1]["entry"] = entry
 
 
@@ -130,7 +130,7 @@ class GivenContext:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What a turn starts from, read in one step of the database."""
+    """The context of a turn, read in one database step."""
 
     config: EffectiveConfig
     #: The finished exchanges that the prompt gets, oldest first.
@@ -255,7 +255,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """What the memory is given once the turn is saved, and under which settings."""
+    """The memory's lesson, stored after the turn is saved, with the settings for it."""
 
     lesson: Lesson
     mode: str
@@ -264,7 +264,7 @@ class Learning:
 
 @dataclass(slots=True)
 class TurnResult:
-    """How a turn ended: what is saved, and what `ask --json` prints."""
+    """The result of a turn: what is saved, and what `ask --json` prints."""
 
     answer: Answer = field(default_factory=Answer)
     trace: Trace = field(default_factory=Trace)
@@ -280,7 +280,7 @@ class TurnResult:
     chosen_tools: tuple[str, ...] = ()
 
     def columns(self) -> dict[str, object]:
-        """What the row of the turn says of its answer."""
+        """The columns of the turn's row for its answer."""
         answer = self.answer
         return {
             "answer_source": answer.source,
@@ -303,7 +303,7 @@ class TurnResult:
 
 @dataclass(slots=True)
 class TurnInProgress:
-    """One question on its way. What a step finds out stands here for the steps after it, and only then."""
+    """A question on its way. Steps leave their findings here for later steps."""
 
     request: TurnRequest
     emit: Emit
@@ -352,7 +352,7 @@ class TurnInProgress:
         return thresholds_for(self.config, model=self.question.recipe.model)
 
     async def show(self, sources: Sequence[Source]) -> None:
-        """Tell the reader what the answer stands on, before its text."""
+        """Send the reader the sources of the answer, before its text."""
         await self.show_stored([source.as_json() for source in sources])
 
     async def show_stored(self, sources: list[dict[str, Any]]) -> None:
@@ -360,7 +360,7 @@ class TurnInProgress:
         await self.emit(Sources(sources))
 
     async def say(self, text: str) -> None:
-        """The whole answer as one delta, so that readers have one way to read."""
+        """Send the whole answer as one delta, so that readers handle one form only."""
         self.answer.text = text
         await self.emit(Delta(text))
 
@@ -371,7 +371,7 @@ _QUESTION_READ_ANEW = ("vector", "recipe")
 
 
 def unsettled(result: TurnResult) -> str:
-    """JSON; empty where the turn leaves nothing, or is not over."""
+    """The pending work of a turn as JSON; empty where there is none, or the turn goes on."""
     if result.status is not TurnStatus.DONE:
         return ""
     kept: dict[str, Any] = {}
@@ -384,7 +384,7 @@ def unsettled(result: TurnResult) -> str:
 
 
 def left_behind(turn: Turn) -> TurnResult:
-    """What the row says, once more. Touches the database, and the embedder; raises its errors."""
+    """The result rebuilt from a turn's pending work. Touches the database and the embedder; raises their errors."""
     kept = json.loads(turn.unsettled)
     result = TurnResult(trace=Trace(lines=list(turn.trace)), language=turn.language)
     if (lesson := kept.get("lesson")) is not None:
