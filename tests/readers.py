@@ -6,9 +6,19 @@ from django.test import Client, TestCase
 
 from agents.models import Deployment
 from chat.models import Conversation, Message, Role
-from tests.factories import make_deployment, make_exchange
+from tests.factories import make_deployment, make_exchange, make_library
 
 QUESTION = "Où réserver une salle ?"
+
+
+class LibraryCase(TestCase):
+    """A deployment whose agent knows the little library."""
+
+    deployment: Deployment
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
 
 
 class ReaderTest(TestCase):

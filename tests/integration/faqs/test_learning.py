@@ -7,25 +7,19 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.models import Deployment
 from agents.settings import MemoryLearning
 from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
 from faqs.memory import prune_expired, report_pair, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from knowledge.models import Chunk
-from tests.factories import make_deployment, make_entry, make_lesson, make_library, recall, source_of
+from tests.factories import make_deployment, make_entry, make_lesson, recall, source_of
+from tests.readers import LibraryCase
 
 QUESTION = "Que se passe-t-il en cas de retard d'un livre ?"
 ANSWER = "Un retard bloque tout nouvel emprunt [1]."
 
 
-class LearningTestCase(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class LearningTestCase(LibraryCase):
     def learn(self, *, mode: str = MemoryLearning.VALID, question: str = QUESTION, **overrides: Any) -> Learned:
         answer = overrides.pop("answer", ANSWER)
         lesson = make_lesson(self.deployment, question, answer, **overrides)

@@ -9,9 +9,10 @@ from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.database import in_database
-from agents.models import Audience, Deployment
+from agents.models import Audience
 from chat.models import Conversation, Message
-from tests.factories import make_conversation, make_deployment, make_exchange, make_library, make_user
+from tests.factories import make_conversation, make_deployment, make_exchange, make_user
+from tests.readers import LibraryCase
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
@@ -148,13 +149,7 @@ class UnknownAddressTests(TestCase):
         assert self.client.get("/nothing")["Content-Type"].startswith("text/html")
 
 
-class RagChatTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class RagChatTests(LibraryCase):
     async def post(self, client: AsyncClient, **body: object) -> tuple[int, str]:
         response = await client.post("/api/rag/chat", body, "application/json")
         if not response.streaming:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
-from django.test import AsyncClient, TestCase, override_settings
+from django.test import AsyncClient, override_settings
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
@@ -15,9 +15,10 @@ from agents.models import Agent, Deployment
 from chat.access.visitors import visitor_of
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
-from tests.factories import make_conversation, make_library, set_settings
+from tests.factories import make_conversation, set_settings
 from tests.integration.chat.doors.test_api import streamed
 from tests.integration.chat.turn.test_path import model, scripted
+from tests.readers import LibraryCase
 from tests.sockets import Socket
 from tests.tools import asking, call, declared
 from tools_registry.index import sync_index
@@ -37,13 +38,7 @@ def book(room: str) -> dict[str, object]:
     return {"booked": room}
 
 
-class ApprovalCase(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class ApprovalCase(LibraryCase):
     def setUp(self) -> None:
         ran.clear()
 

@@ -6,7 +6,7 @@ import uuid
 from unittest import mock
 
 from django.contrib.sessions.models import Session
-from django.test import AsyncClient, TestCase
+from django.test import AsyncClient
 
 from agents.database import in_database
 from agents.models import Deployment
@@ -14,21 +14,16 @@ from chat.api.socket import ChatConsumer
 from chat.errors import RateLimitedError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.telemetry import SOCKETS
-from tests.factories import make_conversation, make_library, make_turn, make_user
+from tests.factories import make_conversation, make_turn, make_user
 from tests.integration.chat.turn.test_path import NEAR, model, scripted
+from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.sockets import Socket
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
 
-class ConsumerTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class ConsumerTests(LibraryCase):
     async def open(self, conversation_id: uuid.UUID | str, client: AsyncClient) -> Socket:
         socket = Socket(f"/ws/chat/{conversation_id}/", client)
         await socket.open()

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 from django.db import OperationalError
-from django.test import TestCase, override_settings
+from django.test import override_settings
 from django.utils import timezone
 
 from agents.database import in_database
@@ -27,8 +27,9 @@ from chat.thread.turns import Ending, default_title, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
-from tests.factories import make_conversation, make_library, make_turn
+from tests.factories import make_conversation, make_turn
 from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -51,13 +52,7 @@ def clock_moved(by: timedelta) -> AbstractContextManager[object]:
     return mock.patch("django.utils.timezone.now", moved)
 
 
-class RunnerTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class RunnerTests(LibraryCase):
     async def test_caller_that_leaves_during_the_claim_loses_no_turn(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         caller = asyncio.create_task(start(runner, conversation, KNOWN))
@@ -349,14 +344,8 @@ async def begun(runner: Runner, turn_id: uuid.UUID) -> None:
 
 
 @override(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
-class OtherProcessTests(TestCase):
+class OtherProcessTests(LibraryCase):
     """Two runners on one database know of each other as two processes do."""
-
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
 
     def setUp(self) -> None:
         self.owner, self.other = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
@@ -409,13 +398,7 @@ class OtherProcessTests(TestCase):
         assert there[2][1] == here[2][1]
 
 
-class RetryTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class RetryTests(LibraryCase):
     def setUp(self) -> None:
         self.runner = Runner(MemoryEventLogs())
         self.conversation = make_conversation(self.deployment)
@@ -521,13 +504,7 @@ class RetryTests(TestCase):
         assert turn.status == TurnStatus.INTERRUPTED
 
 
-class DrainTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class DrainTests(LibraryCase):
     def setUp(self) -> None:
         self.runner = Runner(MemoryEventLogs())
         self.conversation = make_conversation(self.deployment)
@@ -576,13 +553,7 @@ def _is_of_a_turn(name: str) -> bool:
     return name.startswith(("turn-", "settling-")) and name != "turn-heartbeat"
 
 
-class AfterwardsTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class AfterwardsTests(LibraryCase):
     @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
     async def test_what_a_turn_teaches_is_kept_when_the_server_stops(self) -> None:
         runner, conversation = Runner(), await in_database(make_conversation, self.deployment)

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from auditlog.models import LogEntry
 from django.conf import settings
-from django.test import TestCase, override_settings
+from django.test import override_settings
 from django.utils import timezone
 
 from agents.database import in_database
@@ -26,6 +26,7 @@ from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 from knowledge.models import Chunk
 from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_learned, make_library
+from tests.readers import LibraryCase
 from tests.scripted import ScriptedLLM, ScriptedReply
 
 KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
@@ -92,13 +93,7 @@ async def ask(
     return result, listener
 
 
-class PathTests(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class PathTests(LibraryCase):
     def steps(self, result: TurnResult) -> dict[str, str]:
         return {line["step"]: line["outcome"] for line in result.trace.lines}
 

@@ -20,7 +20,7 @@ from agents.database import in_database
 from agents.errors import LLMUnavailableError
 from agents.llm.base import PromptMessage, RequestedCall, language_model
 from agents.llm.openai import OpenAILanguageModel
-from agents.models import Agent, Deployment
+from agents.models import Agent
 from chat.errors import IsolationError, ThreadConflictError
 from chat.models import (
     AnswerSource,
@@ -50,11 +50,11 @@ from tests.factories import (
     make_conversation,
     make_deployment,
     make_exchange,
-    make_library,
     make_user,
     set_settings,
 )
 from tests.integration.chat.turn.test_path import FAR, KNOWN, Listener, ask, model, scripted
+from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
@@ -110,13 +110,7 @@ def strict(messages: Any) -> None:
     check_chat_request({"model": "m", "messages": wire}, models=(), refused=frozenset())
 
 
-class LoopTestCase(TestCase):
-    deployment: Deployment
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.deployment = make_library()
-
+class LoopTestCase(LibraryCase):
     def setUp(self) -> None:
         ran.clear()
 
