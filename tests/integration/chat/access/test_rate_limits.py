@@ -118,13 +118,6 @@ class DoorTests(TestCase):
         assert refused["retryAfter"] >= 1
         await socket.close()
 
-    async def test_running_a_turn_again_counts_as_asking(self) -> None:
-        await in_database(self.allow, asks_per_minute_user=1)
-        client = AsyncClient()
-        await client.get("/")
-        address = f"/api/rag/turns/{uuid.uuid4()}/retry"
-        assert [(await client.post(address)).status_code for _ in range(2)] == [404, 429]
-
     async def test_key_is_limited_as_openai_says_it(self) -> None:
         await in_database(self.allow, asks_per_minute_key=1, asks_per_minute_address=1)
         body = {"model": self.deployment.slug, "messages": [{"role": "user", "content": KNOWN}]}

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient, TestCase
-from django.urls import resolve
 from django.utils import timezone
-from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
 from agents.errors import LLMCutError, LLMRateLimitedError, LLMTimeoutError
@@ -298,6 +296,9 @@ class LenientTests(V1Tests):
             logprobs=True,
             parallel_tool_calls=True,
             reasoning_effort="low",
+            temperature=1.3,
+            max_tokens=5,
+            user="u",
         )
         assert response.status_code == 200
         [choice] = response.json()["choices"]
@@ -513,10 +514,6 @@ class RefusalTests(V1Tests):
             status, error = await self.refused(messages=messages)
             assert (status, error["param"]) == (400, param), messages
 
-    async def test_fields_that_only_tune_a_model_are_ignored(self) -> None:
-        response = await self.post(temperature=1.3, max_tokens=5, top_p=0.1, seed=3, user="u", n=1, tools=[], stop=None)
-        assert response.status_code == 200
-
     async def test_body_that_is_too_large_is_413(self) -> None:
         with override(API_MAX_BODY_BYTES=200):
             status, _error = await self.refused(user="x" * 300)
@@ -731,14 +728,3 @@ class DisconnectTests(V1Tests):
 
     async def test_client_that_can_come_back_does_not(self) -> None:
         assert await self.leave(goes_on=True, **{"Idempotency-Key": "k"}) is TurnStatus.DONE
-
-
-def test_schema_lists_what_is_served() -> None:
-    generator: Any = SchemaGenerator
-    paths = generator().get_schema(request=None, public=True)["paths"]
-    completions = paths["/v1/chat/completions"]["post"]
-    assert set(completions["responses"]) >= {"200", "401", "404", "429", "503", "504"}
-    assert {"/v1/models", "/v1/models/{slug}"} <= set(paths)
-    for path in paths:
-        if path.startswith("/v1"):
-            resolve(path.replace("{slug}", "demo"))

@@ -194,15 +194,6 @@ class TemporaryChatsTest(TestCase):
         assert str(self.lasting.pk) not in turns
 
 
-class ConversationPageTest(TestCase):
-    def test_the_thread_is_read_with_a_way_to_each_why(self) -> None:
-        turn = make_answered()
-        page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
-        self.assertContains(page, "Quels horaires ?")
-        self.assertContains(page, "De 9 à 17&nbsp;h.")
-        self.assertContains(page, admin_url(Turn, "change", turn.pk))
-
-
 class WhyPageTest(TestCase):
     def page(self, turn: Turn) -> Any:
         return superuser_client().get(admin_url(Turn, "change", turn.pk))

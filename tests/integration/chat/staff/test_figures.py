@@ -23,7 +23,6 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase as PropertyTestCase
 
-from agents.admin_base import admin_url
 from agents.jobs import carry_out, ensure
 from agents.models import AgentLimit, Deployment, JobKind, RuntimeSettings
 from chat.archive import conversations_older_than, purge
@@ -551,6 +550,3 @@ class FiguresPageTest(TestCase):
         self.assertContains(page, 'class="chart"', 2)
         drawn = json.loads(page.context["tables"][0].chart_data())
         assert (len(drawn["labels"]), sum(sum(each["data"]) for each in drawn["datasets"])) == (30, 1)
-
-    def test_page_is_under_its_address(self) -> None:
-        assert admin_url(Turn, "figures") == ADDRESS

@@ -8,13 +8,11 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.database import in_database
 from agents.models import Deployment
-from chat.models import AnswerSource, Turn
+from chat.models import AnswerSource
 from chat.turn.memory import DIRECT_MODEL
-from chat.turn.path import run_turn
 from chat.turn.prompt import direct_text
-from chat.turn.values import TurnRequest
 from faqs.answers import set_status
-from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
+from faqs.models import LearnedKind, LearnedStatus
 from faqs.recall import recall_learned
 from knowledge.search import SearchResult
 from knowledge.vectors.payloads import Passage, PointType
@@ -107,17 +105,6 @@ class LearnedTurnTests(TestCase):
         result, _ = await ask(self.deployment, QUESTION)
         assert ANSWER not in result.answer.text
 
-    async def test_dry_run_counts_nothing(self) -> None:
-        row = await in_database(make_learned, self.deployment.agent, question=QUESTION)
-
-        async def ignore(_event: Any) -> None: ...
-
-        request = TurnRequest(deployment_id=self.deployment.pk, question=QUESTION, language="fr")
-        result = await run_turn(request, ignore)
-        await row.arefresh_from_db()
-        assert result.answer.learned_id == row.pk
-        assert row.times_served == 0
-
     async def test_agent_without_faq_pays_no_query_for_them(self) -> None:
         def learned_queries(captured: CaptureQueriesContext) -> int:
             return sum("faqs_" in query["sql"] for query in captured.captured_queries)
@@ -129,14 +116,6 @@ class LearnedTurnTests(TestCase):
         with CaptureQueriesContext(connection) as captured:
             await ask(self.deployment, "Combien coûte la carte de lecteur ?")
         assert learned_queries(captured) <= 2
-
-    async def test_validated_answer_passes_before_a_document_at_the_same_score(self) -> None:
-        known = "Combien coûte la carte de lecteur ?"
-        await in_database(make_learned, self.deployment.agent, question=known, answer="Dix euros.")
-        result, _ = await ask(self.deployment, known)
-        assert result.answer.text.startswith("Dix euros.")
-        assert await in_database(LearnedResponse.objects.filter(times_served=1).count) == 1
-        assert await in_database(Turn.objects.count) == 1
 
     def test_priority_holds_only_where_scores_are_equal(self) -> None:
         hits = (passage("a", 0.9, is_faq=False), passage("b", 0.8, is_faq=False), passage("c", 0.8, is_faq=True))

@@ -335,13 +335,6 @@ class PathTests(LibraryCase):
         assert result.error is not None
         assert result.error.code == "turn_timeout"
 
-    async def test_dry_run_takes_the_same_path_and_writes_nothing(self) -> None:
-        listener = Listener()
-        request = TurnRequest(deployment_id=self.deployment.pk, question=KNOWN, language="fr")
-        result = await run_turn(request, listener)
-        assert result.answer.source == AnswerSource.DIRECT_QA
-        assert await in_database(Turn.objects.count) == 0
-
     async def test_deleted_chunk_stops_answering_at_once(self) -> None:
         await in_database(Chunk.objects.filter(content__contains="10 heures").delete)
         result, _ = await ask(self.deployment, KNOWN)
