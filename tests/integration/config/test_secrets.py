@@ -18,7 +18,7 @@ from agents.models import Deployment
 from chat.models import Channel, Turn
 from tests.doors.world import SITE, widget_token
 from tests.factories import make_api_key, make_conversation, make_library, make_service_token, make_user
-from tests.integration.chat.doors.test_api import streamed
+from tests.integration.chat.api.test_conversations import streamed
 from tests.integration.chat.turn.test_path import NEAR
 from tests.integration.chat.turn.test_tool_loop import closed, served
 from tests.servers.model_server import ModelReply, ModelServer

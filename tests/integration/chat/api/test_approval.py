@@ -15,7 +15,7 @@ from chat.access.visitors import visitor_of
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
 from tests.factories import make_conversation, set_settings
-from tests.integration.chat.doors.test_api import streamed
+from tests.integration.chat.api.test_conversations import streamed
 from tests.integration.chat.turn.test_path import model, scripted
 from tests.readers import LibraryCase
 from tests.sockets import Socket

@@ -1,13 +1,20 @@
-"""The memory guard and learning in the path of a question."""
+"""The memory in the path of a question, also of several agents; and questions that are kept for want of an answer."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+from django.core.management import call_command
+from django.db import connection
 from django.test import TestCase, TransactionTestCase, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.database import in_database
-from chat.models import AnswerSource, Message, MessageType, Role, Turn, Verdict
+from agents.effective import effective_config
+from agents.models import Agent, Deployment, Specialist
+from chat.models import AnswerSource, Conversation, Message, MessageType, Role, Turn, Verdict
 from chat.protocol import Done, Sources
 from chat.runs.afterwards import settle
 from chat.runs.following import read_turn
@@ -18,12 +25,29 @@ from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
 from faqs.answer_points import sync_learned
 from faqs.answers import save_learned, set_status
-from faqs.models import CachedResponse, EntryStatus, LearnedResponse, LearnedStatus, UnansweredQuestion
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    LearnedResponse,
+    LearnedStatus,
+    UnansweredQuestion,
+    UnansweredReason,
+)
+from faqs.recall import lookup_of, recall_cached, stored_mark
+from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
-from tests.factories import make_conversation, make_entry, make_exchange, make_learned, make_library, source_of
-from tests.integration.chat.turn.test_path import FAR, Listener, ask, model, scripted
+from tests.factories import (
+    make_conversation,
+    make_entry,
+    make_exchange,
+    make_learned,
+    make_library,
+    set_settings,
+    source_of,
+)
+from tests.integration.chat.turn.test_dispatch import POOL_QUESTION, make_two_agents
+from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, Listener, ask, model, scripted
 
-NEAR = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 OPEN = "Quels sont les horaires de la piscine ?"
 WRITTEN = "Elles se réservent à l'accueil [1]."
 
@@ -273,3 +297,147 @@ class CommittedMemoryTests(TransactionTestCase):
         await in_database(make_entry, deployment, "Que coûte la carte ?", "12 euros.")
         result, _ = await ask(deployment, "Que coûte la carte ?")
         assert result.answer.source == AnswerSource.MEMORY_GUARD
+
+
+FROM_MEMORY = "Gratuit, de mémoire."
+
+
+class MemoryOfAgentsTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_two_agents()
+        set_settings(memory_threshold=0.7)
+        pool = Specialist.objects.get().agent
+        self.pool = Agent.objects.filter(pk=pool.pk)
+        self.default = Agent.objects.exclude(pk=pool.pk)
+        chunk = Chunk.objects.filter(document__agent=pool).first()
+        assert chunk is not None
+        self.entry = make_entry(self.deployment, POOL_QUESTION, FROM_MEMORY, sources=[source_of(chunk)])
+
+    async def told(self, question: str = POOL_QUESTION) -> tuple[str, str]:
+        result, listener = await ask(self.deployment, question)
+        return result.answer.source, listener.text
+
+    async def step(self, question: str = POOL_QUESTION) -> Any:
+        result, _listener = await ask(self.deployment, question)
+        return next(line for line in result.trace.lines if line["step"] == "memory_guard")
+
+    async def test_specialist_without_a_memory_answers_from_its_documents(self) -> None:
+        assert await self.told() == (AnswerSource.MEMORY_GUARD, FROM_MEMORY)
+        await in_database(set_settings, self.pool, memory=False)
+        source, text = await self.told()
+        assert (source, "4 euros" in text) == (AnswerSource.DIRECT_QA, True)
+        (refused,) = (await self.step())["refused"]
+        assert refused["reason"] == "agent_off"
+
+    async def test_specialist_has_a_memory_where_the_default_agent_has_none(self) -> None:
+        await in_database(set_settings, self.default, memory=False)
+        assert await self.told() == (AnswerSource.MEMORY_GUARD, FROM_MEMORY)
+        await in_database(make_entry, self.deployment, KNOWN, FROM_MEMORY)
+        assert (await self.told(KNOWN))[0] == AnswerSource.DIRECT_QA
+
+    async def test_specialists_threshold_counts_for_its_answers(self) -> None:
+        near = "Quel est le tarif d'entrée de la grande piscine olympique ?"
+        score = (await self.step(near))["score"]
+        await in_database(set_settings, self.pool, memory_threshold=min(1.0, score + 0.01))
+        (refused,) = (await self.step(near))["refused"]
+        assert refused["reason"] == "below_threshold"
+        await in_database(set_settings, self.pool, memory_threshold=0.95)
+        served = await self.step()
+        assert (served["outcome"], served["threshold"]) == ("respond_from_memory", 0.95)
+
+    async def test_specialist_in_shadow_gives_nothing_and_counts_nothing(self) -> None:
+        await in_database(set_settings, self.pool, shadow_mode=True)
+        assert (await self.step())["outcome"] == "shadow"
+        await in_database(self.entry.refresh_from_db)
+        assert self.entry.usage_count == 0
+
+    async def test_answer_is_as_old_as_its_agent_lets_it_become(self) -> None:
+        aged = timezone.now() - timedelta(days=100)
+        await in_database(CachedResponse.objects.update, confirmed_at=aged)
+        await in_database(set_settings, self.default, memory_max_age_days=30)
+        await in_database(call_command, "prune_memory", verbosity=0)
+        assert (await self.told())[0] == AnswerSource.MEMORY_GUARD
+        await in_database(set_settings, self.pool, memory_max_age_days=30)
+        await in_database(set_settings, self.default, memory_max_age_days=180)
+        (refused,) = (await self.step())["refused"]
+        assert refused["reason"] == "expired"
+
+    def test_agents_with_the_same_settings_cost_no_query_more(self) -> None:
+        model, mark = embedder(), stored_mark(self.deployment.pk)
+        assert mark is not None
+        vector = model.embed_one(POOL_QUESTION, purpose=Purpose.QUERY)
+        spent = []
+        for threshold in (0.7, 0.8):
+            set_settings(self.pool, memory_threshold=threshold)
+            config = effective_config(Deployment.objects.get(pk=self.deployment.pk))
+            lookup = lookup_of(config, POOL_QUESTION, model=model.recipe.model, writes=False)
+            assert lookup is not None
+            with CaptureQueriesContext(connection) as queries:
+                recall_cached(mark, lookup, vector=vector, recipe=model.recipe)
+            spent.append(len(queries))
+        assert spent[1] - spent[0] == 1
+
+
+class KeepingTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment: Deployment = make_library()
+
+    async def kept(self) -> list[tuple[str, str]]:
+        rows = UnansweredQuestion.objects.order_by("pk").values_list("question", "reason")
+        return await in_database(lambda: list(rows))
+
+    async def test_refused_question_is_kept_and_an_answered_one_is_not(self) -> None:
+        await ask(self.deployment, KNOWN)
+        await ask(self.deployment, FAR)
+        assert await self.kept() == [(FAR, UnansweredReason.REFUSED)]
+
+    async def test_question_asked_again_in_its_place_counts_once(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        for _ in range(3):
+            turn = await conversation.turns.order_by("-started_at").afirst()
+            await ask(self.deployment, FAR, conversation, replaces=turn.pk if turn else None)
+        assert await self.kept() == [(FAR, UnansweredReason.REFUSED)]
+
+    async def test_edited_question_counts_beside_the_first(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        await ask(self.deployment, FAR, conversation)
+        first = await conversation.turns.aget()
+        await ask(self.deployment, f"{FAR} papaye ?", conversation, replaces=first.pk)
+        assert len(await self.kept()) == 2
+
+    async def test_thumbs_down_on_every_version_count_once(self) -> None:
+        conversation = await in_database(make_conversation, self.deployment)
+        await ask(self.deployment, KNOWN, conversation)
+        first = await conversation.turns.aget()
+        await ask(self.deployment, KNOWN, conversation, replaces=first.pk)
+        async for turn in conversation.turns.all():
+            await in_database(give_feedback, turn, Verdict.DOWN)
+        assert await self.kept() == [(KNOWN, UnansweredReason.REPORTED)]
+
+    async def test_poor_passages_count_as_unanswered_from_the_threshold_on(self) -> None:
+        result, _ = await ask(self.deployment, NEAR)
+        best = result.answer.best_score or 0
+        await in_database(UnansweredQuestion.objects.all().delete)
+        for threshold, expected in ((best, []), (best + 0.01, [UnansweredReason.LOW_SCORE])):
+            self.deployment.config_overlay = {"unanswered_threshold": threshold}
+            await self.deployment.asave()
+            await ask(self.deployment, NEAR)
+            assert [reason for _question, reason in await self.kept()] == expected
+
+    async def test_model_answer_on_poor_passages_is_kept_too(self) -> None:
+        self.deployment.config_overlay = {"unanswered_threshold": 1.0}
+        await self.deployment.asave()
+        with scripted(["Je ne sais pas."]):
+            await ask(self.deployment, NEAR)
+        assert len(await self.kept()) == 1
+
+    async def test_setting_switches_it_off(self) -> None:
+        self.deployment.config_overlay = {"record_unanswered": False}
+        await self.deployment.asave()
+        await ask(self.deployment, FAR)
+        assert await self.kept() == []
+
+    async def test_deleted_conversation_takes_its_questions_along(self) -> None:
+        await ask(self.deployment, FAR)
+        await in_database(Conversation.objects.all().delete)
+        assert await self.kept() == []

@@ -1,6 +1,4 @@
-"""Text that is none, at every door that takes any and at every place of what it takes: refused with a code, never a
-failure.
-"""
+"""What every door of `/api` and `/v1` reads: no text that is none, no session without its token, the examples of the schema."""
 
 import json
 import uuid
@@ -8,13 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.test import AsyncClient, Client, TestCase
+from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
 from chat.access.visitors import WidgetVisitor
-from chat.models import Feedback, Message
-from tests.factories import make_api_key, make_library, make_service_token
+from chat.api.schema import EXAMPLES
+from chat.models import Conversation, Feedback, Message, SharedThread
+from config.version import VERSION
+from tests.factories import make_api_key, make_deployment, make_library, make_service_token
 from tests.integration.chat.turn.test_path import KNOWN
-from tests.readers import ReaderTest
+from tests.readers import QUESTION, ReaderTest
 from tests.sockets import Socket
 
 SITE = "https://www.example.org"
@@ -189,3 +190,91 @@ class FrameTests(TestCase):
         await socket.send(type="ask", message=KNOWN)
         assert (await socket.until_end())[-1]["type"] == "done"
         await socket.close()
+
+
+class CrossSiteTests(ReaderTest):
+    """Whatever carries a session changes nothing for another site: a visitor's no less than that of somebody signed in."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        visitor, self.client = self.client, Client(enforce_csrf_checks=True)
+        self.client.cookies = visitor.cookies
+
+    def test_no_door_takes_a_visitors_session_without_the_token(self) -> None:
+        own = f"/api/conversations/{self.conversation.pk}"
+        refused = [
+            self.client.post("/api/conversations/", {}, "application/json"),
+            self.client.patch(f"{own}/", {"title": "Pris"}, "application/json"),
+            self.client.post(f"{own}/branch/", {"turnId": self.turn.pk}, "application/json"),
+            self.client.post(f"{own}/links", {}, "application/json"),
+            self.judge("down"),
+            self.client.delete(f"{own}/"),
+        ]
+        assert [response.status_code for response in refused] == [403] * 6
+        assert Conversation.objects.get().title == QUESTION
+        assert not SharedThread.objects.exists()
+
+    def test_the_pages_own_token_opens_them(self) -> None:
+        self.client.get("/")
+        token = self.client.cookies["csrftoken"].value
+        url = f"/api/conversations/{self.conversation.pk}/"
+        assert self.client.delete(url).status_code == 403
+        assert self.client.delete(url, headers={"X-CSRFToken": token}).status_code == 204
+
+
+class ZeroByteTests(ReaderTest):
+    """PostgreSQL takes no text with a zero byte: an address that holds one names nothing, and is no failure of ours."""
+
+    def test_nothing_has_such_a_name(self) -> None:
+        own = f"/api/conversations/{self.conversation.pk}"
+        for address in ("/s/%00/", "/widget/%00/?origin=https://a.example", "/v1/models/%00"):
+            headers = {"Authorization": f"Bearer {make_api_key(self.deployment)}"}
+            assert self.client.get(address, headers=headers).status_code == 404, address
+        assert self.client.delete(f"{own}/links/%00").status_code == 404
+        listed = self.client.get("/api/conversations/?deployment=%00").json()
+        assert listed["results"] == []
+        found = self.client.get("/api/conversations/?q=salle%00").json()
+        assert len(found["results"]) == 1
+        asked = {"message": "Où ?", "deployment": "\0"}
+        assert self.client.post("/api/rag/chat", asked, "application/json").status_code == 404
+
+
+def _operations() -> dict[str, tuple[str, dict[str, Any]]]:
+    generator: Any = SchemaGenerator
+    paths = generator().get_schema(request=None, public=True)["paths"]
+    return {
+        operation["operationId"]: (path, operation) for path, found in paths.items() for operation in found.values()
+    }
+
+
+class SchemaExamplesTest(TestCase):
+    def test_examples_stand_in_the_schema(self) -> None:
+        operations = _operations()
+        for name, example in EXAMPLES.items():
+            body = operations[name][1]["requestBody"]["content"]["application/json"]
+            assert body["example"] == example
+        below = {"turn_events", "turn_retry", "turn_stop"}
+        assert {"rag_chat", "conversations_delete_several", *below} <= set(operations)
+
+    def test_a_version_that_a_caller_names_goes_into_no_header(self) -> None:
+        for version in ("%0a", "%00", "x%22%3bfoo%3d1"):
+            answer = self.client.get(f"/api/schema/?version={version}")
+            assert answer.status_code == 200
+            assert VERSION in answer["Content-Disposition"]
+
+    async def test_examples_run(self) -> None:
+        deployment = await in_database(lambda: make_deployment(slug="demo"))
+        secret = await in_database(make_api_key, deployment)
+        operations = _operations()
+        for name in EXAMPLES:
+            path = operations[name][0]
+            if "{" not in path:
+                held = {"Authorization": f"Bearer {secret}"} if path.startswith("/v1") else {}
+                response: Any = await self.async_client.post(
+                    path, EXAMPLES[name], content_type="application/json", headers=held
+                )
+                assert response.status_code in (200, 201), (name, response.content)
+                if response.streaming:
+                    told = b"".join([part async for part in response])
+                    assert b"event: done" in told
+        assert await Conversation.objects.acount()

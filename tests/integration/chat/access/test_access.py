@@ -1,0 +1,164 @@
+"""Who may read and ask: visitors, people who sign in, programs with a key."""
+
+import re
+import uuid
+from io import StringIO
+from itertools import product
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.backends.db import SessionStore
+from django.core.management import CommandError, call_command
+from django.test import Client, TestCase
+
+from agents.models import Audience, Deployment
+from chat.access.permissions import (
+    api_key_of,
+    open_deployment,
+    open_deployments,
+    owned_conversation,
+    owned_conversations,
+    service_token_of,
+)
+from chat.access.visitors import Reader
+from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
+from chat.models import ApiKey, Conversation, ServiceToken
+from tests.factories import make_conversation, make_deployment, make_user
+
+NOBODY = AnonymousUser()
+
+
+class AnonymousTests(TestCase):
+    def test_rights_are_those_of_the_querysets_at_once(self) -> None:
+        me = Reader(NOBODY, SessionStore())
+        mine = make_conversation(visitor=me.visitor, user=None)
+        make_conversation(visitor=uuid.uuid4(), user=None)
+        make_conversation(visitor=me.visitor, user=User.objects.create(username="u"))
+        for is_active, audience in product((True, False), Audience.values):
+            Deployment.objects.update(is_active=is_active, audience=audience)
+            for deployment in Deployment.objects.all():
+                with self.subTest(is_active=is_active, audience=audience):
+                    assert self.opens(deployment) == open_deployments(NOBODY).contains(deployment)
+            found = {row for row in Conversation.objects.all() if self.owns(me, row)}
+            assert found == set(owned_conversations(me))
+            assert (mine in found) == (is_active and audience == Audience.PUBLIC)
+
+    def opens(self, deployment: Deployment) -> bool:
+        try:
+            return open_deployment(NOBODY, deployment.slug).agent == deployment.agent
+        except DeploymentNotFoundError:
+            return False
+
+    def owns(self, me: Reader, conversation: Conversation) -> bool:
+        try:
+            found = owned_conversation(me, conversation.pk)
+        except ConversationNotFoundError:
+            return False
+        return found == conversation and found.deployment == conversation.deployment
+
+
+class LoginTests(TestCase):
+    def test_person_without_admin_rights_reaches_a_deployment_for_signed_in_users(self) -> None:
+        deployment = make_deployment(audience=Audience.SIGNED_IN)
+        user = make_user()
+        user.set_password("un-mot-de-passe")
+        user.save()
+        address = f"/d/{deployment.slug}/"
+        closed = self.client.get(address)
+        assert closed.status_code == 404
+        self.assertContains(closed, f"/login/?next={address}", status_code=404)
+        data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": address}
+        self.assertRedirects(self.client.post("/login/", data), address)
+
+    def test_wrong_password_is_said_and_nothing_is_opened(self) -> None:
+        page = self.client.post("/login/", {"username": "x", "password": "y"})
+        self.assertContains(page, 'role="alert"')
+        assert "_auth_user_id" not in self.client.session
+
+    def test_next_never_leads_to_another_site(self) -> None:
+        user = make_user()
+        user.set_password("un-mot-de-passe")
+        user.save()
+        data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": "https://evil.example/"}
+        self.assertRedirects(self.client.post("/login/", data), "/")
+
+    def test_signing_out_leads_back_to_the_page(self) -> None:
+        self.client.force_login(make_user())
+        self.assertContains(self.client.get("/"), "Se déconnecter", status_code=200)
+        self.assertRedirects(self.client.post("/logout/"), "/")
+
+
+class AdminTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_deployment()
+        self.client = Client()
+        self.client.force_login(make_user(is_staff=True, is_superuser=True))
+
+    def create(self) -> str:
+        response = self.client.post("/admin/chat/apikey/add/", {"name": "site", "deployments": [self.deployment.pk]})
+        assert response.status_code == 200
+        assert "no-store" in response["Cache-Control"]
+        found = re.search(r"rsk_[\w-]+", response.content.decode())
+        assert found is not None
+        return found[0]
+
+    def opens(self, secret: str) -> bool:
+        response = Client().get("/v1/models", headers={"Authorization": f"Bearer {secret}"})
+        return response.status_code == 200
+
+    def test_key_is_shown_once_and_opens_the_door(self) -> None:
+        secret = self.create()
+        key = ApiKey.objects.get()
+        assert self.opens(secret)
+        assert list(key.deployments.all()) == [self.deployment]
+        for page in ("", f"{key.pk}/change/"):
+            shown = self.client.get(f"/admin/chat/apikey/{page}").content.decode()
+            assert key.prefix in shown
+            assert secret not in shown
+
+    def test_revoked_key_opens_nothing(self) -> None:
+        secret = self.create()
+        chosen = {"action": "revoke", "_selected_action": [ApiKey.objects.get().pk]}
+        self.client.post("/admin/chat/apikey/", chosen)
+        assert not self.opens(secret)
+
+    def test_renaming_keeps_the_secret(self) -> None:
+        secret = self.create()
+        key = ApiKey.objects.get()
+        self.client.post(
+            f"/admin/chat/apikey/{key.pk}/change/", {"name": "renamed", "deployments": [self.deployment.pk]}
+        )
+        key.refresh_from_db()
+        assert key.name == "renamed"
+        assert self.opens(secret)
+
+
+class BearerTests(TestCase):
+    def test_row_without_a_secret_opens_no_door(self) -> None:
+        ApiKey.objects.create(name="made by hand")
+        ServiceToken.objects.create(name="made by hand", all_deployments=True)
+        for header in ("", "Bearer", "Bearer  ", "Basic abc"):
+            with self.assertNumQueries(0), pytest.raises(ApiKeyError):
+                api_key_of(header)
+            with self.assertNumQueries(0), pytest.raises(ServiceTokenError):
+                service_token_of(header)
+
+
+class CommandTests(TestCase):
+    def test_key_is_printed_and_opens_the_deployments_named(self) -> None:
+        deployment, out = make_deployment(), StringIO()
+        call_command("issue_api_key", "site", "--deployment", deployment.slug, stdout=out)
+        headers = {"Authorization": f"Bearer {out.getvalue().strip()}"}
+        listed = Client().get("/v1/models", headers=headers).json()
+        assert [row["id"] for row in listed["data"]] == [deployment.slug]
+
+    def test_mistakes_are_named(self) -> None:
+        deployment = make_deployment()
+        named = ("issue_api_key", "site", "--deployment")
+        with pytest.raises(CommandError, match="no deployment absent"):
+            call_command(*named, "absent")
+        with pytest.raises(CommandError, match="expires-days"):
+            call_command(*named, deployment.slug, "--expires-days", "0")
+        call_command(*named, deployment.slug, stdout=StringIO())
+        with pytest.raises(CommandError, match="exists already"):
+            call_command(*named, deployment.slug)

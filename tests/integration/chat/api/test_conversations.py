@@ -1,0 +1,529 @@
+"""Conversations over HTTP: own ones only, asked in, exported, shared by a link, and read where their deployment closed."""
+
+import json
+import threading
+import uuid
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.test import AsyncClient, Client, TestCase, override_settings
+from django.utils import timezone
+from markdown_it import MarkdownIt
+
+from agents.database import in_database
+from agents.models import Audience, Deployment
+from chat.api.conversations import FORMATS
+from chat.archive import forget_expired
+from chat.models import Conversation, Message, Role, SharedThread
+from chat.rendering import render_answer
+from chat.thread.turns import claim_turn
+from tests.constants import override
+from tests.factories import make_conversation, make_deployment, make_exchange, make_user
+from tests.readers import QUESTION, LibraryCase, ReaderTest
+
+KNOWN = "Quels sont les horaires d'ouverture de la bibliothèque ?"
+
+
+def events_of(body: str) -> list[tuple[str, dict[str, Any]]]:
+    rows = []
+    for block in body.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        rows.append((fields["event"], json.loads(fields["data"])))
+    return rows
+
+
+async def streamed(response: HttpResponseBase) -> str:
+    assert isinstance(response, StreamingHttpResponse)
+    return b"".join([part async for part in response]).decode()
+
+
+class ConversationApiTests(TestCase):
+    def setUp(self) -> None:
+        self.deployment = make_deployment()
+
+    def create(self, client: Client) -> str:
+        response = client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
+        assert response.status_code == 201, response.content
+        return str(response.json()["id"])
+
+    def test_visitor_sees_own_conversations_only(self) -> None:
+        mine, theirs = Client(), Client()
+        conversation = self.create(mine)
+        make_exchange(Conversation.objects.get(pk=conversation), "q", "a")
+        Conversation.objects.update(title="t")
+        listed = mine.get("/api/conversations/").json()["results"]
+        assert [row["id"] for row in listed] == [conversation]
+        assert theirs.get("/api/conversations/").json()["results"] == []
+        for path in ("", "messages/"):
+            assert theirs.get(f"/api/conversations/{conversation}/{path}").status_code == 404
+        assert theirs.delete(f"/api/conversations/{conversation}/").status_code == 404
+
+    def test_conversation_is_renamed_and_deleted_by_its_owner(self) -> None:
+        client = Client()
+        url = f"/api/conversations/{self.create(client)}/"
+        renamed = client.patch(url, {"title": " Ma question "}, "application/json")
+        assert renamed.json()["title"] == "Ma question"
+        assert client.patch(url, {"title": ""}, "application/json").status_code == 400
+        assert client.delete(url).status_code == 204
+        assert not Conversation.objects.exists()
+
+    def test_pinned_conversation_comes_first_and_keeps_its_date(self) -> None:
+        client = Client()
+        pinned, later = self.create(client), self.create(client)
+        Conversation.objects.update(title="t")
+        before = Conversation.objects.get(pk=pinned).updated_at
+        url = f"/api/conversations/{pinned}/"
+        assert client.patch(url, {"pinned": True}, "application/json").json()["pinned"] is True
+        rows = client.get("/api/conversations/").json()["results"]
+        assert [(row["id"], row["pinned"]) for row in rows] == [(pinned, True), (later, False)]
+        assert Conversation.objects.get(pk=pinned).updated_at == before
+        assert client.patch(url, {}, "application/json").status_code == 400
+        assert client.patch(url, {"title": "u"}, "application/json").json()["pinned"] is True
+        assert Client().patch(url, {"pinned": False}, "application/json").status_code == 404
+
+    def test_several_conversations_are_deleted_at_once_and_nobody_elses(self) -> None:
+        client, stranger = Client(), Client()
+        mine = [self.create(client) for _ in range(3)]
+        theirs = self.create(stranger)
+        body = {"ids": [*mine[:2], theirs, str(uuid.uuid4())]}
+        deleted = client.post("/api/conversations/delete/", body, "application/json")
+        assert deleted.json() == {"deleted": 2}
+        left = {str(pk) for pk in Conversation.objects.values_list("pk", flat=True)}
+        assert left == {mine[2], theirs}
+        for ids in ([], ["x"], [str(uuid.uuid4())] * 201):
+            refused = client.post("/api/conversations/delete/", {"ids": ids}, "application/json")
+            assert refused.status_code == 400, ids
+
+    def test_search_looks_into_titles_and_messages(self) -> None:
+        client = Client()
+        conversation = Conversation.objects.get(pk=self.create(client))
+        make_exchange(conversation, "Où est la piscine ?", "Rue du Lac.")
+        Conversation.objects.update(title="Sport")
+        for words, count in (("piscine", 1), ("sport", 1), ("cantine", 0)):
+            found = client.get("/api/conversations/", {"q": words}).json()["results"]
+            assert len(found) == count, words
+
+    def test_messages_carry_sanitised_html_and_their_turn(self) -> None:
+        client = Client()
+        conversation = self.create(client)
+        make_exchange(Conversation.objects.get(pk=conversation), "q", "**oui** <script>x</script>")
+        body = client.get(f"/api/conversations/{conversation}/messages/").json()
+        assert "<strong>oui</strong>" in body["messages"][1]["html"]
+        assert "<script" not in body["messages"][1]["html"]
+        assert body["messages"][1]["turn"]["status"] == "done"
+
+    def test_deployment_for_signed_in_people_is_closed_to_visitors(self) -> None:
+        self.deployment.audience = Audience.SIGNED_IN
+        self.deployment.save()
+        body = {"deployment": self.deployment.slug}
+        assert Client().post("/api/conversations/", body, "application/json").status_code == 404
+        client = Client()
+        client.force_login(make_user())
+        assert client.post("/api/conversations/", body, "application/json").status_code == 201
+
+    def test_session_without_csrf_token_is_refused(self) -> None:
+        client = Client(enforce_csrf_checks=True)
+        client.force_login(make_user())
+        for url in ("/api/rag/chat", "/api/conversations/"):
+            response = client.post(url, {"message": "Où ?"}, "application/json")
+            assert response.status_code == 403, url
+
+
+class BodyTests(TestCase):
+    def setUp(self) -> None:
+        make_deployment()
+
+    @override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=100)
+    def test_body_that_is_too_large_is_refused_by_name(self) -> None:
+        body = {"deployment": "x" * 200}
+        response = Client().post("/api/conversations/", body, "application/json")
+        assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
+        assert "100 octets" in response.json()["message"]
+
+    def test_body_that_is_nested_too_deeply_is_refused(self) -> None:
+        response = Client().post("/api/conversations/", "[" * 100_000, "application/json")
+        assert response.status_code == 400
+        assert not Conversation.objects.exists()
+
+
+class UnknownAddressTests(TestCase):
+    def test_whatever_is_asked_for_below_api_is_told_in_json(self) -> None:
+        for path in ("/api/nothing", "/api/conversations/17/links", "/api/rag/turns/a/events"):
+            response = self.client.get(path, headers={"accept-language": "en"})
+            assert response.status_code == 404
+            assert response.json() == {"code": "not_found", "message": f"Unknown URL: GET {path}."}
+        assert self.client.get("/api/conversations").status_code == 301
+        assert self.client.get("/nothing")["Content-Type"].startswith("text/html")
+
+
+class RagChatTests(LibraryCase):
+    async def post(self, client: AsyncClient, **body: object) -> tuple[int, str]:
+        response = await client.post("/api/rag/chat", body, "application/json")
+        if not response.streaming:
+            return response.status_code, response.content.decode()
+        return response.status_code, await streamed(response)
+
+    async def test_question_is_answered_as_events_and_saved_once(self) -> None:
+        status, body = await self.post(AsyncClient(), message=KNOWN, deployment=self.deployment.slug)
+        events = events_of(body)
+        assert status == 200
+        assert [name for name, _ in events] == ["meta", "sources", "delta", "done"]
+        assert events[-1][1]["answerSource"] == "direct_qa"
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_same_client_message_is_answered_once(self) -> None:
+        client = AsyncClient()
+        _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
+        conversation = events_of(first)[0][1]["conversationId"]
+        _, again = await self.post(client, message=KNOWN, clientMessageId="a1", conversationId=conversation)
+        assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_message_sent_again_without_a_conversation_is_answered_once(self) -> None:
+        client = AsyncClient()
+        _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
+        _, again = await self.post(client, message=KNOWN, clientMessageId="a1")
+        assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
+        _, stranger = await self.post(AsyncClient(), message=KNOWN, clientMessageId="a1")
+        assert events_of(stranger)[0][1]["turnId"] != events_of(first)[0][1]["turnId"]
+        assert await in_database(Conversation.objects.count) == 2
+
+    async def test_program_that_keeps_its_cookies_can_send_its_message_again(self) -> None:
+        client = AsyncClient(enforce_csrf_checks=True)
+        asked = {"message": KNOWN, "clientMessageId": "a1"}
+        _, first = await self.post(client, **asked)
+        status, refusal = await self.post(client, **asked)
+        assert (status, json.loads(refusal)["code"]) == (403, "csrf")
+        headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
+        again = await client.post("/api/rag/chat", asked, "application/json", headers=headers)
+        turns = [events_of(body)[0][1]["turnId"] for body in (first, await streamed(again))]
+        assert turns[0] == turns[1]
+        assert await in_database(Message.objects.count) == 2
+
+    async def test_program_that_kept_its_session_alone_is_given_the_token_with_the_refusal(self) -> None:
+        client = AsyncClient(enforce_csrf_checks=True)
+        asked = {"message": KNOWN, "clientMessageId": "a1"}
+        _, first = await self.post(client, **asked)
+        del client.cookies["csrftoken"]
+        assert (await self.post(client, **asked))[0] == 403
+        headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
+        again = await client.post("/api/rag/chat", asked, "application/json", headers=headers)
+        assert events_of(await streamed(again))[0][1] == events_of(first)[0][1]
+
+    async def test_body_beyond_the_bound_is_refused_by_its_field(self) -> None:
+        for size in (70_000, 3_000_000):
+            status, text = await self.post(AsyncClient(), message="a" * size)
+            assert status == 413
+            assert "message" in json.loads(text)["message"]
+
+    async def test_events_continue_after_the_last_id(self) -> None:
+        client = AsyncClient()
+        _, body = await self.post(client, message=KNOWN)
+        turn = events_of(body)[0][1]["turnId"]
+        response = await client.get(f"/api/rag/turns/{turn}/events", headers={"last-event-id": "2"})
+        rest = await streamed(response)
+        assert [name for name, _ in events_of(rest)] == ["delta", "done"]
+        stranger = await AsyncClient().get(f"/api/rag/turns/{turn}/events")
+        assert stranger.status_code == 404
+
+    async def test_bad_requests_name_the_field(self) -> None:
+        for body, status, word in (
+            ({"message": ""}, 422, "message"),
+            ({"message": "a" * 9000}, 422, "message"),
+            ({"message": "Où ?", "conversationId": "x"}, 422, "conversationId"),
+            ({"message": "Où ?", "conversationId": str(uuid.uuid4())}, 404, "conversation"),
+            ({"message": "Où ?", "deployment": "nulle-part"}, 404, "déploiement"),
+        ):
+            got, text = await self.post(AsyncClient(), **body)
+            assert got == status, text
+            assert word in json.loads(text)["message"]
+
+    async def test_foreign_conversation_cannot_be_continued(self) -> None:
+        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
+        status, _ = await self.post(AsyncClient(), message=KNOWN, conversationId=str(foreign.pk))
+        assert status == 404
+        assert await in_database(Message.objects.count) == 0
+
+
+class ExportTests(ReaderTest):
+    def export(self, name: str, client: Client | None = None) -> Any:
+        url = f"/api/conversations/{self.conversation.pk}/export"
+        return (client or self.client).get(url, {"format": name})
+
+    def test_markdown_has_questions_answers_and_sources(self) -> None:
+        response = self.export("md")
+        text = response.content.decode()
+        assert response["Content-Type"].startswith("text/markdown")
+        assert "attachment" in response["Content-Disposition"]
+        for part in (f"# {QUESTION}", f"> {QUESTION}", "À l’accueil [1].", "[1] Guide > Salles"):
+            assert part in text
+
+    def test_sources_are_named_with_page_question_and_address(self) -> None:
+        url = "https://a.example/regles"
+        given = {"n": 1, "title": "Guide", "question": "Où ?", "text": "", "page": 3, "url": url}
+        self.source(given)
+        assert f"- [1] Guide, p. 3 – Où ? – {url}" in self.export("md").content.decode()
+        self.source({**given, "url": "javascript:alert(1)"})
+        assert "javascript" not in self.export("md").content.decode()
+
+    def test_titles_of_others_are_no_markup(self) -> None:
+        evil = "[ici](javascript:x) <img src=x> `c` ![p](http://a.example/p.png)"
+        self.source({"n": 1, "title": evil, "question": evil, "text": ""})
+        Conversation.objects.update(title=evil)
+        lines = self.export("md").content.decode().splitlines()
+        for line in (lines[0], lines[-1]):
+            html = MarkdownIt().render(line.replace("[1] ", ""))
+            assert not any(tag in html for tag in ("<a", "<img", "<code")), html
+            assert "![p](http://a.example/p.png)" in html
+
+    def test_json_is_whole(self) -> None:
+        [exchange] = json.loads(self.export("json").content)["exchanges"]
+        assert (exchange["question"], exchange["complete"]) == (QUESTION, True)
+        assert exchange["sources"][0]["text"] == "Le texte."
+
+    async def test_a_file_is_written_beside_the_event_loop(self) -> None:
+        written_in = []
+
+        def write(conversation: Conversation) -> bytes:
+            written_in.append(threading.current_thread())
+            return b""
+
+        client = AsyncClient()
+        client.cookies = self.client.cookies
+        with mock.patch.dict(FORMATS, json=("application/json", write)):
+            address = f"/api/conversations/{self.conversation.pk}/export"
+            assert (await client.get(address, {"format": "json"})).status_code == 200
+        assert written_in != [threading.current_thread()]
+
+    def test_only_the_owner_exports_and_only_known_formats(self) -> None:
+        assert self.export("md", Client()).status_code == 404
+        assert self.export("docx").status_code == 422
+
+    def test_export_follows_the_branch(self) -> None:
+        claimed = claim_turn(
+            conversation_id=self.conversation.pk, client_message_id="a", question="Autrement ?", replaces=self.turn.pk
+        )
+        assert claimed.is_new
+        exchanges = json.loads(self.export("json").content)["exchanges"]
+        assert [exchange["question"] for exchange in exchanges] == ["Autrement ?"]
+
+
+class LinkTests(ReaderTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.url = f"/api/conversations/{self.conversation.pk}/links"
+
+    def share(self) -> str:
+        created = self.client.post(self.url)
+        assert created.status_code == 201, created.content
+        return str(created.json()["url"]).removeprefix("http://testserver")
+
+    def test_link_shows_a_copy_that_no_engine_keeps(self) -> None:
+        page = self.share()
+        make_exchange(self.conversation, "Plus tard ?", "Oui.")
+        response = Client().get(page)
+        text = response.content.decode()
+        assert response.status_code == 200
+        assert QUESTION in text
+        assert "Le texte." in text
+        assert "Plus tard" not in text
+        assert "noindex" in response["X-Robots-Tag"]
+        assert response["Referrer-Policy"] == "no-referrer"
+        assert "default-src 'none'" in response["Content-Security-Policy"]
+
+    def test_nothing_in_the_page_names_the_owner(self) -> None:
+        owner = make_user(username="odile", email="odile@example.org")
+        Conversation.objects.update(user=owner, visitor=None)
+        self.client.force_login(owner)
+        text = Client().get(self.share()).content.decode()
+        assert "odile" not in text
+        assert str(self.conversation.pk) not in text
+
+    def test_text_of_a_shared_thread_is_sanitised(self) -> None:
+        Message.objects.filter(turn=self.turn).update(content="<script>alert(1)</script> **x**")
+        text = Client().get(self.share()).content.decode()
+        assert "<script>alert" not in text
+
+    def test_source_keeps_its_own_numbers_in_brackets(self) -> None:
+        text = "Selon le décret [12], `rang[3]`."
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(
+            sources=[{"n": 1, "title": "Décret", "text": text}]
+        )
+        page = Client().get(self.share()).content.decode()
+        assert "Selon le décret [12], <code>rang[3]</code>." in page
+
+    def test_page_lays_out_each_passage_once_and_no_more_than_so_many(self) -> None:
+        texts = ["**un**", "**un**", "**deux** <b>x</b>"]
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(
+            sources=[{"n": n, "title": "t", "text": text} for n, text in enumerate(texts, 1)]
+        )
+        link = self.share()
+        with (
+            mock.patch("chat.page.views.MAX_RENDERED_CHARACTERS", 10),
+            mock.patch("chat.page.views.render_answer", wraps=render_answer) as rendered,
+        ):
+            page = Client().get(link).content.decode()
+        assert page.count("<strong>un</strong>") == 2
+        assert "**deux** &lt;b&gt;x&lt;/b&gt;" in page
+        assert rendered.call_count == 2
+
+    def test_revoked_link_opens_for_nobody_and_keeps_nothing(self) -> None:
+        page = self.share()
+        [listed] = self.client.get(self.url).json()["results"]
+        assert Client().delete(f"{self.url}/{listed['token']}").status_code == 404
+        assert self.client.delete(f"{self.url}/{listed['token']}").status_code == 204
+        assert Client().get(page).status_code == 404
+        assert not SharedThread.objects.exists()
+        assert self.client.delete(f"{self.url}/{listed['token']}").status_code == 404
+
+    def test_link_expires(self) -> None:
+        page = self.share()
+        SharedThread.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        assert Client().get(page).status_code == 404
+        assert self.client.get(self.url).json()["results"] == []
+        forget_expired()
+        assert not SharedThread.objects.exists()
+
+    def test_link_follows_the_audience_of_its_deployment(self) -> None:
+        page = self.share()
+        Deployment.objects.update(audience=Audience.SIGNED_IN)
+        assert Client().get(page).status_code == 404
+        colleague = Client()
+        colleague.force_login(make_user())
+        assert colleague.get(page).status_code == 200
+        Deployment.objects.update(is_active=False)
+        assert colleague.get(page).status_code == 404
+
+    def test_strangers_neither_share_nor_list(self) -> None:
+        assert Client().post(self.url).status_code == 404
+        assert Client().get(self.url).status_code == 404
+
+    def test_sources_are_shown_as_on_the_chat_page(self) -> None:
+        source = {
+            "n": 1,
+            "title": "Guide > Prix > Quel prix ?",
+            "question": "Quel prix ?",
+            "text": "`12` euros. <script>x</script>",
+        }
+        Message.objects.filter(role=Role.ASSISTANT).update(sources=[source])
+        page = Client().get(self.share()).content.decode()
+        assert "</span> Quel prix ?</summary>" in page
+        assert '<p class="passage-question" dir="auto">Guide › Prix</p>' in page
+        assert "<code>12</code> euros" in page
+        assert "<script>x" not in page
+
+    @override(SHARE_MAX_LINKS=2)
+    def test_links_of_a_conversation_are_bounded(self) -> None:
+        for _ in range(2):
+            self.share()
+        refused = self.client.post(self.url)
+        assert (refused.status_code, refused.json()["code"]) == (409, "sharing_refused")
+
+    def test_temporary_chat_is_not_shared(self) -> None:
+        Conversation.objects.update(is_temporary=True)
+        assert self.client.post(self.url).status_code == 409
+
+    def test_links_go_with_their_conversation(self) -> None:
+        page = self.share()
+        assert self.client.delete(f"/api/conversations/{self.conversation.pk}/").status_code == 204
+        assert Client().get(page).status_code == 404
+
+
+pytestmark = pytest.mark.django_db
+CLOSED: list[dict[str, Any]] = [{"is_active": False}, {"audience": Audience.GROUPS}]
+
+
+@pytest.fixture(params=CLOSED, ids=["inactive", "another audience"])
+def kept(request: pytest.FixtureRequest) -> tuple[Client, Conversation]:
+    user = make_user()
+    conversation = make_conversation(user=user, title="Mes horaires")
+    make_exchange(conversation, "Quels horaires ?", "De neuf à dix heures.")
+    Deployment.objects.update(**request.param)
+    client = Client()
+    client.force_login(user)
+    return client, conversation
+
+
+def test_its_owner_reads_exports_and_deletes_it(kept: tuple[Client, Conversation]) -> None:
+    client, conversation = kept
+    address = f"/api/conversations/{conversation.pk}/"
+    listed = client.get("/api/conversations/").json()["results"]
+    assert [row["id"] for row in listed] == [str(conversation.pk)]
+    assert client.get(address).json()["title"] == "Mes horaires"
+    assert len(client.get(f"{address}messages/").json()["messages"]) == 2
+    for name in ("md", "json"):
+        assert client.get(f"{address}export?format={name}").status_code == 200
+    assert client.delete(address).status_code == 204
+    assert not Conversation.objects.exists()
+
+
+def test_its_owner_asks_and_shares_nothing_there(kept: tuple[Client, Conversation]) -> None:
+    client, conversation = kept
+    address = f"/api/conversations/{conversation.pk}/"
+    asked = {"message": "Et demain ?", "conversationId": str(conversation.pk)}
+    assert client.post("/api/rag/chat", asked, "application/json").status_code == 404
+    assert client.post(f"{address}links", {}, "application/json").status_code == 404
+    assert client.patch(address, {"title": "x"}, "application/json").status_code == 404
+    opened = {"deployment": conversation.deployment.slug}
+    assert client.post("/api/conversations/", opened, "application/json").status_code == 404
+
+
+def test_nobody_else_reads_it(kept: tuple[Client, Conversation]) -> None:
+    _client, conversation = kept
+    stranger = Client()
+    stranger.force_login(make_user(username="stranger"))
+    address = f"/api/conversations/{conversation.pk}/"
+    for client in (stranger, Client()):
+        for path in ("", "messages/", "export"):
+            assert client.get(f"{address}{path}").status_code == 404
+        assert client.delete(address).status_code == 404
+    assert Conversation.objects.exists()
+
+
+def page_of(conversation: Conversation) -> str:
+    return f"/d/{conversation.deployment.slug}/c/{conversation.pk}/"
+
+
+def test_its_owner_has_a_page_to_read_export_and_delete(kept: tuple[Client, Conversation]) -> None:
+    client, conversation = kept
+    shown = client.get(page_of(conversation))
+    page = shown.content.decode()
+    assert shown.status_code == 200
+    for part in ("Ce service est fermé", "Quels horaires ?", "De neuf à dix heures.", "format=json"):
+        assert part in page
+    for gone in ('id="composer"', "<textarea", "page.js"):
+        assert gone not in page
+    desk = client.get(f"/d/{conversation.deployment.slug}/")
+    assert desk.status_code == 404
+    assert page_of(conversation) in desk.content.decode()
+
+
+def test_nobody_else_has_that_page(kept: tuple[Client, Conversation]) -> None:
+    _client, conversation = kept
+    stranger = Client()
+    stranger.force_login(make_user(username="stranger"))
+    for client in (stranger, Client()):
+        for address in (page_of(conversation), f"/d/{conversation.deployment.slug}/"):
+            shown = client.get(address)
+            assert shown.status_code == 404
+            assert "horaires" not in shown.content.decode()
+
+
+def test_open_deployments_page_is_no_way_to_it(kept: tuple[Client, Conversation]) -> None:
+    client, conversation = kept
+    make_deployment(slug="ouvert")
+    assert client.get(f"/d/ouvert/c/{conversation.pk}/").status_code == 404
+
+
+def test_a_page_that_is_not_there_keeps_no_session() -> None:
+    make_deployment()
+    missing = Client().get(f"/d/none/{uuid.uuid4()}/")
+    for answer in (Client().get("/d/none/"), missing):
+        assert (answer.status_code, "sessionid" in answer.cookies) == (404, False)
+    assert Session.objects.count() == 0
+    assert "sessionid" in Client().get("/").cookies

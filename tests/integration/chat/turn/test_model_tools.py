@@ -1,0 +1,403 @@
+"""What a turn offers of tools and what that costs; what a model refuses, sees and is told of their progress."""
+
+import base64
+import json
+import threading
+import time
+import uuid
+from typing import Any
+from unittest import mock
+
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.test import TestCase, override_settings
+
+from agents.database import in_database, in_thread
+from agents.effective import effective_config
+from agents.models import Deployment
+from chat.models import Message, Role, StopReason, TurnStatus
+from chat.protocol import Tool
+from chat.turn.tool_loop import REFUSED
+from chat.turn.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
+from knowledge.embeddings.base import Purpose, embedder
+from tests.factories import (
+    declared_tools,
+    make_agent,
+    make_conversation,
+    make_deployment,
+    make_tool,
+    make_user,
+    set_settings,
+)
+from tests.integration.chat.turn import test_path
+from tests.integration.chat.turn.test_path import scripted
+from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served, weather
+from tests.servers.model_server import ModelReply, ModelServer
+from tests.tools import asking, call, declared
+from tools_registry.catalog import forget_recent, permitted_now
+from tools_registry.index import sync_index
+from tools_registry.models import CatalogueState, ToolOverride, ToolUsage
+from tools_registry.tool import ToolContext, ToolImage, ToolSpec
+
+ANSWER = ModelReply(tokens=["À l’accueil."])
+
+
+def bad_tool(name: str) -> ToolSpec:
+    """As code may declare one; what sources bring was made fit."""
+    return make_tool(name, parameters={"type": "object", "properties": {"n": {"type": "array"}}})
+
+
+def offered(call: Any) -> set[str]:
+    return {tool["function"]["name"] for tool in call.body.get("tools", [])}
+
+
+class RefusedToolsTests(LoopTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        REFUSED.clear()
+
+    async def test_tools_that_a_refusal_names_are_left_out_then_and_afterwards(self) -> None:
+        with (
+            ModelServer(api_key="k") as server,
+            declared(weather),
+            declared_tools(bad_tool("bad_one"), bad_tool("bad_two")),
+            served(server),
+        ):
+            server.script(ANSWER, ANSWER)
+            result, _listener = await self.ask()
+            again, _listener = await self.ask()
+            await closed()
+            calls = list(server.calls)
+        assert [call.status for call in calls] == [400, 400, 200, 200]
+        assert [len(offered(call)) for call in calls] == [3, 2, 1, 1]
+        assert result.answer.text == again.answer.text == "À l’accueil."
+        assert result.answer.stop_reason == StopReason.ANSWERED
+        told = [line["detail"] for line in result.trace.lines if line["outcome"] == "refused"]
+        assert [line.split(":")[0] for line in told] == ["bad_one", "bad_two"]
+        usage = await ToolUsage.objects.aget(tool_name="bad_one")
+        assert usage.last_error_code == "refused_by_model"
+        assert "invalid_function_parameters" in usage.last_error
+
+    async def test_refusal_that_names_none_is_answered_without_any(self) -> None:
+        refusal = ModelReply(status=400, error_message="Something about it is wrong.")
+        with ModelServer(api_key="k") as server, declared(weather), served(server):
+            server.script(refusal, ANSWER)
+            result, _listener = await self.ask()
+            await closed()
+            assert [offered(call) for call in server.calls] == [{"weather"}, set()]
+        assert (result.status, result.answer.text) == (TurnStatus.DONE, "À l’accueil.")
+
+    async def test_answer_that_fails_without_tools_too_has_failed(self) -> None:
+        refusal = ModelReply(status=400, error_message="The prompt is too long.")
+        with ModelServer(api_key="k") as server, declared(weather), served(server):
+            server.script(refusal, refusal)
+            result, _listener = await self.ask()
+            await closed()
+            assert len(server.calls) == 2
+        assert result.status is TurnStatus.FAILED
+
+    async def test_direct_gives_way_to_selection_above_what_the_model_takes(self) -> None:
+        tools = [make_tool(f"tool_{n}", f"Does thing{n}.") for n in range(140)]
+        room = make_tool("book_room", "Réserver une salle de travail de la bibliothèque.")
+        with ModelServer(api_key="k") as server, declared(), served(server):
+            with declared_tools(*tools[:128]):
+                server.script(ANSWER)
+                await self.ask()
+            with declared_tools(*tools, room):
+                await self.indexed()
+                server.script(ANSWER)
+                result, _listener = await self.ask()
+            await closed()
+            whole, chosen = map(offered, server.calls)
+        assert len(whole) == 128
+        assert len(chosen) == 5
+        assert "book_room" in chosen
+        [line] = [line for line in result.trace.lines if line["step"] == "tools"]
+        assert line["outcome"] == "limited"
+
+    async def test_limit_is_the_model_s(self) -> None:
+        tools = [make_tool(f"tool_{n}", f"Does the thing of number {n}.") for n in range(9)]
+        await sync_to_async(set_settings)(tool_mode="local", tool_top_k=8, tool_threshold=0.0)
+        with ModelServer(api_key="k") as server, declared(), served(server, most_tools=4):
+            with declared_tools(*tools):
+                await self.indexed()
+                server.script(ANSWER)
+                await self.ask()
+            await closed()
+            assert len(offered(server.calls[0])) == 4
+
+    async def indexed(self) -> None:
+        await in_database(sync_index)
+
+
+PIXEL = base64.b64encode(b"\x89PNG pixel").decode()
+CAT = ModelReply(tokens=["Un chat."])
+
+
+def image(kind: str = "image/png", encoded: str = PIXEL) -> ToolImage:
+    return ToolImage(kind, encoded)
+
+
+def asked_for(*names: str) -> ModelReply:
+    calls = [{"id": f"c{n}", "name": name, "arguments": "{}"} for n, name in enumerate(names)]
+    return ModelReply(tool_calls=calls, finish_reason="tool_calls")
+
+
+class ImageTests(LoopTestCase):
+    async def last_prompt(
+        self, value: object, *, names: tuple[str, ...] = ("photo",), **options: Any
+    ) -> list[dict[str, Any]]:
+        """What the model is sent after tools whose results are `value`."""
+        tools = {name: make_tool(name, invoke=lambda _a, _c: value) for name in names}
+        with ModelServer(api_key="k") as server, declared(), served(server, **options):
+            with declared_tools(*tools.values()):
+                server.script(asked_for(*names), CAT)
+                result, _listener = await self.ask()
+            await closed()
+            assert [call.status for call in server.calls] == [200, 200]
+        assert result.answer.text == "Un chat."
+        messages: list[dict[str, Any]] = server.calls[-1].body["messages"]
+        return messages
+
+    async def test_model_that_sees_is_shown_them_after_the_results(self) -> None:
+        value = ["Here it is:", {"deep": [image()]}]
+        messages = await self.last_prompt(value, vision_models=["strict"])
+        *_others, told, shown = messages
+        assert told["role"] == "tool"
+        assert json.loads(told["content"]) == ["Here it is:", {"deep": ["[image png, 1 kB]"]}]
+        assert shown["role"] == "user"
+        text, picture = shown["content"]
+        assert "photo" in text["text"]
+        assert picture == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+
+    async def test_model_that_does_not_see_is_told_their_names_and_so_is_the_thread(self) -> None:
+        messages = await self.last_prompt(image(), vision_models=["another"])
+        assert messages[-1]["role"] == "tool"
+        assert json.loads(messages[-1]["content"]) == "[image png, 1 kB]"
+        stored = [message async for message in Message.objects.filter(role=Role.TOOL)]
+        assert [PIXEL in message.content for message in stored] == [False]
+
+    async def test_size_number_and_kind_are_bounded(self) -> None:
+        large, strange = image(encoded="A" * 1_400_000), image("image/svg+xml")
+        many = [large, strange, *[image()] * 3]
+        messages = await self.last_prompt(many, names=("photo", "photos"), vision_models=["strict"])
+        assert "[image png, 1050 kB]" in messages[-2]["content"]
+        parts = messages[-1]["content"]
+        assert [part["type"] for part in parts] == ["text", *["image_url"] * 4]
+
+
+told = threading.Event()
+
+
+def slowly(arguments: Any, context: ToolContext) -> str:
+    assert context.on_progress is not None
+    for step in (1, 2):
+        # The next step begins once this one was told.
+        context.on_progress(step, 2, f"shelf {step}" + "\N{ZERO WIDTH SPACE}" + "!" * 300)
+        told.wait(5)
+        told.clear()
+    return "counted"
+
+
+class ProgressTests(LoopTestCase):
+    async def test_progress_is_told_while_the_tool_runs(self) -> None:
+        heard: list[Tool] = []
+
+        class Listener(test_path.Listener):
+            async def __call__(self, event: Any) -> None:
+                await super().__call__(event)
+                if isinstance(event, Tool):
+                    heard.append(event)
+                    if event.progress:
+                        told.set()
+
+        tool = make_tool("count_shelves", invoke=slowly)
+        with (
+            declared(),
+            declared_tools(tool),
+            scripted(asking(call("count_shelves")), ["Compté."]),
+            mock.patch.object(test_path, "Listener", Listener),
+            mock.patch("chat.turn.tool_loop._PROGRESS_SECONDS", 0.0),
+        ):
+            await self.ask()
+        assert [event.status for event in heard] == ["running", "running", "running", "done"]
+        first, second = heard[1].progress, heard[2].progress
+        assert first.startswith("1 / 2 · shelf 1!!!")
+        assert second.startswith("2 / 2 · shelf 2")
+        assert len(first) == 200
+        assert "progress" in heard[1].as_json()
+        assert "progress" not in heard[3].as_json()
+
+
+TOOLS = (
+    make_tool("weather_forecast", "Gives the weather forecast of a city."),
+    make_tool("find_route", "Finds a route between two places on a map."),
+    make_tool("delete_user", "Deletes the account of a user.", tags=frozenset({"admin"})),
+)
+QUESTION = "What will the weather be?"
+
+
+@override_settings(CONFIG_CACHE_SECONDS=60.0)
+class ToolboxCase(TestCase):
+    def setUp(self) -> None:
+        self.enterContext(declared_tools(*TOOLS))
+
+    def ground(self, deployment: Deployment, **options: Any) -> ToolGround:
+        defaults = {"conversation_id": uuid.uuid4(), "user_id": None, "is_first": True}
+        return load_tool_ground(config=effective_config(deployment), **{**defaults, **options})
+
+    def names(self, deployment: Deployment, **options: Any) -> set[str]:
+        offered = {spec.name for spec in self.ground(deployment, **options).candidates}
+        return offered & {spec.name for spec in TOOLS}
+
+    def choose(self, ground: ToolGround, deployment: Deployment) -> Toolbox:
+        vector = embedder().embed_one(QUESTION, purpose=Purpose.QUERY)
+        config = effective_config(deployment)
+        return async_to_sync(choose_tools)(ground, config, vector=vector, question=QUESTION)
+
+
+class CostTests(ToolboxCase):
+    def test_unchanged_catalogue_costs_a_visitor_no_query(self) -> None:
+        config = effective_config(make_deployment())
+        load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False)
+        with self.assertNumQueries(0):
+            load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=None, is_first=False)
+
+    def test_rights_of_a_user_are_read_once_for_a_burst_of_questions(self) -> None:
+        deployment, user = make_deployment(), make_user()
+        self.ground(deployment)
+        config = effective_config(deployment)
+        for queries in (2, 0, 0):  # the user, the groups
+            with self.assertNumQueries(queries):
+                load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=user.pk, is_first=True)
+
+    def test_every_second_the_catalogue_is_read_again(self) -> None:
+        deployment = make_deployment()
+        assert "find_route" in self.names(deployment)
+        # As another process changes it: no signal reaches this one.
+        ToolOverride.objects.bulk_create([ToolOverride(tool_name="find_route", is_active=False)])
+        CatalogueState.touch("catalogue")
+        assert "find_route" in self.names(deployment)
+        with mock.patch("agents.cache.time.monotonic", return_value=time.monotonic() + 61):
+            assert "find_route" not in self.names(deployment)
+
+    def test_choosing_waits_for_nothing_where_all_tools_are_offered(self) -> None:
+        deployment = make_deployment()
+        ground = self.ground(deployment)
+        with mock.patch("chat.turn.toolbox.in_database") as bridge:
+            toolbox = self.choose(ground, deployment)
+        assert not bridge.called
+        assert {spec.name for spec in toolbox.specs} >= {"weather_forecast", "find_route"}
+
+    def test_choosing_the_nearest_waits_for_nothing_once_the_index_is_read(self) -> None:
+        deployment = make_deployment(make_agent(tool_mode="local", tool_top_k=1))
+        sync_index()
+        ground = self.ground(deployment)
+        with mock.patch("chat.turn.toolbox.in_database") as bridge:
+            toolbox = self.choose(ground, deployment)
+        assert not bridge.called
+        assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
+
+    @override_settings(
+        VECTOR_STORES={
+            "default": {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
+        }
+    )
+    def test_store_on_the_network_is_not_asked_on_the_bridge_of_the_database(self) -> None:
+        deployment = make_deployment(make_agent(tool_mode="external", tool_top_k=1))
+        sync_index(external=True)
+        ground = self.ground(deployment)
+        with (
+            mock.patch("chat.turn.toolbox.in_database") as database,
+            mock.patch("chat.turn.toolbox.in_thread", side_effect=in_thread) as thread,
+        ):
+            toolbox = self.choose(ground, deployment)
+        assert (database.called, thread.called) == (False, True)
+        assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
+
+    def test_index_that_changed_since_is_read_across_the_bridge(self) -> None:
+        deployment = make_deployment(make_agent(tool_mode="local", tool_top_k=1))
+        sync_index()
+        ground = self.ground(deployment)
+        with self.captureOnCommitCallbacks(execute=True):
+            ToolOverride.objects.filter(tool_name="find_route").get().save()
+        self.ground(deployment)
+        with mock.patch("chat.turn.toolbox.in_database", side_effect=in_database) as bridge:
+            toolbox = self.choose(ground, deployment)
+        assert bridge.called
+        assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
+
+
+class FreshnessTests(ToolboxCase):
+    def test_override_of_this_process_applies_to_the_next_question(self) -> None:
+        deployment = make_deployment()
+        self.names(deployment)
+        with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
+            ToolOverride.objects.create(tool_name="find_route", description="Staff's words.")
+        found = self.ground(deployment).candidates.named("find_route")
+        assert found is not None
+        assert found.description == "Staff's words."
+
+    def test_group_given_or_taken_by_this_process_applies_to_the_next_question(self) -> None:
+        deployment, user = make_deployment(), make_user()
+        group = Group.objects.create(name="admin")
+        assert "delete_user" not in self.names(deployment, user_id=user.pk)
+        with self.captureOnCommitCallbacks(execute=True):
+            user.groups.add(group)
+        assert "delete_user" in self.names(deployment, user_id=user.pk)
+        with self.captureOnCommitCallbacks(execute=True):
+            group.delete()
+        assert "delete_user" not in self.names(deployment, user_id=user.pk)
+
+    def test_what_was_being_read_during_a_change_is_not_kept(self) -> None:
+        deployment = make_deployment()
+        with mock.patch("tools_registry.catalog.tags_of", side_effect=_forgetting):
+            self.names(deployment)
+        with self.assertNumQueries(1):
+            load_tool_ground(
+                config=mock.Mock(agent_id=deployment.agent_id, tool_mode="direct"),
+                conversation_id=uuid.uuid4(),
+                user_id=None,
+                is_first=True,
+            )
+
+    def test_wall_before_execution_remembers_nothing(self) -> None:
+        deployment, user = make_deployment(), make_user()
+        group = Group.objects.create(name="admin")
+        user.groups.add(group)
+        assert "delete_user" in self.names(deployment, user_id=user.pk)
+        user.groups.clear()
+        allowed = permitted_now({"delete_user"}, user_id=user.pk, agent_id=deployment.agent_id)
+        assert allowed == frozenset()
+
+
+def _forgetting(_user_id: int | None) -> frozenset[str]:
+    forget_recent()
+    return frozenset()
+
+
+class RecentTests(ToolboxCase):
+    def test_recent_tools_are_read_from_the_second_question_on(self) -> None:
+        deployment = make_deployment(make_agent(tool_mode="local"))
+        conversation = make_conversation(deployment)
+        Message.objects.create(
+            conversation=conversation, role=Role.TOOL, name="find_route", tool_call_id="c", operation_id=uuid.uuid4()
+        )
+        first = self.ground(deployment, conversation_id=conversation.pk, is_first=True)
+        later = self.ground(deployment, conversation_id=conversation.pk, is_first=False)
+        assert list(first.recent) == []
+        assert list(later.recent) == ["find_route"]
+
+    def test_window_of_recent_tools_is_a_setting_of_its_own(self) -> None:
+        agent = make_agent(tool_mode="local", max_tool_calls=1)
+        conversation = make_conversation(make_deployment(agent))
+        for name in ("first", "second", "third"):
+            Message.objects.create(
+                conversation=conversation, role=Role.TOOL, name=name, tool_call_id=name, operation_id=uuid.uuid4()
+            )
+        for window, expected in ((2, ["third", "second"]), (0, [])):
+            overlay = {"tool_recent_calls": window}
+            deployment = make_deployment(agent, slug=f"desk{window}", config_overlay=overlay)
+            ground = self.ground(deployment, conversation_id=conversation.pk, is_first=False)
+            assert list(ground.recent) == expected

@@ -1,0 +1,88 @@
+"""The figures and rules of the tool loop, and what is taken for an answer (seed 002, sections I and IX)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.llm.base import Reply
+from agents.settings import KNOBS
+from chat.staff.explanation import efficiency_grade
+from chat.telemetry import masked
+from chat.turn.generation import SHORT, judge_reply
+from chat.turn.tool_loop import efficiency
+from chat.turn.toolbox import Toolbox
+from tests.factories import make_tool
+from tools_registry.selection import SelectedTool, SelectionReason
+
+#: Seed 002, section IX: the five examples.
+EXAMPLES = [(0, 0, 100), (1, 1, 95), (3, 3, 85), (5, 5, 75), (10, 10, 50)]
+
+
+@pytest.mark.parametrize(("rounds", "results", "expected"), EXAMPLES)
+def test_efficacite_of_the_examples_of_the_seed(rounds: int, results: int, expected: float) -> None:
+    assert efficiency(rounds=rounds, results=results, max_rounds=10) == expected
+
+
+@given(rounds=st.integers(0, 50), results=st.integers(0, 500), limit=st.integers(1, 50))
+def test_efficacite_lies_between_0_and_100(rounds: int, results: int, limit: int) -> None:
+    assert 0 <= efficiency(rounds=rounds, results=results, max_rounds=limit) <= 100
+
+
+@pytest.mark.parametrize(
+    ("figure", "grade"),
+    [(100, "Excellent"), (90, "Excellent"), (89.9, "Bon"), (70, "Bon"), (69, "Moyen")]
+    + [(50, "Moyen"), (49.9, "Critique"), (0, "Critique")],
+)
+def test_criteres_de_qualite_of_an_efficiency(figure: float, grade: str) -> None:
+    assert efficiency_grade(figure) == grade
+
+
+def test_valeurs_par_defaut_recommandees() -> None:
+    names = ("max_tool_calls", "max_rounds", "saturation", "context_messages", "history_messages")
+    assert [KNOBS[name].default for name in names] == [10, 10, 3, 25, 50]
+
+
+@pytest.mark.parametrize(
+    "personal",
+    ["Jean", "Élodie", "O’Brien", "jean@example.org", "0612345678", "FR7630006000011234567890189"]
+    + ["https://x.example/?token=secret", "12/03/1980", "Saint-Étienne"],
+)
+def test_pii_masquee_in_excerpts_of_the_log(personal: str) -> None:
+    shown = masked(f"bonjour {personal}, je cherche {personal}.")
+    assert personal not in shown
+    assert shown.startswith("bonjour •••")
+
+
+def chosen(name: str, score: float | None) -> SelectedTool:
+    reason = SelectionReason.RESIDENT if score is None else SelectionReason.SIMILAR
+    return SelectedTool(make_tool(name), score, reason)
+
+
+def test_each_tool_counts_at_its_better_score_and_the_best_are_kept() -> None:
+    first = Toolbox((chosen("clock", None), chosen("rights", 0.3), chosen("mail", 0.4)), 7)
+    second = Toolbox((chosen("clock", None), chosen("rights", 0.9), chosen("map", 0.2)), 7)
+    together = first.joined(second, limit=2)
+    assert {tool.spec.name: tool.score for tool in together.selected} == {"clock": None, "rights": 0.9, "mail": 0.4}
+    assert together.user_id == 7
+
+
+ANSWER = "La médiathèque ouvre du mardi au samedi, de 10 à 18 heures [1]. Elle ferme en août."
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "quality"),
+    [
+        (ANSWER, "stop", "satisfactory"),
+        ("- carte\n- livret\n- carte\n- carte\n- justificatif de domicile", "stop", "satisfactory"),
+        ("a" * SHORT, "stop", "too_short"),
+        ("a" * (SHORT + 1), "stop", "satisfactory"),
+        ("  " + "a" * SHORT + "\n", "stop", "too_short"),
+        (ANSWER[:-6], "length", "cut"),
+        ('{"function": "opening_hours", "arguments": {"place": "médiathèque"}}', "stop", "call_as_text"),
+        ("<tool_call>opening_hours(place='médiathèque', day='mardi')</tool_call>", "stop", "call_as_text"),
+        ("La médiathèque ouvre à 10 heures. " * 3, "stop", "repeated"),
+        ("…" * (SHORT + 1), "stop", "satisfactory"),
+    ],
+)
+def test_first_thing_that_is_wrong_is_named(text: str, finish: str, quality: str) -> None:
+    assert judge_reply(Reply(text=text, model="m", finish_reason=finish)) == quality
