@@ -57,9 +57,7 @@ class PagesTests(ToolCase):
 
     def test_staff_who_may_only_look_see_the_tool(self) -> None:
         client = client_of(make_staff("tools_registry.view_tooloverride"))
-
         page = client.get(admin_url(ToolOverride, "change", self.weather.pk))
-
         assert page.status_code == 200
         self.assertContains(page, "Gives the weather forecast of a city.")
 
@@ -101,7 +99,6 @@ class OverrideFormTests(ToolCase):
 
     def test_code_s_texts_stand_beside_the_fields(self) -> None:
         page = self.client.get(admin_url(ToolOverride, "change", self.weather.pk))
-
         self.assertContains(page, "Gives the weather forecast of a city.")
         fields = page.context["adminform"].form.fields
         assert "name of the city" in fields["parameter_city"].help_text
@@ -117,7 +114,6 @@ class OverrideFormTests(ToolCase):
                 "extra_tags": ["staff"],
             }
         )
-
         spec = all_tools().named("weather_forecast")
         assert response.status_code == 200
         assert spec is not None
@@ -130,7 +126,6 @@ class OverrideFormTests(ToolCase):
     def test_emptied_parameter_gives_the_code_s_text_back(self) -> None:
         self.save(parameter_city="nom de la ville")
         self.save(parameter_city="")
-
         self.weather.refresh_from_db()
         assert self.weather.parameters == {}
 
@@ -138,7 +133,6 @@ class OverrideFormTests(ToolCase):
         Group.objects.create(name="librarians")
         self.save(extra_tags=["librarians"])
         self.save(extra_tags=["nobody"])
-
         self.weather.refresh_from_db()
         assert self.weather.extra_tags == ["librarians"]
 
@@ -148,7 +142,6 @@ class OverrideFormTests(ToolCase):
             {"action": "deactivate", "_selected_action": [self.weather.pk]},
             follow=True,
         )
-
         assert "1 outil modifié." in shown_messages(response)
         assert all_tools().named("weather_forecast") is None
 
@@ -157,17 +150,13 @@ class UsageTests(ToolCase):
     def test_never_selected_tools_are_found(self) -> None:
         ToolUsage.objects.create(tool_name="weather_forecast", selected=3, called=2, failed=1)
         address = admin_url(ToolOverride, "changelist", usage="never_selected")
-
         page = self.client.get(address).content.decode()
-
         assert "find_route" in page
         assert "weather_forecast" not in page
 
     def test_calls_and_failures_are_shown(self) -> None:
         ToolUsage.objects.create(tool_name="weather_forecast", selected=3, called=2, failed=1)
-
         page = self.client.get(admin_url(ToolOverride, "changelist"))
-
         self.assertContains(page, "2 (dont 1 en échec)")
 
 
@@ -189,7 +178,6 @@ class SourceAdminTests(ToolCase):
         refused = self.client.post(admin_url(ToolSource, "add"), data)
         data["headers"] = '{"Authorization": "Bearer ${TOOL_SECRET_CRM}"}'
         accepted = self.client.post(admin_url(ToolSource, "add"), data)
-
         assert "headers" in refused.context["adminform"].form.errors
         assert accepted.status_code == 302, accepted.context["adminform"].form.errors
         source = ToolSource.objects.get(slug="crm")
@@ -204,7 +192,6 @@ class SourceAdminTests(ToolCase):
         response = self.client.post(
             admin_url(ToolSource, "changelist"), {"action": "refresh", "_selected_action": [source.pk]}, follow=True
         )
-
         assert "MCP_STDIO_SERVERS" in shown_messages(response)
         self.assertContains(response, "en erreur")
 
@@ -213,7 +200,6 @@ class SourceAdminTests(ToolCase):
         address = admin_url(RemoteTool, "changelist")
         data = {"action": "allow", "_selected_action": [remote.pk]}
         looking = client_of(make_staff("tools_registry.view_remotetool"))
-
         looking.post(address, data)
         remote.refresh_from_db()
         assert not remote.is_allowed

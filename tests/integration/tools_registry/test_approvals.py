@@ -47,9 +47,7 @@ class UpgradeTests(TestCase):
         self.add(service, "reads_ticked", asks=True, method="get")
         self.add(service, "writes", asks=True, method="post")
         self.add(service, "writes_freed", asks=False, method="post")
-
         upgrade.ask_for_approval(apps, None)
-
         assert self.asks("silent") == (True, None)
         assert self.asks("freed") == (True, False)
         assert self.asks("ticked") == (True, True)

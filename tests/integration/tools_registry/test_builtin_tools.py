@@ -33,9 +33,7 @@ class BuiltinToolTests(BuiltinToolCase):
     async def test_knowledge_is_searched_within_the_deployment(self) -> None:
         library = await sync_to_async(make_library)()
         context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
-
         result = await self.call("search_knowledge", context, query="prix de la carte", limit=2)
-
         found = json.loads(result.content)
         assert result.success, result.content
         assert 1 <= len(found) <= 2
@@ -44,10 +42,8 @@ class BuiltinToolTests(BuiltinToolCase):
     async def test_words_of_the_query_count_as_in_a_turn(self) -> None:
         library = await sync_to_async(make_library)()
         context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
-
         with mock.patch("tools_registry.tools.search", wraps=search) as searched:
             await self.call("search_knowledge", context, query="prix de la carte")
-
         assert searched.call_args.args[1].text == "prix de la carte"
 
     async def test_greeting_that_staff_answered_is_no_knowledge(self) -> None:
@@ -57,9 +53,7 @@ class BuiltinToolTests(BuiltinToolCase):
                 library.agent, question=f"Bonjour {kind}", answer=f"Je suis {kind}.", kind=kind
             )
         context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
-
         result = await self.call("search_knowledge", context, query="Bonjour", limit=10)
-
         texts = [passage["text"] for passage in json.loads(result.content)]
         assert "Je suis faq." in texts
         assert "Je suis courtesy." not in texts
@@ -98,28 +92,23 @@ class BuiltinToolTests(BuiltinToolCase):
 
     async def test_search_outside_a_deployment_is_refused(self) -> None:
         result = await self.call("search_knowledge", ToolContext(), query="anything")
-
         assert result.error == "tool_reported_error"
 
     async def test_bounds_of_arguments_hold(self) -> None:
         result = await self.call("search_knowledge", ToolContext(), query="anything", limit=500)
-
         assert result.error == "invalid_tool_arguments"
 
     async def test_date_and_time_are_those_of_the_zone(self) -> None:
         result = await self.call("current_date_and_time", ToolContext(language="en"), time_zone="Asia/Tokyo")
         wrong = await self.call("current_date_and_time", ToolContext(), time_zone="../etc/passwd")
-
         assert json.loads(result.content)["now"].endswith("+09:00")
         assert wrong.error == "tool_reported_error"
 
     async def test_title_of_this_conversation_is_set(self) -> None:
         conversation = await sync_to_async(make_conversation)(title="Old")
         context = ToolContext(conversation_id=conversation.pk)
-
         result = await self.call("set_conversation_title", context, title="  Carte\nde lecteur ")
         await conversation.arefresh_from_db()
-
         assert result.success
         assert conversation.title == "Carte de lecteur"
 
@@ -134,9 +123,7 @@ SUMMARY = "The user lost the reader's card and wants a new one."
 class HandoverTests(BuiltinToolCase):
     async def test_person_receives_summary_and_address(self) -> None:
         context = ToolContext(conversation_id=uuid.uuid4())
-
         result = await self.call("hand_over_to_a_person", context, summary=SUMMARY, contact="reader@example.org")
-
         assert result.success, result.content
         assert mail.outbox[0].to == ["desk@example.org"]
         assert mail.outbox[0].reply_to == ["reader@example.org"]
@@ -145,9 +132,7 @@ class HandoverTests(BuiltinToolCase):
 
     async def test_signed_in_user_is_answered_at_their_own_address(self) -> None:
         user = await sync_to_async(make_user)(email="me@example.org")
-
         await self.call("hand_over_to_a_person", ToolContext(user_id=user.pk), summary=SUMMARY)
-
         assert mail.outbox[0].reply_to == ["me@example.org"]
 
     async def test_without_an_address_nothing_is_sent(self) -> None:
@@ -160,12 +145,10 @@ class HandoverTests(BuiltinToolCase):
         context = ToolContext(conversation_id=uuid.uuid4())
         for _ in range(2):
             last = await self.call("hand_over_to_a_person", context, summary=SUMMARY, contact="a@example.org")
-
         assert not last.success
         assert len(mail.outbox) == 1
 
     async def test_without_addresses_the_tool_is_not_offered(self) -> None:
         with override_settings(HANDOVER_EMAILS=[]):
             tools = await sync_to_async(available_tools)(user_tags=frozenset(), agent_id=None)
-
         assert tools.named("hand_over_to_a_person") is None

@@ -39,13 +39,11 @@ class WallTests(TestCase):
     def test_tags_are_the_users_groups(self) -> None:
         user = make_user()
         user.groups.add(Group.objects.create(name="admin"))
-
         assert user_tags(user) == {"signed_in", "admin"}
         assert "staff" in user_tags(make_user(is_staff=True))
 
     def test_visitor_and_inactive_user_hold_no_tag(self) -> None:
         inactive = make_user(is_active=False, is_superuser=True)
-
         assert user_tags(AnonymousUser()) == user_tags(None) == user_tags(inactive) == frozenset()
 
     def test_superuser_holds_every_tag(self) -> None:
@@ -54,7 +52,6 @@ class WallTests(TestCase):
     def test_tag_added_by_staff_closes_the_wall_at_once(self) -> None:
         tools = available_tools(user_tags=VISITOR, agent_id=None)
         ToolOverride.objects.create(tool_name="open_tool", extra_tags=["finance"])
-
         assert tools.named("open_tool") is not None
         assert names() == set()
         assert permitted_now({"open_tool"}, user_id=None, agent_id=None) == frozenset()
@@ -62,18 +59,15 @@ class WallTests(TestCase):
 
     def test_staff_cannot_take_a_tag_of_the_code_away(self) -> None:
         ToolOverride.objects.create(tool_name="admin_tool", extra_tags=[])
-
         assert "admin_tool" not in names()
 
     def test_inactive_tool_is_offered_to_nobody(self) -> None:
         ToolOverride.objects.create(tool_name="open_tool", is_active=False)
-
         assert names() == set()
 
     def test_tool_limited_to_agents_is_offered_by_them_only(self) -> None:
         agent, other = make_agent(), make_agent()
         ToolOverride.objects.create(tool_name="open_tool").agents.add(agent)
-
         assert names(agent_id=agent.pk) == {"open_tool"}
         assert names(agent_id=other.pk) == names(agent_id=None) == set()
 
@@ -81,7 +75,6 @@ class WallTests(TestCase):
         agent, other = make_agent(), make_agent()
         ToolOverride.objects.create(tool_name="open_tool").agents.add(agent)
         agent.delete()
-
         assert names(agent_id=other.pk) == set()
 
     def test_tool_that_is_not_configured_is_not_offered(self) -> None:
@@ -91,7 +84,6 @@ class WallTests(TestCase):
             before = available_tools(user_tags=VISITOR, agent_id=None)
             configured = True
             after = available_tools(user_tags=VISITOR, agent_id=None)
-
         assert before.named("mailer") is None
         assert after.named("mailer") is spec
 
@@ -117,9 +109,7 @@ class OverrideTests(TestCase):
             parameters={"city": "staff's city", "unknown": "nothing", "days": " "},
         )
         ToolExample.objects.create(override=override, text="Will it rain?")
-
         spec = all_tools().named("weather")
-
         assert spec is not None
         assert spec.description == "Staff's description."
         assert spec.parameters["properties"] == {
@@ -130,9 +120,7 @@ class OverrideTests(TestCase):
 
     def test_empty_override_leaves_the_code_s_texts(self) -> None:
         ToolOverride.objects.create(tool_name="weather")
-
         spec = all_tools().named("weather")
-
         assert spec is not None
         assert spec.description == "Code's description."
 
@@ -144,7 +132,6 @@ class OverrideTests(TestCase):
                 raise RuntimeError
         except RuntimeError:
             outside = all_tools().named("weather")
-
         assert inside is not None
         assert outside is not None
         assert inside.description == "Rolled back."
@@ -152,6 +139,5 @@ class OverrideTests(TestCase):
 
     def test_reading_an_unchanged_catalogue_takes_one_query(self) -> None:
         all_tools()
-
         with self.assertNumQueries(1):
             available_tools(user_tags=VISITOR, agent_id=None)

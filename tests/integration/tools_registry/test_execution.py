@@ -45,9 +45,7 @@ class ExecutionCase(TestCase):
 class OutcomeTests(ExecutionCase):
     async def test_result_is_json_with_its_duration(self) -> None:
         spec = make_tool("double", parameters=SCHEMA, invoke=lambda a, _c: {"é": a["n"] * 2})
-
         result = await self.run_one(spec, '{"n": 2}')
-
         assert (result.call_id, result.name, result.success) == ("c1", "double", True)
         assert result.content == '{"é": 4}'
         assert result.error is None
@@ -56,16 +54,13 @@ class OutcomeTests(ExecutionCase):
     async def test_step_1_tool_asked_by_name_without_the_right_is_refused(self) -> None:
         ran = []
         spec = make_tool("secret", tags=frozenset({"admin"}), invoke=lambda a, _c: ran.append(a))
-
         admin, other = await self.make_admin(), await sync_to_async(make_user)()
-
         refused = [
             await self.run_one(spec),
             await self.run_one(spec, user_id=other.pk),
             await self.run_one(spec, user_id=other.pk + 1_000),
         ]
         allowed = await self.run_one(spec, user_id=admin.pk)
-
         assert {(result.success, result.error) for result in refused} == {(False, "tool_forbidden")}
         assert allowed.success
         assert len(ran) == 1
@@ -74,37 +69,30 @@ class OutcomeTests(ExecutionCase):
         spec = make_tool("secret", tags=frozenset({"admin"}))
         admin = await self.make_admin()
         assert (await self.run_one(spec, user_id=admin.pk)).success
-
         await admin.groups.aclear()
-
         assert (await self.run_one(spec, user_id=admin.pk)).error == "tool_forbidden"
 
     async def test_user_switched_off_after_selection_loses_every_right(self) -> None:
         spec = make_tool("secret", tags=frozenset({"admin"}))
         admin = await self.make_admin()
-
         admin.is_active = False
         await admin.asave()
-
         assert (await self.run_one(spec, user_id=admin.pk)).error == "tool_forbidden"
 
     async def test_right_taken_away_after_selection_is_refused(self) -> None:
         spec = make_tool("open_tool")
         await ToolOverride.objects.acreate(tool_name="open_tool", is_active=False)
-
         assert (await self.run_one(spec)).error == "tool_forbidden"
 
     async def test_tool_that_was_not_offered_is_unknown(self) -> None:
         with declared_tools(make_tool("other")):
             results = await execute_calls([ToolCall("c", "other", "{}")], tools=[], context=ToolContext())
-
         assert results[0].error == "unknown_tool"
         assert json.loads(results[0].content)["error"]["code"] == "unknown_tool"
 
     async def test_arguments_are_validated_before_execution(self) -> None:
         ran: list[object] = []
         spec = make_tool("strict", parameters=SCHEMA, invoke=lambda a, _c: ran.append(a))
-
         for arguments in ("{", "[]", '"n"', '{"n": "2"}', "{}", '{"n": 1, "m": 2}', "", "[" * 9999):
             result = await self.run_one(spec, arguments)
             assert (result.success, result.error) == (False, "invalid_tool_arguments"), arguments
@@ -117,7 +105,6 @@ class OutcomeTests(ExecutionCase):
     @override(TOOL_MAX_ARGUMENT_CHARACTERS=10)
     async def test_arguments_are_bounded(self) -> None:
         result = await self.run_one(make_tool("t"), '{"a": "' + "x" * 20 + '"}')
-
         assert result.error == "invalid_tool_arguments"
 
     async def test_failure_of_a_tool_is_a_result_without_its_text(self) -> None:
@@ -137,7 +124,6 @@ class OutcomeTests(ExecutionCase):
             result = await self.run_one(spec)  # before the tool ends
         finally:
             released.set()
-
         assert result.error == "tool_timeout"
 
     async def test_next_steps_cross_the_bridge_that_they_name(self) -> None:
@@ -171,13 +157,11 @@ class OutcomeTests(ExecutionCase):
 
     async def test_result_without_json_form_is_a_failure(self) -> None:
         result = await self.run_one(make_tool("odd", invoke=lambda _a, _c: object()))
-
         assert result.error == "tool_failed"
 
     @override(TOOL_MAX_RESULT_CHARACTERS=50)
     async def test_long_result_is_cut_and_stays_json(self) -> None:
         result = await self.run_one(make_tool("long", invoke=lambda _a, _c: ["é" * 500]))
-
         content = json.loads(result.content)
         assert result.success
         assert content["truncated"] is True
@@ -185,7 +169,6 @@ class OutcomeTests(ExecutionCase):
 
     async def test_tool_that_needs_approval_waits_for_it(self) -> None:
         spec = make_tool("pay", needs_approval=True)
-
         assert (await self.run_one(spec)).error == "tool_needs_approval"
         assert (await self.run_one(spec, approved={"c1"})).success
 
@@ -194,12 +177,10 @@ class OutcomeTests(ExecutionCase):
 
     async def test_tool_receives_the_context_of_the_turn(self) -> None:
         result = await self.run_one(make_tool("me", invoke=lambda _a, context: context.user_id), user_id=7)
-
         assert result.content == "7"
 
     async def test_tool_of_the_database_runs_on_its_bridge(self) -> None:
         spec = make_tool("count", invoke=lambda _a, _c: ToolOverride.objects.count(), uses_database=True)
-
         assert (await self.run_one(spec)).content == "0"
 
 
@@ -274,7 +255,6 @@ class BreakerTests(ExecutionCase):
         spec = make_tool("strict", parameters=SCHEMA)
         for _ in range(4):
             await self.run_one(spec, "{}")
-
         assert (await self.run_one(spec, '{"n": 1}')).success
 
 
@@ -282,12 +262,10 @@ class UsageTests(ExecutionCase):
     async def test_calls_and_failures_are_counted(self) -> None:
         spec = make_tool("strict", parameters=SCHEMA)
         await self.run_calls(ToolCall("1", "strict", '{"n": 1}'), ToolCall("2", "strict", "{}"), tools=[spec])
-
         usage = await ToolUsage.objects.aget(tool_name="strict")
         assert (usage.called, usage.failed) == (2, 1)
         assert usage.last_called_at is not None
 
     async def test_names_that_a_model_made_up_are_not_counted(self) -> None:
         await self.run_calls(ToolCall("1", "invented", "{}"), tools=[make_tool("real")])
-
         assert not await ToolUsage.objects.aexists()

@@ -116,7 +116,6 @@ class LargeSourceTests(TestCase):
         data.pop("is_active")
         saved = self.client.post(address, data)
         self.source.refresh_from_db()
-
         assert saved.status_code == 302, saved.context["adminform"].form.errors
         assert (self.source.name, self.source.is_active) == ("Bigger", False)
         assert len(self.source.document) > 100_000, "kept, though it is not in the page"

@@ -54,12 +54,10 @@ class LocalModeTests(SelectionCase):
 
     def test_phase_3_step_3_mode_local_offers_the_nearest_tools_only(self) -> None:
         found = self.select("What is the weather forecast for the city of Lyon?", tool_top_k=1)
-
         assert [(tool.spec.name, tool.reason) for tool in found] == [("weather_forecast", "similar")]
 
     def test_step_1_forbidden_tool_is_not_selected_however_near(self) -> None:
         question = "Deletes the account of a user"
-
         assert "delete_user" not in self.names(question, tool_threshold=-1.0, tool_top_k=50)
         assert self.names(question, tags=frozenset({"admin"}))[0] == "delete_user"
 
@@ -67,7 +65,6 @@ class LocalModeTests(SelectionCase):
         residents = [make_tool(f"resident_{n}", "Zzz.", is_always_on=True) for n in range(5)]
         with declared_tools(*residents):
             found = self.select("weather forecast")
-
         reasons = [tool.reason for tool in found]
         assert reasons.count(SelectionReason.RESIDENT) == MAX_RESIDENT == 3
         assert found[3].spec.name == "weather_forecast"
@@ -79,14 +76,12 @@ class LocalModeTests(SelectionCase):
 
     def test_threshold_is_inclusive(self) -> None:
         score = self.select("weather forecast", tool_top_k=1)[0].score
-
         assert score is not None
         assert self.names("weather forecast", tool_top_k=1, tool_threshold=score)
         assert not self.names("weather forecast", tool_top_k=1, tool_threshold=score + 1e-6)
 
     def test_risk_3_recently_used_tool_stays_available(self) -> None:
         found = self.select("And in Paris?", recent=("find_route",), tool_threshold=0.99)
-
         assert [(tool.spec.name, tool.reason) for tool in found] == [("find_route", "recent")]
 
     def test_recently_used_tool_that_is_forbidden_now_does_not_come_back(self) -> None:
@@ -103,7 +98,6 @@ class LocalModeTests(SelectionCase):
             row = ToolOverride.objects.get(tool_name="find_route")
             row.description = "Dit combien coûte un abonnement mensuel."
             row.save()
-
         assert "find_route" not in before
         assert self.names(question)[0] == "find_route"
 
@@ -113,7 +107,6 @@ class LocalModeTests(SelectionCase):
         with self.captureOnCommitCallbacks(execute=True):
             row = ToolOverride.objects.get(tool_name="weather_forecast")
             ToolExample.objects.create(override=row, text="Vais-je être trempé sans parapluie ?")
-
         assert "weather_forecast" not in before
         assert self.names(question)[0] == "weather_forecast"
 
@@ -123,12 +116,10 @@ class LocalModeTests(SelectionCase):
             self.captureOnCommitCallbacks(execute=True),
         ):
             self.names("Shall we play chess?")
-
         assert IndexedTool.objects.filter(tool_name="play_chess").exists()
 
     def test_unchanged_index_is_not_read_again(self) -> None:
         self.names("weather")
-
         with self.assertNumQueries(1):  # the tokens
             self.names("weather forecast")
 
@@ -148,7 +139,6 @@ class ExternalModeTests(SelectionCase):
 
     def test_step_1_wall_holds_whatever_the_store_says(self) -> None:
         names = self.names("Deletes the account of a user", tool_threshold=-1.0, tool_top_k=50)
-
         assert set(names) == {tool.name for tool in TOOLS[:4]} | (set(names) - {tool.name for tool in TOOLS})
         assert "delete_user" not in names
 
@@ -160,7 +150,6 @@ class ExternalModeTests(SelectionCase):
         sync_index(external=True)
         found = self.names("Combien coûte un abonnement ?")
         row.delete()
-
         assert found[0] == "find_route"
 
     def test_store_that_was_never_filled_leaves_resident_tools(self) -> None:
@@ -171,7 +160,6 @@ class ExternalModeTests(SelectionCase):
         collection = store.resolve_alias("tools")
         assert collection is not None
         store.drop(collection)
-
         assert self.names("weather forecast") == []
 
 
@@ -182,13 +170,11 @@ class DirectModeTests(SelectionCase):
 
     def test_mode_direct_offers_every_permitted_tool(self) -> None:
         names = set(self.names("anything"))
-
         assert {tool.name for tool in TOOLS[:4]} <= names
         assert "delete_user" not in names
 
     def test_mode_direct_needs_no_index(self) -> None:
         IndexedTool.objects.all().delete()
-
         assert "weather_forecast" in self.names("anything")
 
 
@@ -198,14 +184,12 @@ class ModeTests(SelectionCase):
     def test_phase_5_deployment_chooses_the_mode(self) -> None:
         deployment = make_deployment(config_overlay={"tool_mode": "local", "tool_top_k": 1})
         config = effective_config(deployment)
-
         found = select_tools(
             question_vector=embedder().embed_one("weather forecast", purpose=Purpose.QUERY),
             question="weather forecast",
             candidates=available_tools(user_tags=VISITOR, agent_id=deployment.agent_id),
             config=config,
         )
-
         assert [tool.spec.name for tool in found] == ["weather_forecast"]
         assert config.tool_mode == "local"
 
@@ -215,7 +199,6 @@ class ModeTests(SelectionCase):
     def test_mode_external_in_a_deployment_fills_the_store(self) -> None:
         before = sync_index().external
         make_deployment(config_overlay={"tool_mode": "external"})
-
         assert before is None
         assert sync_index().external == IndexedTool.objects.count()
 
@@ -226,23 +209,19 @@ class IndexTests(TestCase):
 
     def test_second_run_embeds_nothing(self) -> None:
         sync_index()
-
         assert sync_index().embedded == 0
 
     def test_changed_text_alone_is_embedded_again(self) -> None:
         sync_index()
         ToolOverride.objects.filter(tool_name="find_route").update(description="x")
         ToolOverride.objects.get(tool_name="find_route").save()
-
         report = sync_index()
-
         assert (report.embedded, report.reused, report.changed) == (1, 1, ["find_route"])
 
     def test_tool_that_is_gone_leaves_the_index(self) -> None:
         with declared_tools(make_tool("short_lived", "Lives briefly.")):
             sync_index()
         report = sync_index()
-
         assert report.removed == 1
         assert not IndexedTool.objects.filter(tool_name="short_lived").exists()
 
@@ -259,7 +238,6 @@ class CommandTests(TestCase):
 
     def test_phase_3_index_tools_reports_what_it_did(self) -> None:
         report = self.run_json("index_tools")
-
         assert report["tools"] >= len(TOOLS)
         assert report["embedded"] >= 2 * len(TOOLS)
 
@@ -267,7 +245,6 @@ class CommandTests(TestCase):
         found = self.run_json("select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1")[
             "tools"
         ]
-
         tool = next(row for row in found if row["reason"] == "similar")
         assert tool["name"] == "weather_forecast"
         assert 0 < tool["score"]
@@ -277,7 +254,6 @@ class CommandTests(TestCase):
         question = "Deletes the account of a user"
         visitor = self.run_json("select_tools", question, "--mode", "local")["tools"]
         boss = self.run_json("select_tools", question, "--mode", "local", "--user", "boss")
-
         assert "delete_user" not in {row["name"] for row in visitor}
         assert "delete_user" in {row["name"] for row in boss["tools"]}
 
@@ -322,7 +298,6 @@ class EvaluationTests(TestCase):
             '{"query": "move the rook", "tool": "c"}\n'
             '{"query": "forecast of the weather, then chess", "tool": ["a b", "c"]}\n',
         )
-
         assert report["queries"] == 2
         assert set(report["recall"]) == {"1", "3", "5", "10"}
         assert report["recall"]["1"] == 0.75

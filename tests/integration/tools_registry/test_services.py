@@ -1,4 +1,4 @@
-"""Documents as services really write them: Swagger 2.0, servers in part, forms, uploads, answers that are no text."""
+"""Documents as services really write them: servers in part, forms, uploads, answers that are no text."""
 
 import json
 import threading
@@ -61,219 +61,70 @@ def echoing() -> Iterator[str]:
         server.server_close()
 
 
+FORM = "application/x-www-form-urlencoded"
+BOOK = {"$ref": "#/components/schemas/Book"}
+TEXT: dict[str, Any] = {"type": "string"}
+
+
+def parameter(name: str, where: Any, schema: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": where, "schema": schema, "explode": False, "style": "form", **more}
+
+
+def body(kind: str, schema: Any, *, is_required: bool = True, **encoding: Any) -> dict[str, Any]:
+    return {"required": is_required, "content": {kind: {"schema": schema, "encoding": encoding}}}
+
+
+def form_of(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+SHELF = parameter("shelf", "path", TEXT, required=True)
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.0.0",
     "servers": [{"url": "http://HOST/v2"}],
     "paths": {
         "/shelves/{shelf}": {
+            "parameters": [SHELF],
             "get": {
                 "operationId": "readShelf",
                 "parameters": [
-                    {
-                        "name": "shelf",
-                        "in": "path",
-                        "required": True,
-                        "schema": {"type": "string"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "fields",
-                        "in": "query",
-                        "schema": {"type": "array", "items": {"type": "string"}, "collectionFormat": "csv"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "tags",
-                        "in": "query",
-                        "schema": {"type": "array", "collectionFormat": "pipes"},
-                        "explode": False,
-                        "style": "pipeDelimited",
-                    },
+                    parameter("fields", "query", {"type": "array", "items": TEXT}),
+                    parameter("tags", "query", {"type": "array"}, style="pipeDelimited"),
                 ],
             },
-            "post": {
-                "operationId": "addBook",
-                "parameters": [
-                    {
-                        "name": "shelf",
-                        "in": "path",
-                        "required": True,
-                        "schema": {"type": "string"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "book",
-                        "in": "body",
-                        "schema": {"schema": {"$ref": "#/components/schemas/Book"}},
-                        "explode": False,
-                        "style": "form",
-                    },
-                ],
-                "requestBody": {
-                    "required": False,
-                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Book"}}},
-                },
-            },
+            "post": {"operationId": "addBook", "requestBody": body("application/json", BOOK, is_required=False)},
             "put": {
                 "operationId": "nameShelf",
-                "consumes": ["application/x-www-form-urlencoded"],
-                "parameters": [
-                    {
-                        "name": "shelf",
-                        "in": "path",
-                        "required": True,
-                        "schema": {"type": "string"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "title",
-                        "in": "formData",
-                        "required": True,
-                        "schema": {"type": "string"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "colours",
-                        "in": "formData",
-                        "schema": {"type": "array"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "sizes",
-                        "in": "formData",
-                        "schema": {"type": "array", "collectionFormat": "multi"},
-                        "explode": True,
-                        "style": "form",
-                    },
-                ],
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        "application/x-www-form-urlencoded": {
-                            "schema": {
-                                "type": "object",
-                                "properties": {
-                                    "title": {"type": "string"},
-                                    "colours": {"type": "array"},
-                                    "sizes": {"type": "array", "collectionFormat": "multi"},
-                                },
-                                "required": ["title"],
-                            },
-                            "encoding": {
-                                "colours": {"explode": False, "style": "form"},
-                                "sizes": {"explode": True, "style": "form"},
-                            },
-                        }
-                    },
-                },
+                "requestBody": body(
+                    FORM,
+                    form_of(["title"], title=TEXT, colours={"type": "array"}, sizes={"type": "array"}),
+                    colours={"explode": False, "style": "form"},
+                    sizes={"explode": True, "style": "form"},
+                ),
             },
         },
         "/scans": {
             "post": {
                 "operationId": "addScan",
-                "parameters": [
-                    {
-                        "name": "page",
-                        "in": "formData",
-                        "required": True,
-                        "schema": {"type": "file"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                    {
-                        "name": "number",
-                        "in": "formData",
-                        "schema": {"type": "integer"},
-                        "explode": False,
-                        "style": "form",
-                    },
-                ],
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        "multipart/form-data": {
-                            "schema": {
-                                "type": "object",
-                                "properties": {
-                                    "page": {"type": "string", "format": "binary"},
-                                    "number": {"type": "integer"},
-                                },
-                                "required": ["page"],
-                            },
-                            "encoding": {},
-                        }
-                    },
-                },
+                "requestBody": body(
+                    "multipart/form-data",
+                    form_of(["page"], page={**TEXT, "format": "binary"}, number={"type": "integer"}),
+                ),
             }
         },
-        "/xml": {
-            "post": {
-                "operationId": "onlyXml",
-                "consumes": ["application/xml"],
-                "parameters": [
-                    {
-                        "name": "x",
-                        "in": "body",
-                        "required": True,
-                        "schema": {"schema": {}},
-                        "explode": False,
-                        "style": "form",
-                    }
-                ],
-                "requestBody": {"required": True, "content": {"application/xml": {"schema": {}}}},
-            }
-        },
+        "/xml": {"post": {"operationId": "onlyXml", "requestBody": body("application/xml", {})}},
         "/keys": {
             "put": {
                 "operationId": "addKey",
-                "consumes": ["application/x-www-form-urlencoded"],
-                "parameters": [
-                    {
-                        "name": "key",
-                        "in": "formData",
-                        "schema": {"type": "string", "format": "byte"},
-                        "explode": False,
-                        "style": "form",
-                    }
-                ],
-                "requestBody": {
-                    "required": False,
-                    "content": {
-                        "application/x-www-form-urlencoded": {
-                            "schema": {
-                                "type": "object",
-                                "properties": {"key": {"type": "string", "format": "byte"}},
-                                "required": [],
-                            },
-                            "encoding": {},
-                        }
-                    },
-                },
+                "requestBody": body(FORM, form_of([], key={**TEXT, "format": "byte"}), is_required=False),
             }
         },
         "/picture": {"get": {"operationId": "picture", "parameters": []}},
         "/broken": {"get": {"operationId": "broken", "parameters": []}},
-        "/strange": {
-            "get": {
-                "operationId": "strange",
-                "parameters": [{"name": "q", "in": ["query"], "schema": {}, "explode": False, "style": "form"}],
-            }
-        },
+        "/strange": {"get": {"operationId": "strange", "parameters": [parameter("q", ["query"], {})]}},
     },
     "components": {
-        "schemas": {
-            "Book": {
-                "type": "object",
-                "required": ["title"],
-                "properties": {"title": {"type": "string"}, "next": {"$ref": "#/components/schemas/Book"}},
-            }
-        }
+        "schemas": {"Book": {"type": "object", "required": ["title"], "properties": {"title": TEXT, "next": BOOK}}}
     },
 }
 

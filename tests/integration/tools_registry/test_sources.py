@@ -69,7 +69,6 @@ class McpStdioTests(SourceCase):
 
     def test_list_is_read_and_waits_for_staff(self) -> None:
         names = set(RemoteTool.objects.values_list("tool_name", flat=True))
-
         assert {"lib_count_books", "lib_burn_books", "lib_fail"} <= names
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_count_books") is None
         spec = allow_all().named("lib_count_books")
@@ -80,7 +79,6 @@ class McpStdioTests(SourceCase):
 
     def test_destructive_tool_needs_approval(self) -> None:
         tools = allow_all()
-
         assert tools.named("lib_burn_books").needs_approval  # type: ignore[union-attr]
         assert not tools.named("lib_count_books").needs_approval  # type: ignore[union-attr]
 
@@ -89,7 +87,6 @@ class McpStdioTests(SourceCase):
         result = await self.call(tools, "lib_count_books", shelf="abc")
         failed = await self.call(tools, "lib_fail", reason="no shelf")
         named = await self.call(tools, "lib_environment")
-
         assert result.success, result.content
         assert json.loads(result.content) == {"shelf": "abc", "books": 30}
         assert (failed.success, failed.error) == (False, "tool_reported_error")
@@ -101,7 +98,6 @@ class McpStdioTests(SourceCase):
         first = json.loads((await self.call(tools, "lib_process")).content)
         with mock.patch("tools_registry.sources.mcp._CHECK_AFTER_SECONDS", 0.0):
             second = json.loads((await self.call(tools, "lib_process")).content)
-
         assert first == second
 
     async def test_server_that_died_is_started_again(self) -> None:
@@ -111,7 +107,6 @@ class McpStdioTests(SourceCase):
         await asyncio.sleep(0.5)
         with mock.patch("tools_registry.sources.mcp._CHECK_AFTER_SECONDS", 0.0):
             second = await self.call(tools, "lib_process")
-
         assert second.success, second.content
         assert json.loads(second.content)["result"] != first
 
@@ -122,7 +117,6 @@ class McpStdioTests(SourceCase):
             ToolCall("fast", "lib_count_books", '{"shelf": "a"}'),
         ]
         results = await execute_calls(calls, tools=tools, context=ToolContext())
-
         assert [result.success for result in results] == [True, True]
 
     async def test_server_that_hangs_is_a_timeout(self) -> None:
@@ -130,15 +124,12 @@ class McpStdioTests(SourceCase):
         await self.source.asave()
         tools = await sync_to_async(allow_all)()
         result = await self.call(tools, "lib_sleep", seconds=60)
-
         assert result.error == "tool_timeout"
 
     def test_tool_that_changed_waits_for_staff_again(self) -> None:
         allow_all()
         RemoteTool.objects.filter(tool_name="lib_fail").update(description="Told otherwise.")
-
         report = refresh_source(self.source)
-
         assert report.changed == ["lib_fail"]
         allowed = available_tools(user_tags=VISITOR, agent_id=None)
         assert allowed.named("lib_fail") is None
@@ -146,7 +137,6 @@ class McpStdioTests(SourceCase):
 
     def test_tool_that_is_gone_is_offered_no_more(self) -> None:
         RemoteTool.objects.create(source=self.source, tool_name="lib_old", remote_name="old", is_allowed=True)
-
         assert refresh_source(self.source).gone == ["lib_old"]
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_old") is None
 
@@ -154,7 +144,6 @@ class McpStdioTests(SourceCase):
         allow_all()
         self.source.is_active = False
         self.source.save()
-
         found = available_tools(user_tags=VISITOR, agent_id=None)
         assert [spec.name for spec in found if spec.source == "mcp"] == []
 
@@ -162,7 +151,6 @@ class McpStdioTests(SourceCase):
         self.source.tags = ["librarians"]
         self.source.save()
         allow_all()
-
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_fail") is None
         librarian = available_tools(user_tags=frozenset({"librarians"}), agent_id=None)
         assert librarian.named("lib_fail") is not None
@@ -172,7 +160,6 @@ class AllowListTests(TestCase):
     @override_settings(MCP_STDIO_SERVERS={})
     def test_command_that_the_operator_did_not_name_is_not_run(self) -> None:
         source = make_source(command="/bin/sh")
-
         with self.assertRaisesMessage(ToolSourceError, "not a server of MCP_STDIO_SERVERS"):
             refresh_source(source)
         source.refresh_from_db()
@@ -210,13 +197,11 @@ class McpHttpTests(SourceCase):
             await sync_to_async(refresh_source)(source)
             tools = await sync_to_async(allow_all)()
             result = await self.call(tools, "lib_count_books", shelf="ab")
-
         assert result.success, result.content
         assert json.loads(result.content)["books"] == 20
 
     def test_internal_server_is_refused_by_default(self) -> None:
         source = make_source(kind=SourceKind.MCP_HTTP, url="http://127.0.0.1:9/mcp")
-
         with self.assertRaisesMessage(ToolSourceError, "internal address"):
             refresh_source(source)
 
@@ -349,7 +334,6 @@ class OpenApiTests(SourceCase):
 
     def test_operations_become_tools(self) -> None:
         spec = self.tools.named("shop_getOrder")
-
         assert spec is not None
         assert spec.source == "openapi"
         assert spec.description == "Reads an order."
@@ -358,7 +342,6 @@ class OpenApiTests(SourceCase):
 
     def test_schemas_of_3_0_become_json_schemas(self) -> None:
         spec = self.tools.named("shop_addOrder")
-
         assert spec is not None
         body = spec.parameters["properties"]["body"]["properties"]
         assert body["note"]["type"] == ["string", "null"]
@@ -375,7 +358,6 @@ class OpenApiTests(SourceCase):
 
     async def test_request_carries_path_query_headers_and_secret(self) -> None:
         result = await self.call(self.tools, "shop_getOrder", id="a/../b ?", fields=["x", "y"], **{"X-Trace": "t"})
-
         said = json.loads(result.content)["body"]
         assert said["path"] == "/api/orders/a%2F..%2Fb%20%3F?fields=x&fields=y"
         assert said["key"] == hashlib.sha256(b"Bearer s3cret").hexdigest()
@@ -385,18 +367,15 @@ class OpenApiTests(SourceCase):
     async def test_body_is_sent_after_approval(self) -> None:
         call = ToolCall("c", "shop_addOrder", '{"body": {"item": "book"}}')
         result = (await execute_calls([call], tools=self.tools, context=ToolContext(), approved={"c"}))[0]
-
         assert json.loads(result.content)["body"]["body"] == {"item": "book"}
 
     async def test_redirect_is_not_followed(self) -> None:
         result = await self.call(self.tools, "shop_away")
-
         assert result.error == "tool_reported_error"
         assert "redirects are not followed" in result.content
 
     async def test_error_of_the_service_is_told_to_the_model(self) -> None:
         result = await self.call(self.tools, "shop_missing")
-
         assert result.error == "tool_reported_error"
         assert "no such order" in result.content
 
@@ -410,7 +389,6 @@ class OpenApiTests(SourceCase):
     def test_server_that_is_no_allowed_host_is_refused(self) -> None:
         self.source.allowed_hosts = ["shop.example"]
         self.source.save()
-
         with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
             refresh_source(self.source)
 
@@ -421,7 +399,6 @@ class OpenApiTests(SourceCase):
         )
         self.source.save()
         report = refresh_source(self.source)
-
         assert report.added == ["shop_get_ping"]
 
     def test_address_that_leads_inside_is_not_followed(self) -> None:

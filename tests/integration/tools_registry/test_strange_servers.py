@@ -55,7 +55,6 @@ class StrangeServerTests(SourceCase):
     def test_bad_tools_lose_no_other_and_say_why(self) -> None:
         self.source.refresh_from_db()
         problems = dict(self.source.problems)
-
         assert problems.keys() == {
             "?", "no_schema", "not_an_object", "elsewhere", "huge", "only_as_task",
         }  # fmt: skip
@@ -80,7 +79,6 @@ class StrangeServerTests(SourceCase):
         rows.filter(remote_name="circle").update(parameters={"type": "string"})
         self.source.save()
         offered = available_tools(user_tags=VISITOR, agent_id=None)
-
         fit = offered.named("lib_no_items")
         assert fit is not None
         assert _schema_fault(dict(fit.parameters)) == ""
@@ -94,7 +92,6 @@ class StrangeServerTests(SourceCase):
 
     def test_only_what_says_that_it_reads_runs_unasked(self) -> None:
         asking = {spec.name for spec in self.tools if spec.needs_approval and spec.source == "mcp"}
-
         assert asking == {"lib_silent", "lib_writes", "lib_writes_gently", "lib_contradicts"}
         assert self.run_tool("silent")[1] == "tool_needs_approval"
 
@@ -114,7 +111,6 @@ class StrangeServerTests(SourceCase):
         for _time in range(2):
             success, code, content = self.run_tool("wants_foo")
         usage = ToolUsage.objects.get(tool_name="lib_wants_foo")
-
         assert (success, code) == (False, "tool_reported_error")
         assert "write foo=1" in content["error"]["detail"]
         assert breakers["lib_wants_foo"]._failures == 0
@@ -124,7 +120,6 @@ class StrangeServerTests(SourceCase):
     def test_failure_of_the_server_is_told_and_counts(self) -> None:
         with self.assertLogs("tools_registry", "INFO") as logs:
             success, code, content = self.run_tool("breaks_down")
-
         assert (success, code) == (False, "tool_failed")
         assert "closed on Mondays" in content["error"]["detail"]
         assert breakers["lib_breaks_down"]._failures == 1

@@ -38,7 +38,6 @@ def test_texts_hold_every_effective_description() -> None:
         examples=("How do I get there?", "How do I get there?", " "),
         parameters={"type": "object", "properties": {"to": {"type": "string", "description": "where to"}, "by": {}}},
     )
-
     assert [(text.kind, text.text) for text in texts_of(spec)] == [
         (TextKind.DESCRIPTION, "Finds a way."),
         (TextKind.NAME, "find route itinéraire"),
@@ -51,7 +50,6 @@ def test_number_of_examples_does_not_change_their_weight() -> None:
     rows = np.eye(3, dtype=np.float32)
     one = tool_vector([TextKind.DESCRIPTION, TextKind.EXAMPLE], rows[:2])
     two = tool_vector([TextKind.DESCRIPTION, TextKind.EXAMPLE, TextKind.EXAMPLE], rows[[0, 1, 1]])
-
     assert np.allclose(one, two)
 
 
@@ -64,7 +62,6 @@ def test_shared_rare_word_counts_more_than_a_common_one() -> None:
         ]
     )
     scores = words.scores("converts currency")
-
     assert scores[0] > scores[1] > 0
     assert words.scores("zebra").tolist() == [0, 0, 0]
 
@@ -73,20 +70,17 @@ def test_shared_rare_word_counts_more_than_a_common_one() -> None:
 def test_best_positions_are_those_of_a_full_sort(values: list[float], limit: int) -> None:
     scores = np.array(values, dtype=np.float32)
     expected = sorted(range(len(values)), key=lambda i: (-scores[i], i))[: max(limit, 0)]
-
     assert best_positions(scores, limit) == expected
 
 
 def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
     tools = [make_tool("weather", "weather forecast of a city"), make_tool("route", "find a route")]
     ranking = ranking_of(tools, MODEL)
-
     report = evaluate_ranking(
         ranking,
         [LabelledQuery("weather forecast", ("weather",)), LabelledQuery("weather and a route", ("weather", "route"))],
         MODEL,
     )
-
     assert report.queries == 2
     assert report.recall[1] == 0.75
     assert report.complete[1] == 0.5
@@ -95,9 +89,7 @@ def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
 
 def test_confused_tools_are_named() -> None:
     tools = [make_tool("weather", "weather forecast"), make_tool("route", "find a route")]
-
     report = evaluate_ranking(ranking_of(tools, MODEL), [LabelledQuery("weather forecast", ("route",))], MODEL)
-
     assert report.confused == [("route", "weather", 1)]
 
 

@@ -37,7 +37,6 @@ def book(
 
 def test_schema_comes_from_signature_and_docstring() -> None:
     spec = spec_from_function(book)
-
     assert spec.name == "book"
     assert spec.description == "Book a hotel room.\n\nNothing is paid before the arrival."
     assert spec.parameters == {
@@ -61,15 +60,12 @@ def test_schema_comes_from_signature_and_docstring() -> None:
 def test_function_receives_typed_values_and_the_context() -> None:
     spec = spec_from_function(book)
     context = ToolContext(user_id=7)
-
     result = spec.invoke({"city": "Lyon", "day": "2026-03-01"}, context)
-
     assert result == {"day": datetime.date(2026, 3, 1), "for": 7, "room": "single", "city": "Lyon", "nights": 1}
 
 
 def test_value_that_fits_the_schema_but_not_the_type_is_refused() -> None:
     spec = spec_from_function(book)
-
     with pytest.raises(InvalidToolArgumentsError, match="day"):
         spec.invoke({"city": "Lyon", "day": "the first of May"}, ToolContext())
 
