@@ -1,62 +1,393 @@
-"""Turns with tools that die at every boundary of what they store, and what the conversation looks like after.
+"""Work that is killed at every boundary of what it stores, and what stands once another process has taken it up.
 
+    python -m tests.crash_lab correction|import|questions [EVERY]
     python -m tests.crash_lab kill|raise TOOLS[:EVERY]…
 
-Run as a process of its own, on a database of its own. Each experiment forks a process that answers a question with so
-many parallel tools and, at the n-th boundary, kills itself with SIGKILL (or raises); a second process writes to the
-same conversation meanwhile. Then a third plays the turn again, a fourth asks the next question, and the thread is
-looked at. Prints one JSON object a line. Boundaries are counted, not listed: n grows (by EVERY, 1 by default) until a
-turn ends without reaching it.
+Run as a process of its own, on a database of its own. Each experiment forks a process that does the work and, before or
+after its n-th writing statement or commit (of a turn with tools: its n-th step), kills itself with SIGKILL or raises;
+other processes then look, take the work up as the worker does, and look again. Prints one JSON object a line. Boundaries
+are counted, not listed: n grows (by EVERY, 1 by default) until the work ends without reaching it.
 """
+
+# ruff: noqa: E402  # Django is set up, on a database of its own, before anything else is imported
 
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
+from unittest import mock
 
 import django
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="repondant-crash-"))
+DATABASE = _FOLDER / "lab.db"
 os.environ["TEST_DATA_DIR"] = str(_FOLDER)
-os.environ["DATABASE_URL"] = f"sqlite:///{_FOLDER / 'crash.db'}"
+os.environ["DATABASE_URL"] = f"sqlite:///{DATABASE}"
 os.environ["LOG_LEVEL"] = "CRITICAL"
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 django.setup()
 
-from django.conf import settings  # noqa: E402
-from django.db import connections  # noqa: E402
+# isort: split
 
-import chat.thread.rounds  # noqa: E402
-import chat.turn.path  # noqa: E402
-import chat.turn.tool_loop  # noqa: E402
-from agents.errors import LLMResponseError  # noqa: E402
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk  # noqa: E402
-from agents.llm.openai import _wire_message  # noqa: E402
-from chat.errors import ThreadConflictError  # noqa: E402
-from chat.models import Conversation, Message, Role, Turn, TurnStatus  # noqa: E402
-from chat.thread.messages import ThreadMessage  # noqa: E402
-from chat.thread.rounds import Batch, append_batch, load_thread  # noqa: E402
-from chat.thread.turns import claim_turn, interrupt_turns, stale_turns  # noqa: E402
-from chat.turn.path import run_turn  # noqa: E402
-from chat.turn.values import TurnRequest  # noqa: E402
-from knowledge.language import spelling  # noqa: E402
-from tests.factories import make_batch, make_conversation, make_library  # noqa: E402
-from tests.servers.model_server import _Refusal, check_chat_request  # noqa: E402
-from tests.servers.of_the_run import migrated_sqlite  # noqa: E402
-from tools_registry.execution import execute_calls  # noqa: E402
-from tools_registry.tool import registry, tool  # noqa: E402
+from django.conf import settings
+from django.db import connection, connections
+from django.db.models import F
+from django.utils import timezone
+
+import chat.thread.rounds
+import chat.turn.path
+import chat.turn.tool_loop
+from agents.errors import LLMResponseError
+from agents.history import lines_of
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk, Usage
+from agents.llm.openai import _wire_message
+from agents.models import Agent, Deployment, IndexingMethod, JobKind, RuntimeSettings
+from chat.errors import ThreadConflictError
+from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.protocol import Event
+from chat.thread.messages import ThreadMessage
+from chat.thread.rounds import Batch, append_batch, load_thread
+from chat.thread.turns import claim_turn, interrupt_turns, stale_turns
+from chat.turn.path import run_turn
+from chat.turn.values import TurnRequest
+from faqs import previews
+from faqs.answer_points import sync_learned
+from faqs.answers import learn_from_message
+from faqs.csv import plan_import
+from faqs.models import ImportPreview, LearnedResponse
+from faqs.previews import continue_import, keep_preview, start_import
+from knowledge.indexing import questions
+from knowledge.indexing.jobs import enqueue_questions, run_build
+from knowledge.indexing.points import plan_agent
+from knowledge.indexing.sync import stale_documents
+from knowledge.language import spelling
+from knowledge.models import Chunk, IndexBuild, QuestionSpending, UnitsOrigin
+from knowledge.vectors.base import collection_alias, vector_store
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_batch,
+    make_conversation,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_library,
+    make_user,
+)
+from tests.scripted import ScriptedLLM
+from tests.servers.model_server import _Refusal, check_chat_request
+from tests.servers.of_the_run import migrated_sqlite
+from tools_registry.execution import execute_calls
+from tools_registry.tool import registry, tool
 
 settings.DATABASE_THREAD_SENSITIVE = False
-chat.turn.tool_loop.BATCH_RETRY_SECONDS = 0.005
-chat.turn.tool_loop.BATCH_TRIES = 8
-QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
+#: The module as the loader imports it: run with -m, this file is also `__main__`.
+sys.modules["tests.crash_lab"] = sys.modules[__name__]
+_WRITES = ("INSERT", "UPDATE", "DELETE")
+
+
+def keep() -> None:
+    """The database as it is now is what `restore` brings back."""
+    connections.close_all()
+    with_checkpoint = connection.cursor()
+    with_checkpoint.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connections.close_all()
+    shutil.copy(DATABASE, _FOLDER / "before.db")
+
+
+def restore() -> None:
+    connections.close_all()
+    for suffix in ("-wal", "-shm"):
+        Path(f"{DATABASE}{suffix}").unlink(missing_ok=True)
+    shutil.copy(_FOLDER / "before.db", DATABASE)
+
+
+@contextmanager
+def boundaries(fatal: int) -> Iterator[None]:
+    """Kill this process before or after its `fatal`-th write or commit."""
+    count = 0
+
+    def tick() -> None:
+        nonlocal count
+        count += 1
+        if count == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if not sql.lstrip().startswith(_WRITES):
+            return execute(sql, *rest)
+        tick()
+        result = execute(sql, *rest)
+        tick()
+        return result
+
+    commit = connection._commit  # type: ignore[attr-defined]
+
+    def watched_commit() -> None:
+        tick()
+        commit()
+        tick()
+
+    with (
+        connection.execute_wrapper(watched),
+        mock.patch.object(connection, "_commit", watched_commit),
+        mock.patch("faqs.answer_points.nudge"),
+    ):
+        yield
+
+
+def begun(work: Callable[[], None]) -> int:
+    """Work in a forked process; returns its pid."""
+    connections.close_all()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException as error:  # noqa: BLE001  # a forked process must end here
+        if str(error) != "boundary":
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            status = 2
+    finally:
+        os._exit(status)
+
+
+def ended(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def forked(work: Callable[[], None]) -> int:
+    """Work in a forked process to its end; returns its exit code, negative for a signal."""
+    return ended(begun(work))
+
+
+async def ignore(_event: Event) -> None:
+    return None
+
+
+def say(row: dict[str, Any]) -> None:
+    sys.stdout.write(f"{json.dumps(row)}\n")
+    sys.stdout.flush()
+
+
+# A correction: a wrong answer stands in the memory of two deployments and, in other words, among the validated ones.
+
+POOL = "Quels sont les horaires de la piscine ?"
+REWORDED = "Pouvez-vous me dire quels sont les horaires de la piscine ?"
+OLD, NEW = "De 9 heures à 20 heures.", "De 7 heures à 22 heures."
+
+
+def build_correction() -> None:
+    """The site as it stands before the correction, kept as a file that every experiment starts from."""
+    agent = make_agent()
+    add_document(agent)
+    overlay = {"memory_threshold": 0.7}
+    make_learned(agent, question=REWORDED, answer=OLD)
+    for slug in ("premier", "second"):
+        make_entry(make_deployment(agent, slug=slug, config_overlay=overlay), POOL, OLD)
+
+
+def correct(fatal: int) -> None:
+    agent = Deployment.objects.get(slug="premier").agent
+    with boundaries(fatal):
+        learn_from_message(agent=agent, message_uuid=uuid.uuid4(), question=POOL, answer=NEW)
+
+
+def told(deployment: Deployment, question: str) -> list[str]:
+    """Which of the two answers a visitor is given."""
+
+    request = TurnRequest(deployment_id=deployment.pk, question=question, language="fr")
+    text = asyncio.run(run_turn(request, ignore)).answer.text
+    return [name for name, answer in (("old", OLD), ("new", NEW)) if answer in text]
+
+
+def ask_everywhere() -> dict[str, list[str]]:
+    """What both deployments say to both wordings, by a process that has seen nothing."""
+    path = _FOLDER / "told.json"
+
+    def work() -> None:
+        answers = {
+            f"{deployment.slug} {name}": told(deployment, question)
+            for deployment in Deployment.objects.order_by("slug")
+            for name, question in (("same", POOL), ("reworded", REWORDED))
+        }
+        path.write_text(json.dumps(answers))
+
+    if forked(work):
+        raise RuntimeError("The lab could not ask.")
+    found: dict[str, list[str]] = json.loads(path.read_text())
+    return found
+
+
+def correction(fatal: int) -> dict[str, Any]:
+    status = forked(lambda: correct(fatal))
+    is_written = LearnedResponse.objects.filter(answer=NEW).exists()
+    first = ask_everywhere()
+    retried = forked(sync_all)
+    return {
+        "status": status,
+        "is_written": is_written,
+        "first": first,
+        "retried": retried,
+        "after": ask_everywhere(),
+        "settled": not LearnedResponse.objects.unsettled().exists(),
+    }
+
+
+def sync_all() -> None:
+    """As the worker does it."""
+    sync_learned()
+
+
+# An import of rows, one of which changes an answer.
+
+ROWS = [(f"Comment s’inscrire à l’activité {n} ?", f"Au guichet {n}.") for n in range(6)]
+CHANGED = ("Quels sont les horaires de la piscine ?", "De 7 heures à 22 heures.")
+BATCH = 3
+
+
+def build_import() -> None:
+    agent = make_agent()
+    add_document(agent)
+    make_learned(agent, question=CHANGED[0], answer="De 9 heures à 20 heures.")
+    lines = ["question,answer", *(f'"{q}","{a}"' for q, a in (*ROWS, CHANGED))]
+    keep_preview(plan_import(agent, "\n".join(lines).encode()), by=make_user())
+
+
+def apply(fatal: int) -> None:
+    previews.FAQ_IMPORT_BATCH = BATCH
+    preview = ImportPreview.objects.select_related("uploaded_by").get()
+    with boundaries(fatal):
+        if start_import(preview, chosen=[len(ROWS) + 2]):
+            preview.refresh_from_db()
+            continue_import(preview, seconds=60)
+
+
+def take_up_import() -> None:
+    """As the page of the import does, and then the worker."""
+    previews.FAQ_IMPORT_BATCH = BATCH
+    continue_import(ImportPreview.objects.select_related("uploaded_by").get(), seconds=60)
+    sync_learned()
+
+
+def importing(fatal: int) -> dict[str, Any]:
+    status = forked(lambda: apply(fatal))
+    begun = ImportPreview.objects.get()
+    retried = forked(take_up_import)
+    ended = ImportPreview.objects.get()
+    stored = Counter(LearnedResponse.objects.values_list("question", "answer"))
+    return {
+        "status": status,
+        "state": begun.state,
+        "done": begun.done,
+        "retried": retried,
+        "ended": ended.state,
+        "counts": [ended.done, ended.created, ended.updated, len(ended.refused)],
+        "once": stored == Counter([*ROWS, CHANGED]),
+        "changes": [
+            line.changes["answer"]
+            for line in lines_of(LearnedResponse.objects.get(question=CHANGED[0])).filter(action=1)
+        ],
+        "settled": not LearnedResponse.objects.unsettled().exists(),
+    }
+
+
+# A writing of questions within a budget of a few calls. The model notes each call in a file before it answers.
+
+PASSAGES, BUDGET = 6, 4
+_CALLS = Path(os.environ["TEST_DATA_DIR"]) / "calls"
+_QUESTION = {"question": "Combien coûte la carte ?", "answer": "La carte coûte 12 euros."}
+
+
+class NotingModel(ScriptedLLM):
+    """Answers everything the same, after a line in a file that outlives its process."""
+
+    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
+        with _CALLS.open("a") as file:
+            file.write("call\n")
+        return Reply(json.dumps({"units": [_QUESTION]}), "noting", Usage(100, 20))
+
+
+def build_questions() -> None:
+    RuntimeSettings(values={"question_calls_per_day": BUDGET}).save()
+    agent = make_agent()
+    sections = "\n\n".join(f"## Partie {n}\n\n" + "La carte coûte 12 euros au guichet. " * 8 for n in range(PASSAGES))
+    add_document(agent, text=f"# Carte\n\n{sections}\n")
+    with mock.patch.object(questions, "language_model", return_value=NotingModel()):
+        assert enqueue_questions(agent=agent) is not None
+
+
+def write(fatal: int) -> None:
+    questions.UNIT_GENERATION_PARALLEL = 1
+    questions.QUESTIONS_WRITE_PASSAGES = 2
+    job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
+    model = mock.patch.object(questions, "language_model", return_value=NotingModel())
+    with model, boundaries(fatal):
+        run_build(job.pk, may_retry=True)
+
+
+def take_up_questions() -> None:
+    """As the worker does once the lease has run out, or at the time that the job waits for."""
+    IndexBuild.objects.update(lease_expires_at=timezone.now(), not_before=None)
+    write(0)
+
+
+def the_next_day() -> None:
+    QuestionSpending.objects.update(day=F("day") - timedelta(days=1))
+    take_up_questions()
+
+
+def calls() -> int:
+    return len(_CALLS.read_text().splitlines()) if _CALLS.exists() else 0
+
+
+def counted() -> int:
+    return sum(QuestionSpending.objects.values_list("calls", flat=True))
+
+
+def writing(fatal: int) -> dict[str, Any]:
+    _CALLS.unlink(missing_ok=True)
+    status = forked(lambda: write(fatal))
+    row: dict[str, Any] = {"status": status, "calls": calls(), "counted": counted()}
+    row["retried"] = forked(take_up_questions)
+    row["calls_of_the_day"], row["counted_of_the_day"] = calls(), counted()
+    row["days"] = 1
+    while forked(the_next_day) == 0 and row["days"] < PASSAGES and _waits():
+        row["days"] += 1
+    agent = Agent.objects.get()
+    alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+    planned = {point.id for point in plan_agent(agent, IndexingMethod.QA_ATOMIC)}
+    stored = [point.id for batch in vector_store().scroll(alias) for point in batch]
+    return row | {
+        "ended": IndexBuild.objects.get(kind=JobKind.QUESTIONS).status,
+        "written": Chunk.objects.filter(units_origin=UnitsOrigin.GENERATED).count(),
+        "once": sorted(stored) == sorted(planned) and not stale_documents(agent),
+        "all_calls": calls(),
+        "all_counted": counted(),
+    }
+
+
+def _waits() -> bool:
+    return Chunk.objects.waiting().exists()
+
+
+# Turns with tools, beside a second process that writes to the same conversation. Then a third plays the turn again, a
+# fourth asks the next question.
+
+ROOMS = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 FOREIGN_BATCHES = 3
 _RAN = _FOLDER / "ran"
 
@@ -93,11 +424,6 @@ def accept(messages: Sequence[PromptMessage]) -> None:
         check_chat_request(body, models=(), refused=frozenset())
     except _Refusal as refusal:
         raise LLMResponseError(refusal.message) from refusal
-
-
-settings.LLMS = {"default": {"BACKEND": "tests.crash_lab.StrictModel"}}
-#: The module as the loader imports it: run with -m, this file is also `__main__`.
-sys.modules["tests.crash_lab"] = sys.modules[__name__]
 
 
 def mark() -> dict[str, object]:
@@ -162,47 +488,22 @@ def _count_runs() -> None:
     setattr(chat.turn.tool_loop, "execute_calls", counted)  # noqa: B010  # the module does not export it
 
 
-def forked(work: Callable[[], None]) -> int:
-    """Run in a forked process; returns its pid."""
-    connections.close_all()
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        work()
-        status = 0
-    except BaseException as error:  # noqa: BLE001  # a forked process must end here
-        if str(error) != "boundary":
-            sys.stderr.write(f"{type(error).__name__}: {error}\n")
-            status = 2
-    finally:
-        os._exit(status)
-
-
-def ended(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
 def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -> None:
     """Answer the question of a turn, up to the fatal boundary."""
     _count_runs()
-    boundaries = Boundaries(fatal, end)
-    boundaries.watch(
+    steps = Boundaries(fatal, end)
+    steps.watch(
         chat.turn.tool_loop, "plan_round", "start_call", "execute_calls", "finish_call", "apply_round", "load_loop"
     )
-    boundaries.watch(chat.thread.rounds, "_next_version", "_row", "_replay")
-    boundaries.watch(chat.turn.path, "save_exchange")
+    steps.watch(chat.thread.rounds, "_next_version", "_row", "_replay")
+    steps.watch(chat.turn.path, "save_exchange")
     request = TurnRequest(
         deployment_id=turn.conversation.deployment_id,
-        question=QUESTION,
+        question=ROOMS,
         language="fr",
         turn_id=turn.pk,
         conversation_id=turn.conversation_id,
     )
-
-    async def ignore(_event: Any) -> None:
-        return None
 
     result = asyncio.run(run_turn(request, ignore))
     if result.error is not None:
@@ -235,17 +536,17 @@ def _append(conversation: Conversation, batch: list[ThreadMessage], operation: u
 def claimed(conversation: Conversation) -> Turn:
     interrupt_turns(stale_turns(conversation.pk))
     made = claim_turn(
-        conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=QUESTION, lease_seconds=0.001
+        conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=ROOMS, lease_seconds=0.001
     )
     return Turn.objects.select_related("conversation").get(pk=made.turn_id)
 
 
-def experiment(deployment: Any, *, fatal: int, end: Callable[[], Any], plays_again: bool) -> dict[str, Any]:
+def looping(deployment: Any, *, fatal: int, end: Callable[[], Any], plays_again: bool) -> dict[str, Any]:
     conversation = make_conversation(deployment)
     turn = claimed(conversation)
     _RAN.write_text("")
-    victim = forked(lambda: play(turn, fatal=fatal, end=end))
-    writer = forked(lambda: write_meanwhile(conversation))
+    victim = begun(lambda: play(turn, fatal=fatal, end=end))
+    writer = begun(lambda: write_meanwhile(conversation))
     status, written = ended(victim), ended(writer)
     turn.refresh_from_db()
     was_over = turn.status == TurnStatus.DONE
@@ -253,11 +554,10 @@ def experiment(deployment: Any, *, fatal: int, end: Callable[[], Any], plays_aga
     if plays_again and turn.status != TurnStatus.DONE:
         # Whoever plays the turn again, after a crash or an error, is the same operation.
         Turn.objects.filter(pk=turn.pk).update(status=TurnStatus.RUNNING)
-        again = ended(forked(lambda: play(turn)))
+        again = forked(lambda: play(turn))
     following = claimed(conversation)
-    after = ended(forked(lambda: play(following)))
+    after = forked(lambda: play(following))
     return {
-        "boundary": fatal,
         "status": status,
         "writer": written,
         "again": again,
@@ -311,32 +611,52 @@ def _raise() -> NoReturn:
     raise RuntimeError("boundary")
 
 
-def main(arguments: Sequence[str]) -> None:
-    manner = arguments[0]
+def run_loop(manner: str, cases: Sequence[str]) -> None:
+    settings.LLMS = {"default": {"BACKEND": "tests.crash_lab.StrictModel"}}
+    chat.turn.tool_loop.BATCH_RETRY_SECONDS = 0.005
+    chat.turn.tool_loop.BATCH_TRIES = 8
     for spec in list(registry):
         registry.remove(spec.name)
     tool()(mark)
-    migrated_sqlite(_FOLDER / "crash.db")
     deployment = make_library()
-    # Each forked process would read the words of the languages anew: most of what it costs.
-    spelling.warm_up()
     end = _kill if manner == "kill" else _raise
-    for case in arguments[1:]:
+    for case in cases:
         tools, _colon, every = case.partition(":")
         StrictModel.tools = int(tools)
-        _run_case(deployment, end=end, every=int(every or 1))
+        count, status = 0, 1
+        while status:
+            fatal, count = 1 + int(every or 1) * count, count + 1
+            found = looping(deployment, fatal=fatal, end=end, plays_again=bool(count % 2))
+            status = found["status"]
+            say({"boundary": fatal, "tools": StrictModel.tools, **found})
 
 
-def _run_case(deployment: Any, *, end: Callable[[], Any], every: int) -> None:
-    count = 0
-    while True:
-        fatal, count = 1 + every * count, count + 1
-        found = experiment(deployment, fatal=fatal, end=end, plays_again=bool(count % 2))
-        sys.stdout.write(json.dumps({"tools": StrictModel.tools, **found}) + "\n")
-        sys.stdout.flush()
-        if found["status"] == 0:
-            return
+EXPERIMENTS = {
+    "correction": (build_correction, correction),
+    "import": (build_import, importing),
+    "questions": (build_questions, writing),
+}
+
+
+def main(name: str, *arguments: str) -> None:
+    migrated_sqlite(DATABASE)
+    # Each forked process would read the words of the languages anew: most of what it costs.
+    spelling.warm_up()
+    if name in EXPERIMENTS:
+        build, experiment = EXPERIMENTS[name]
+        build()
+        keep()
+        fatal, status = 1, 1
+        while status:
+            restore()
+            row = experiment(fatal)
+            status = row["status"]
+            say({"boundary": fatal, **row})
+            fatal += int(arguments[0]) if arguments else 1
+    else:
+        run_loop(name, arguments)
+    shutil.rmtree(_FOLDER, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -1,0 +1,91 @@
+"""Work that is killed anywhere is either not done or whole, and ends once somebody takes it up.
+
+The experiments are in `tests/crash_lab.py`, a process of its own. By default a sample of the boundaries;
+`CRASH_EVERY_BOUNDARY=1` tries them all (some ten minutes).
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.contracts
+
+EVERYTHING = os.environ.get("CRASH_EVERY_BOUNDARY")
+#: By default: how many parallel tools, and every how many boundaries one is tried.
+SAMPLE = {"kill": ["2:7", "3:29", "4:37", "5:41"], "raise": ["2:17", "3:29", "4:37", "5:41"]}
+#: As the lab has them.
+PASSAGES, BUDGET = 6, 4
+
+
+def experiments(name: str, *arguments: str) -> list[dict[str, Any]]:
+    ran = subprocess.run(  # noqa: S603  # our own script
+        [sys.executable, "-m", "tests.crash_lab", name, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def killed(name: str, every: int) -> list[dict[str, Any]]:
+    """Every experiment was killed but the last, which ended."""
+    found = experiments(name, "1" if EVERYTHING else str(every))
+    assert [row["status"] for row in found] == [-9] * (len(found) - 1) + [0]
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_killed_correction_is_either_not_made_or_holds_everywhere() -> None:
+    """Never both answers, never the old one once the new one is committed, never none."""
+    found = killed("correction", 7)
+    assert {row["is_written"] for row in found} == {True, False}
+    for row in found:
+        expected = [["new"] if row["is_written"] else ["old"]] * 4
+        assert [list(row["first"].values()), list(row["after"].values())] == [expected] * 2, row
+        assert (row["retried"], row["settled"]) == (0, True), row
+
+
+@pytest.mark.timeout(900)
+def test_killed_import_ends_with_every_row_once() -> None:
+    """Each batch whole or not at all; killed before it began, it waits for its uploader still."""
+    begun = [row for row in killed("import", 11) if row["state"] != "planned"]
+    assert {row["done"] for row in begun} >= {0, 3, 7}
+    for row in begun:
+        assert (row["ended"], row["counts"]) == ("done", [7, 6, 1, 0]), row
+        assert (row["once"], row["settled"], row["retried"]) == (True, True, 0), row
+        assert row["changes"] == [["De 9 heures à 20 heures.", "De 7 heures à 22 heures."]], row
+
+
+@pytest.mark.timeout(900)
+def test_killed_writing_of_questions_keeps_its_budget_and_loses_no_question() -> None:
+    found = killed("questions", 17)
+    assert {row["calls"] for row in found} > {0, BUDGET}
+    for row in found:
+        assert row["calls"] <= row["counted"] <= BUDGET, row
+        assert row["calls_of_the_day"] <= row["counted_of_the_day"] <= BUDGET, row
+        assert (row["written"], row["ended"], row["once"]) == (PASSAGES, "done", True), row
+        # A killed call is asked again: at most as many more as were under way.
+        assert PASSAGES <= row["all_calls"] <= row["all_counted"] <= PASSAGES + 1, row
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("manner", ["kill", "raise"])
+def test_crash_of_a_turn_anywhere_leaves_a_valid_thread_and_runs_no_tool_twice(manner: str) -> None:
+    """With parallel tools and a second writer."""
+    found = experiments(manner, *(["2", "3", "4", "5"] if EVERYTHING else SAMPLE[manner]))
+    whole = [row for row in found if row["status"] == 0]
+    crashed = [row for row in found if row["status"] != 0]
+    assert {row["status"] for row in crashed} == {-9 if manner == "kill" else 1}
+    assert {row["tools"] for row in crashed} == {2, 3, 4, 5}
+    for row in found:
+        clean = ("orphans", "disorder", "duplicates", "second_runs", "writer", "again", "next")
+        assert [row[name] for name in clean] == [0] * len(clean), row
+        assert (row["refused"], row["foreign"]) == ("", 3), row
+    assert [(row["results"], row["runs"]) for row in whole] == [(n, 2 * n) for n in (2, 3, 4, 5)]
