@@ -60,6 +60,11 @@ class Socket(ApplicationCommunicator):
             frames.append(await self.receive())
         return frames
 
+    async def begun(self) -> None:
+        """Wait for the first text."""
+        while (await self.receive())["type"] != "delta":
+            pass
+
     async def close(self) -> None:
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
         await self.wait(60)

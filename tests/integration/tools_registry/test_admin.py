@@ -1,16 +1,24 @@
-"""The tools' admin: overrides with the code's text beside, quality, usage (seed 003)."""
+"""The tools' admin: overrides with the code's text beside, quality, usage (seed 003), and sources of a thousand tools."""
 
+import json
 from typing import Any
+from unittest import mock
 
 from django.contrib.auth.models import Group
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client, TestCase
+from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
+from agents.models import Job, JobKind
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import declared_tools, make_tool
 from tools_registry.catalog import all_tools
+from tools_registry.errors import ToolSourceError
 from tools_registry.index import sync_index
 from tools_registry.models import IndexedTool, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
+from tools_registry.sources.remote import refresh_source
 
 WEATHER = make_tool(
     "weather_forecast",
@@ -44,16 +52,6 @@ class PagesTests(ToolCase):
                 response = self.client.get(admin_url(model, page, *args))
                 assert response.status_code == 200, f"{model.__name__} {page}"
         assert self.client.get(admin_url(ToolSource, "add")).status_code == 200
-
-    def test_staff_without_the_right_are_refused(self) -> None:
-        client = client_of(make_staff())
-        for address in (
-            admin_url(ToolOverride, "changelist"),
-            admin_url(ToolOverride, "change", self.weather.pk),
-            admin_url(ToolSource, "changelist"),
-            admin_url(RemoteTool, "changelist"),
-        ):
-            assert client.get(address).status_code == 403, address
 
     def test_staff_who_may_only_look_see_the_tool(self) -> None:
         client = client_of(make_staff("tools_registry.view_tooloverride"))
@@ -206,3 +204,232 @@ class SourceAdminTests(ToolCase):
         self.client.post(address, data)
         remote.refresh_from_db()
         assert remote.is_allowed
+
+
+HOST = "api.big.example"
+OPERATIONS = 1_000
+
+
+def document(count: int = OPERATIONS, *, filler: str = "") -> str:
+    """Operations of ten tags, two of three only read."""
+    paths = {
+        f"/area{n % 10}/thing{n}": {
+            "post" if n % 3 == 0 else "get": {
+                "operationId": f"area{n % 10}/do-{n}",
+                "summary": f"Does the thing of number {n}.",
+                "tags": [f"area{n % 10}"],
+                "parameters": [{"name": "q", "in": "query", "schema": {"type": "array"}}],
+            }
+        }
+        for n in range(count)
+    }
+    servers = [{"url": f"https://{HOST}"}]
+    made = {"openapi": "3.0.3", "servers": servers, "paths": paths, "x-filler": filler}
+    return json.dumps(made)
+
+
+def make_large_source(**more: Any) -> ToolSource:
+    return ToolSource.objects.create(
+        **{
+            "slug": "big",
+            "name": "Big",
+            "kind": SourceKind.OPENAPI,
+            "document": document(),
+            "allowed_hosts": [HOST],
+            **more,
+        }
+    )
+
+
+class HalfCharacterTests(TestCase):
+    def test_document_with_half_a_character_or_a_nul_is_read_and_can_be_stored(self) -> None:
+        said = {"openapi": "3.0.3", "servers": [{"url": f"https://{HOST}"}]}
+        parameter = {"name": "q\ud800", "in": "query", "schema": {"enum": ["\0a"]}}
+        operation = {"operationId": "do\ud800", "summary": "Does\0 it\udfff."}
+        paths = {"/thing\ud800": {"get": {**operation, "parameters": [parameter]}}}
+        yaml = f'openapi: 3.0.3\nservers: [{{url: https://{HOST}}}]\npaths: {{/thing: {{get: {{summary: "Does\\0 it."}}}}}}'
+        for slug, text in (("json", json.dumps({**said, "paths": paths})), ("yaml", yaml)):
+            report = refresh_source(make_large_source(slug=slug, document=text))
+            assert (len(report.added), report.refused) == (1, [])
+        row = RemoteTool.objects.get(source__slug="json")
+        assert (row.remote_name, row.description) == ("do\ufffd", "Does it\ufffd.")
+        assert row.parameters["properties"] == {"q\ufffd": {"enum": ["a"]}}
+        assert RemoteTool.objects.get(source__slug="yaml").description == "Does it."
+
+    def test_one_that_staff_write_is_marked_or_left_out(self) -> None:
+        client, address = superuser_client(), admin_url(ToolSource, "add")
+        data = {"slug": "s", "name": "S", "kind": SourceKind.OPENAPI, "timeout_seconds": "5"}
+        upload = SimpleUploadedFile("api.json", document(1, filler="-").encode() + b"\0")
+        data |= {"headers": '{"X-Desk": "\\ud800"}', "allowed_hosts": HOST}
+        client.post(address, {**data, "document_file": upload})
+        source = ToolSource.objects.get(slug="s")
+        assert source.headers == {"X-Desk": "\ufffd"}
+        assert "\0" not in source.document
+
+
+class LargeSourceTests(TestCase):
+    source: ToolSource
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.source = make_large_source()
+        refresh_source(cls.source)
+
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.list = admin_url(RemoteTool, "changelist")
+
+    def act(self, action: str, **query: Any) -> str:
+        """An action on all that a search finds."""
+        data = {"action": action, "select_across": "1", "index": "0"}
+        first = RemoteTool.objects.values_list("pk", flat=True)[:1]
+        response = self.client.post(
+            admin_url(RemoteTool, "changelist", **query), {**data, "_selected_action": list(first)}, follow=True
+        )
+        return shown_messages(response)
+
+    def test_reading_again_changes_nothing_in_few_queries(self) -> None:
+        assert RemoteTool.objects.count() == OPERATIONS
+        with mock.patch("tools_registry.sources.remote._TELL_SECONDS", float("inf")), self.assertNumQueries(9):
+            report = refresh_source(self.source)
+        assert (report.added, report.changed, report.gone) == ([], [], [])
+
+    def test_source_is_edited_and_switched_off(self) -> None:
+        address = admin_url(ToolSource, "change", self.source.pk)
+        page = self.client.get(address)
+        self.assertContains(page, f"0 / {OPERATIONS}")
+        self.assertNotContains(page, "area3/do-3")
+        form = page.context["adminform"].form
+        data = {name: value for name in form.fields if (value := form[name].value()) not in (None, False)}
+        data |= {"headers": "{}", "allowed_hosts": HOST, "name": "Bigger"}
+        data.pop("is_active")
+        saved = self.client.post(address, data)
+        self.source.refresh_from_db()
+        assert saved.status_code == 302, saved.context["adminform"].form.errors
+        assert (self.source.name, self.source.is_active) == ("Bigger", False)
+        assert len(self.source.document) > 100_000, "kept, though it is not in the page"
+
+    def test_tools_are_found_and_permitted_together_with_a_warning_beyond_the_model(self) -> None:
+        assert "100 outils modifiés" in self.act("allow", q="area4/do")
+        assert len([spec for spec in all_tools() if spec.source == "openapi"]) == 100
+        shown = self.act("allow")
+        assert "900 outils modifiés" in shown
+        assert "le modèle en accepte 128" in shown
+        assert "1000 outils modifiés" in self.act("forbid")
+
+    def test_approval_is_decided_for_several_at_once(self) -> None:
+        self.act("allow", q="area3/do")
+        before = {spec.name: spec.needs_approval for spec in all_tools()}
+        assert before["big_area3_do-3"]
+        assert not before["big_area3_do-13"]
+        self.act("ask_no_more", q="area3/do-3")
+        self.act("ask_first", q="area3/do-13")
+        after = {spec.name: spec.needs_approval for spec in all_tools()}
+        assert not after["big_area3_do-3"]
+        assert after["big_area3_do-13"]
+        assert refresh_source(self.source).changed == []
+        assert {spec.name: spec.needs_approval for spec in all_tools()} == after
+
+    def test_approval_asks_for_the_right_to_tools_too(self) -> None:
+        looking = client_of(make_staff("tools_registry.view_remotetool", "tools_registry.change_remotetool"))
+        row = RemoteTool.objects.filter(needs_approval=True)[:1].get()
+        looking.post(self.list, {"action": "ask_no_more", "_selected_action": [row.pk]})
+        assert ToolOverride.objects.get(tool_name=row.tool_name).needs_approval is None
+
+    def test_list_takes_few_queries_and_shows_the_last_failure(self) -> None:
+        row = RemoteTool.objects.order_by("tool_name")[:1].get()
+        RemoteTool.objects.filter(pk=row.pk).update(is_allowed=True)
+        ToolUsage.objects.create(tool_name=row.tool_name, last_error="HTTP 400: write foo=1", last_error_code="x")
+        with self.assertNumQueries(6), CaptureQueriesContext(connection) as asked:
+            page = self.client.get(self.list)
+        assert '"document"' not in str(asked.captured_queries), "30 MB with each row"
+        self.assertContains(page, "write foo=1")
+        self.assertContains(self.client.get(admin_url(ToolSource, "change", self.source.pk)), "write foo=1")
+
+    def test_only_chosen_paths_and_tags_are_read(self) -> None:
+        for chosen, count in (("tag:area3", 100), ("/area1/*\nPOST /area2/*", 100 + 33), ("area5/do-5", 1)):
+            self.source.chosen = chosen
+            self.source.save()
+            refresh_source(self.source)
+            assert self.source.tools.filter(is_present=True).count() == count, chosen
+        self.source.chosen = "tag:nowhere"
+        with self.assertRaisesMessage(ToolSourceError, "tag:area0 (100)"):
+            refresh_source(self.source)
+
+
+class ReadingTests(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.address = admin_url(ToolSource, "changelist")
+
+    def read(self, source: ToolSource) -> Any:
+        return self.client.post(self.address, {"action": "refresh", "_selected_action": [source.pk]}, follow=True)
+
+    def test_long_document_comes_as_a_file_and_is_read_by_a_worker(self) -> None:
+        text = document(30, filler="x" * 3_000_000)
+        data = {
+            "slug": "file",
+            "name": "File",
+            "kind": "openapi",
+            "allowed_hosts": HOST,
+            "headers": "{}",
+            "timeout_seconds": "5",
+            "is_active": "on",
+            "document_file": SimpleUploadedFile("api.json", text.encode()),
+        }
+        added = self.client.post(admin_url(ToolSource, "add"), data)
+        assert added.status_code == 302, added.context["adminform"].form.errors
+        source = ToolSource.objects.get(slug="file")
+        assert source.document == text
+        page = self.read(source)
+        assert Job.objects.filter(kind=JobKind.TOOL_SOURCE, key=str(source.pk)).exists()
+        assert "la lecture commence" in shown_messages(page)
+        self.assertContains(page, "en lecture")
+        self.assertContains(page, 'http-equiv="refresh"')
+        # The worker of the tests is this process.
+        with self.captureOnCommitCallbacks(execute=True):
+            self.read(source)
+        page = self.client.get(admin_url(ToolSource, "changelist"))
+        self.assertContains(page, "0 / 30")
+        self.assertNotContains(page, 'http-equiv="refresh"')
+        assert source.tools.count() == 30
+
+    def test_github_sized_document_is_taken_as_a_file_and_pasted_is_told_the_way_out(self) -> None:
+        text = document(3, filler="x" * 13_000_000)
+        data = {
+            "slug": "file", "name": "File", "kind": "openapi", "allowed_hosts": HOST,
+            "headers": "{}", "timeout_seconds": "5",
+        }  # fmt: skip
+        address = admin_url(ToolSource, "add")
+        pasted = self.client.post(address, {**data, "document": text}, headers={"accept": "text/html"})
+        self.assertContains(pasted, "dépasse 2 Mo", status_code=413)
+        self.assertContains(pasted, "donnez-le comme fichier", status_code=413)
+        assert not ToolSource.objects.exists()
+        file = SimpleUploadedFile("api.json", text.encode())
+        sent = self.client.post(address, {**data, "document_file": file})
+        assert sent.status_code == 302, sent.context["adminform"].form.errors
+        assert len(ToolSource.objects.get().document) == len(text)
+        too_long = SimpleUploadedFile("api.json", b"x" * 31_000_000)
+        page = self.client.post(address, {**data, "slug": "more", "document_file": too_long})
+        assert "30 Mo" in str(page.context["adminform"].form.errors["document_file"])
+
+    def test_reading_says_how_far_it_is(self) -> None:
+        source = make_large_source(document=document(5))
+        told: list[str] = []
+        progress = ToolSource.objects.filter(pk=source.pk).values_list("progress", flat=True)
+        with (
+            mock.patch("tools_registry.sources.remote._TELL_SECONDS", -1.0),
+            mock.patch("tools_registry.sources.openapi._tool", side_effect=lambda *_given: told.append(progress.get())),
+            mock.patch("tools_registry.sources.remote._usable", return_value=[]),
+        ):
+            refresh_source(source)
+        assert told == ["", "1 / 5", "2 / 5", "3 / 5", "4 / 5"]
+
+    def test_what_is_no_text_is_refused(self) -> None:
+        data = {
+            "slug": "file", "name": "File", "kind": "openapi", "allowed_hosts": HOST,
+            "headers": "{}", "timeout_seconds": "5",
+            "document_file": SimpleUploadedFile("api.json", b"\xff\xfe\x00"),
+        }  # fmt: skip
+        page = self.client.post(admin_url(ToolSource, "add"), data)
+        assert "document_file" in page.context["adminform"].form.errors

@@ -1,11 +1,13 @@
-"""`@tool`: what becomes of a typed function, and which functions are refused."""
+"""`@tool`: what becomes of a typed function, which are refused, and mistakes of the settings that are said at start."""
 
 import datetime
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
+from django.test import override_settings
 
+from tools_registry.checks import check_tools
 from tools_registry.errors import InvalidToolArgumentsError, ToolDefinitionError
 from tools_registry.tool import ToolContext, ToolSpec, registry, spec_from_function, tool
 
@@ -170,3 +172,26 @@ def test_tags_given_as_one_text_are_refused() -> None:
         def mistaken() -> str:
             """Do something."""
             return ""
+
+
+def ids() -> list[str | None]:
+    return [message.id for message in check_tools(None)]
+
+
+def test_defaults_are_right() -> None:
+    assert ids() == []
+
+
+@override_settings(TOOL_SELECTORS={"direct": {"BACKEND": "no.such.Selector"}})
+def test_selector_that_cannot_be_loaded_is_an_error() -> None:
+    assert ids() == ["tools_registry.E001"] * 3
+
+
+@override_settings(MCP_STDIO_SERVERS={"files": "/usr/bin/files"})
+def test_command_line_given_as_one_text_is_an_error() -> None:
+    assert ids() == ["tools_registry.E002"]
+
+
+@override_settings(HANDOVER_EMAILS=["a@example.org"], EMAIL_BACKEND="django.core.mail.backends.console.EmailBackend")
+def test_hand_over_without_mail_server_is_a_warning() -> None:
+    assert ids() == ["tools_registry.W001"]

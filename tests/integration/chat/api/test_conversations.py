@@ -243,12 +243,6 @@ class RagChatTests(LibraryCase):
             assert got == status, text
             assert word in json.loads(text)["message"]
 
-    async def test_foreign_conversation_cannot_be_continued(self) -> None:
-        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
-        status, _ = await self.post(AsyncClient(), message=KNOWN, conversationId=str(foreign.pk))
-        assert status == 404
-        assert await in_database(Message.objects.count) == 0
-
 
 class ExportTests(ReaderTest):
     def export(self, name: str, client: Client | None = None) -> Any:
@@ -398,10 +392,6 @@ class LinkTests(ReaderTest):
         assert colleague.get(page).status_code == 200
         Deployment.objects.update(is_active=False)
         assert colleague.get(page).status_code == 404
-
-    def test_strangers_neither_share_nor_list(self) -> None:
-        assert Client().post(self.url).status_code == 404
-        assert Client().get(self.url).status_code == 404
 
     def test_sources_are_shown_as_on_the_chat_page(self) -> None:
         source = {

@@ -59,12 +59,6 @@ class ConsumerTests(LibraryCase):
         assert [frame["id"] for frame in frames] == [1, 2, 3, 4]
         await socket.close()
 
-    async def test_foreign_conversation_is_closed_at_once(self) -> None:
-        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
-        client, _ = await self.owner()
-        socket = await self.open(foreign.pk, client)
-        assert await socket.receive_close() == 4404
-
     async def test_refused_socket_is_counted_no_longer_than_it_lasts(self) -> None:
         open_before = SOCKETS._value.get()
         client, _ = await self.owner()
@@ -111,8 +105,7 @@ class ConsumerTests(LibraryCase):
         with scripted(reply):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            while (await socket.receive())["type"] != "delta":
-                pass
+            await socket.begun()
             await socket.send(type="stop")
             last = (await socket.until_end())[-1]
         assert (last["status"], last["content"]) == ("interrupted", "Un début")
@@ -136,8 +129,7 @@ class ConsumerTests(LibraryCase):
         with scripted(ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            while (await socket.receive())["type"] != "delta":
-                pass
+            await socket.begun()
             await socket.send(type="stop")
             await socket.until_end()
             turn = await Turn.objects.aget()
@@ -176,8 +168,7 @@ class ConsumerTests(LibraryCase):
         with scripted(ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            while (await socket.receive())["type"] != "delta":
-                pass
+            await socket.begun()
             turn = await Turn.objects.aget()
             stopped = await client.post(f"/api/rag/turns/{turn.pk}/stop")
             await socket.until_end()
@@ -216,8 +207,7 @@ class ConsumerTests(LibraryCase):
         with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            while (await socket.receive())["type"] != "delta":
-                pass
+            await socket.begun()
             await in_database(Session.objects.all().delete)
             await socket.send(type="stop")
             assert (await socket.receive())["code"] == "conversation_not_found"
@@ -233,8 +223,7 @@ class ConsumerTests(LibraryCase):
         with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            while (await socket.receive())["type"] != "delta":
-                pass
+            await socket.begun()
             await client.post("/logout/")
             rest.set()
             assert await socket.receive_close() == 4404
@@ -283,8 +272,7 @@ class ConsumerTests(LibraryCase):
         with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(reply):
             socket = await self.open(conversation, client)
             await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            while (await socket.receive())["type"] != "delta":
-                pass
+            await socket.begun()
             deleted = await client.delete(f"/api/conversations/{conversation}/")
             last = (await socket.until_end())[-1]
         assert (deleted.status_code, last["status"]) == (204, "interrupted")

@@ -50,6 +50,12 @@ async def told(runner: Runner, turn_id: uuid.UUID, after: int = 0) -> list[Numbe
     return [numbered async for numbered in runner.follow(turn_id, after)]
 
 
+async def end_of(runner: Runner, turn_id: uuid.UUID) -> Done:
+    last = (await told(runner, turn_id))[-1][1]
+    assert isinstance(last, Done), last
+    return last
+
+
 def clock_moved(by: timedelta) -> AbstractContextManager[object]:
     """What the time of day is to everybody in the process."""
     really = timezone.now
@@ -60,44 +66,45 @@ def clock_moved(by: timedelta) -> AbstractContextManager[object]:
     return mock.patch("django.utils.timezone.now", moved)
 
 
-class RunnerTests(LibraryCase):
+class RunnerCase(LibraryCase):
+    def setUp(self) -> None:
+        self.runner = Runner(MemoryEventLogs())
+        self.conversation = make_conversation(self.deployment)
+
+
+class RunnerTests(RunnerCase):
     async def test_caller_that_leaves_during_the_claim_loses_no_turn(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
-        caller = asyncio.create_task(start(runner, conversation, KNOWN))
+        caller = asyncio.create_task(start(self.runner, self.conversation, KNOWN))
         await asyncio.sleep(0)
         caller.cancel()
         await asyncio.wait([caller])
-        turn_id = await start(runner, conversation, KNOWN)
-        last = (await told(runner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+        turn_id = await start(self.runner, self.conversation, KNOWN)
+        last = await end_of(self.runner, turn_id)
         assert last.answer_source == "direct_qa"
 
     async def test_message_whose_turn_fell_with_the_database_is_answered_when_it_comes_again(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
         with mock.patch("chat.turn.path.dispatch_and_search", trouble):
-            turn_id = await start(runner, conversation, KNOWN)
-            last = (await told(runner, turn_id))[-1][1]
+            turn_id = await start(self.runner, self.conversation, KNOWN)
+            last = (await told(self.runner, turn_id))[-1][1]
         assert isinstance(last, Failure)
         assert (last.code, last.retryable) == ("storage_unavailable", True)
-        assert await start(runner, conversation, KNOWN) == turn_id
-        last = (await told(runner, turn_id))[-1][1]
+        assert await start(self.runner, self.conversation, KNOWN) == turn_id
+        last = (await told(self.runner, turn_id))[-1][1]
         assert isinstance(last, Done)
-        assert await Message.objects.filter(conversation=conversation).acount() == 2
+        assert await Message.objects.filter(conversation=self.conversation).acount() == 2
 
     async def test_message_comes_again_after_the_conversation_went_on(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
         with mock.patch("chat.turn.path.dispatch_and_search", trouble):
-            fallen = await start(runner, conversation, KNOWN)
-            await told(runner, fallen)
-        later = await runner.start(conversation, AskFrame(KNOWN, "b"), language="fr")
-        await told(runner, later)
-        assert await start(runner, conversation, KNOWN) == fallen
-        assert isinstance((await told(runner, fallen))[-1][1], Failure)
+            fallen = await start(self.runner, self.conversation, KNOWN)
+            await told(self.runner, fallen)
+        later = await self.runner.start(self.conversation, AskFrame(KNOWN, "b"), language="fr")
+        await told(self.runner, later)
+        assert await start(self.runner, self.conversation, KNOWN) == fallen
+        assert isinstance((await told(self.runner, fallen))[-1][1], Failure)
 
     async def test_leases_are_renewed_again_after_a_database_error(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         renewed = mock.Mock(side_effect=chain([OperationalError("locked")], repeat(None)))
         rest = threading.Event()
         with (
@@ -105,18 +112,17 @@ class RunnerTests(LibraryCase):
             override(TURN_LEASE_SECONDS=0.15),
             mock.patch.object(runner_module, "renew_turns", renewed),
         ):
-            turn_id = await start(runner, conversation, NEAR)
+            turn_id = await start(self.runner, self.conversation, NEAR)
             await until(lambda: renewed.call_count > 1)
             rest.set()
-            await told(runner, turn_id)
+            await told(self.runner, turn_id)
 
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         elsewhere = Runner(MemoryEventLogs())
         with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)), override(TURN_POLL_SECONDS=0.02):
             turn_id = await start(elsewhere, conversation, NEAR)
-            last = (await told(Runner(MemoryEventLogs()), turn_id))[-1][1]
-        assert isinstance(last, Done)
+            last = await end_of(Runner(MemoryEventLogs()), turn_id)
         assert (last.status, last.content) == ("done", "Un deux")
 
     async def test_turn_of_a_dead_process_is_told_as_interrupted(self) -> None:
@@ -126,8 +132,7 @@ class RunnerTests(LibraryCase):
             status=TurnStatus.RUNNING,
             lease_expires_at=timezone.now() - timedelta(seconds=1),
         )
-        last = (await told(Runner(), turn.pk))[-1][1]
-        assert isinstance(last, Done)
+        last = await end_of(Runner(), turn.pk)
         assert last.status == "interrupted"
 
     async def test_question_after_a_dead_turn_is_answered_at_once_and_keeps_its_text(self) -> None:
@@ -136,8 +141,7 @@ class RunnerTests(LibraryCase):
         dead = await in_database(make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
         left = mock.Mock(**{"partial_answer.return_value": PartialAnswer("Un dé", [{"n": 1}])})
         with mock.patch("chat.runs.following.event_logs", return_value=left):
-            last = (await told(Runner(), await start(Runner(), conversation, KNOWN)))[-1][1]
-        assert isinstance(last, Done)
+            last = await end_of(Runner(), await start(Runner(), conversation, KNOWN))
         assert last.status == "done"
         await dead.arefresh_from_db()
         kept = await Message.objects.aget(turn=dead, role=Role.ASSISTANT)
@@ -145,44 +149,40 @@ class RunnerTests(LibraryCase):
         assert (kept.content, kept.sources) == ("Un dé", [{"n": 1}])
 
     async def test_turn_whose_process_died_runs_again(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         expired = timezone.now() - timedelta(seconds=1)
-        dead = await in_database(make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
-        await Message.objects.acreate(conversation=conversation, turn=dead, role=Role.USER, content=KNOWN)
-        last = (await told(runner, await runner.retry(dead, language="fr")))[-1][1]
-        assert isinstance(last, Done)
+        dead = await in_database(make_turn, self.conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
+        await Message.objects.acreate(conversation=self.conversation, turn=dead, role=Role.USER, content=KNOWN)
+        last = await end_of(self.runner, await self.runner.retry(dead, language="fr"))
         assert (last.status, last.answer_source) == ("done", "direct_qa")
 
     async def test_turn_taken_for_dead_keeps_its_answer_when_it_ends_after_all(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
-            turn_id = await start(runner, conversation, NEAR)
+            turn_id = await start(self.runner, self.conversation, NEAR)
             await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
-            await told(runner, turn_id)
+            await told(self.runner, turn_id)
         turn = await Turn.objects.aget(pk=turn_id)
         answer = await Message.objects.aget(turn=turn, role=Role.ASSISTANT)
         assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux")
 
     async def test_answer_that_ends_late_takes_the_place_of_what_was_kept_of_it(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
-            turn_id = await start(runner, conversation, NEAR)
+            turn_id = await start(self.runner, self.conversation, NEAR)
             await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
-            await Message.objects.acreate(conversation=conversation, turn_id=turn_id, role=Role.ASSISTANT, content="Un")
-            last = (await told(runner, turn_id))[-1][1]
+            await Message.objects.acreate(
+                conversation=self.conversation, turn_id=turn_id, role=Role.ASSISTANT, content="Un"
+            )
+            last = await end_of(self.runner, turn_id)
         answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
-        assert isinstance(last, Done)
         assert (answer.content, answer.pk) == ("Un deux", last.message_id)
 
     @override(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
     async def test_run_that_was_taken_over_stops_and_writes_nothing(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(SLOW):
-            turn_id = await start(runner, conversation, NEAR)
-            await begun(runner, turn_id)
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await begun(self.runner, turn_id)
             rows = Turn.objects.filter(pk=turn_id)
             await in_database(rows.update, run=1)
-            await asyncio.wait([runner._tasks[turn_id]], timeout=PATIENCE_SECONDS)
+            await asyncio.wait([self.runner._tasks[turn_id]], timeout=PATIENCE_SECONDS)
             turn = await rows.aget()
         assert turn.status == TurnStatus.RUNNING
         assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
@@ -208,7 +208,6 @@ class RunnerTests(LibraryCase):
 
     @override(TURN_POLL_SECONDS=0.05)
     async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         tries = iter([OperationalError("connection lost")])
 
         def saved_unknown_to_the_caller(ending: Ending) -> int | None:
@@ -218,22 +217,19 @@ class RunnerTests(LibraryCase):
             return message_id
 
         with mock.patch("chat.turn.path.save_exchange", saved_unknown_to_the_caller):
-            turn_id = await start(runner, conversation, KNOWN)
+            turn_id = await start(self.runner, self.conversation, KNOWN)
             async with asyncio.timeout(PATIENCE_SECONDS):
-                last = (await told(runner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+                last = await end_of(self.runner, turn_id)
         assert (last.status, last.answer_source) == ("done", "direct_qa")
 
     async def test_answer_that_cannot_be_saved_ends_in_an_error_that_says_so(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with mock.patch("chat.turn.path.save_exchange", side_effect=OperationalError("disk full")):
-            events = await told(runner, await start(runner, conversation, KNOWN))
+            events = await told(self.runner, await start(self.runner, self.conversation, KNOWN))
         last = events[-1][1]
         assert isinstance(last, Failure)
         assert last.code == "answer_not_saved"
 
     async def test_answer_is_saved_once_the_database_is_back(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         tries = iter([OperationalError("locked"), None])
 
         def hiccup(ending: Ending) -> int | None:
@@ -242,24 +238,21 @@ class RunnerTests(LibraryCase):
             return save_exchange(ending)
 
         with mock.patch("chat.turn.path.save_exchange", hiccup):
-            last = (await told(runner, await start(runner, conversation, KNOWN)))[-1][1]
-        assert isinstance(last, Done)
+            last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
         assert last.message_id is not None
 
     async def test_answer_that_cannot_be_put_into_memory_is_given_and_said_in_the_log(self) -> None:
         overlay = {"memory_learning": "valid", "memory_threshold": 0.7}
         await in_database(Deployment.objects.update, config_overlay=overlay)
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         full = mock.patch.object(CachedResponse, "save", side_effect=OperationalError("disk full"))
         with (
             scripted(["Elles se réservent à l'accueil [1]."]),
             full as saving,
             self.assertLogs("chat.runs.afterwards", "WARNING") as logged,
         ):
-            turn_id = await start(runner, conversation, NEAR)
-            last = (await told(runner, turn_id))[-1][1]
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            last = await end_of(self.runner, turn_id)
             await _settle()
-        assert isinstance(last, Done)
         assert last.status == "done"
         saving.assert_called()
         [line] = logged.output
@@ -269,26 +262,25 @@ class RunnerTests(LibraryCase):
         assert await Message.objects.filter(turn=turn_id, role=Role.ASSISTANT).aexists()
 
     async def test_clock_that_moves_forward_takes_a_running_turn_for_dead_and_loses_nothing(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.2)):
-            turn_id = await start(runner, conversation, NEAR)
+            turn_id = await start(self.runner, self.conversation, NEAR)
             with clock_moved(timedelta(hours=1)):
                 assert await in_database(interrupt_stale_turns) == 1
-            last = (await told(runner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+            await end_of(self.runner, turn_id)
         turn = await Turn.objects.aget(pk=turn_id)
         answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
         assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux trois")
 
     async def test_clock_that_moves_back_holds_a_dead_turn_s_conversation_for_as_much_longer(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(
-            make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
+            make_turn,
+            self.conversation,
+            status=TurnStatus.RUNNING,
+            lease_expires_at=timezone.now() - timedelta(seconds=1),
         )
         with clock_moved(-timedelta(hours=1)), pytest.raises(TurnRunningError):
-            await start(runner, conversation, KNOWN)
-        last = (await told(runner, await start(runner, conversation, KNOWN)))[-1][1]
-        assert isinstance(last, Done)
+            await start(self.runner, self.conversation, KNOWN)
+        last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
         assert last.status == "done"
 
     async def test_question_to_a_deleted_conversation_is_refused_by_name(self) -> None:
@@ -298,46 +290,42 @@ class RunnerTests(LibraryCase):
             await start(Runner(), gone, KNOWN)
 
     async def test_title_of_the_model_comes_after_the_answer_and_delays_it_by_nothing(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(_generate_titles, self.deployment)
         rest = threading.Event()
         with scripted(["La réponse."], ScriptedReply(pieces=["Salles", " de travail"], rest=rest)):
-            turn_id = await start(runner, conversation, NEAR)
-            done = (await told(runner, turn_id))[-1][1]
-            named_at_once = await Conversation.objects.aget(pk=conversation.pk)
+            turn_id = await start(self.runner, self.conversation, NEAR)
+            await end_of(self.runner, turn_id)
+            named_at_once = await Conversation.objects.aget(pk=self.conversation.pk)
             rest.set()
             await _settle()
-        await conversation.arefresh_from_db()
-        assert isinstance(done, Done)
-        assert named_at_once.title != conversation.title
-        assert conversation.title == "Salles de travail"
+        await self.conversation.arefresh_from_db()
+        assert named_at_once.title != self.conversation.title
+        assert self.conversation.title == "Salles de travail"
         assert (await Turn.objects.aget(pk=turn_id)).llm_calls == 2
 
     async def test_later_answer_names_nothing(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         with scripted(["La réponse."], ["Une autre."]):
-            await told(runner, await start(runner, conversation, NEAR))
+            await told(self.runner, await start(self.runner, self.conversation, NEAR))
             await _settle()
             await in_database(_generate_titles, self.deployment)
             later = "Comment se réservent les petites salles de travail de la bibliothèque ?"
-            turn_id = await runner.start(conversation, AskFrame(later, "b"), language="fr")
-            await told(runner, turn_id)
+            turn_id = await self.runner.start(self.conversation, AskFrame(later, "b"), language="fr")
+            await told(self.runner, turn_id)
             await _settle()
             model().assert_exhausted()
-        await conversation.arefresh_from_db()
-        assert conversation.title == default_title(NEAR)
+        await self.conversation.arefresh_from_db()
+        assert self.conversation.title == default_title(NEAR)
 
     async def test_name_that_a_person_gave_meanwhile_is_kept(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
         await in_database(_generate_titles, self.deployment)
         rest = threading.Event()
         with scripted(["La réponse."], ScriptedReply(pieces=["Du", " modèle"], rest=rest)):
-            await told(runner, await start(runner, conversation, NEAR))
-            await in_database(Conversation.objects.filter(pk=conversation.pk).update, title="De moi")
+            await told(self.runner, await start(self.runner, self.conversation, NEAR))
+            await in_database(Conversation.objects.filter(pk=self.conversation.pk).update, title="De moi")
             rest.set()
             await _settle()
-        await conversation.arefresh_from_db()
-        assert conversation.title == "De moi"
+        await self.conversation.arefresh_from_db()
+        assert self.conversation.title == "De moi"
 
 
 #: Its end never comes by itself.
@@ -365,8 +353,7 @@ class OtherProcessTests(LibraryCase):
             await begun(self.owner, turn_id)
             assert await self.other.stop_anywhere(self.conversation.pk)
             async with asyncio.timeout(PATIENCE_SECONDS):
-                last = (await told(self.owner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+                last = await end_of(self.owner, turn_id)
         assert last.status == "interrupted"
         assert last.content.startswith("Un")
 
@@ -406,11 +393,7 @@ class OtherProcessTests(LibraryCase):
         assert there[2][1] == here[2][1]
 
 
-class RetryTests(LibraryCase):
-    def setUp(self) -> None:
-        self.runner = Runner(MemoryEventLogs())
-        self.conversation = make_conversation(self.deployment)
-
+class RetryTests(RunnerCase):
     async def interrupted(self) -> Turn:
         with scripted(SLOW):
             turn_id = await start(self.runner, self.conversation, NEAR)
@@ -441,8 +424,7 @@ class RetryTests(LibraryCase):
         with scripted(ScriptedReply(pieces=["U"], rest=threading.Event())):
             await begun(self.runner, await self.runner.retry(turn, language="fr"))
             self.runner.stop(self.conversation.pk)
-            last = (await told(self.runner, turn.pk))[-1][1]
-        assert isinstance(last, Done)
+            last = await end_of(self.runner, turn.pk)
         assert last.status == "interrupted"
         kept = await Message.objects.aget(role=Role.ASSISTANT)
         assert kept.content == last.content == before
@@ -476,9 +458,8 @@ class RetryTests(LibraryCase):
     async def test_message_sent_again_after_an_interruption_gives_that_turn_with_its_end(self) -> None:
         turn = await self.interrupted()
         again = await start(self.runner, self.conversation, NEAR)
-        last = (await told(self.runner, again))[-1][1]
+        last = await end_of(self.runner, again)
         assert again == turn.pk
-        assert isinstance(last, Done)
         assert last.status == "interrupted"
 
     async def test_two_that_retry_get_the_same_run(self) -> None:
@@ -512,17 +493,12 @@ class RetryTests(LibraryCase):
         assert turn.status == TurnStatus.INTERRUPTED
 
 
-class DrainTests(LibraryCase):
-    def setUp(self) -> None:
-        self.runner = Runner(MemoryEventLogs())
-        self.conversation = make_conversation(self.deployment)
-
+class DrainTests(RunnerCase):
     async def test_running_turn_may_end_before_the_process(self) -> None:
         with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
             turn_id = await start(self.runner, self.conversation, NEAR)
             await self.runner.drain(10)
-            last = (await told(self.runner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+            last = await end_of(self.runner, turn_id)
         assert (last.status, last.content) == ("done", "Un deux trois")
 
     async def test_turn_that_takes_longer_is_stopped_with_its_text(self) -> None:
@@ -531,8 +507,7 @@ class DrainTests(LibraryCase):
             await begun(self.runner, turn_id)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self.runner.drain(0.2)
-            last = (await told(self.runner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+            last = await end_of(self.runner, turn_id)
         assert last.status == "interrupted"
         assert last.content.startswith("Un")
 
@@ -561,22 +536,20 @@ def _is_of_a_turn(name: str) -> bool:
     return name.startswith(("turn-", "settling-")) and name != "turn-heartbeat"
 
 
-class AfterwardsTests(LibraryCase):
+class AfterwardsTests(RunnerCase):
     @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
     async def test_what_a_turn_teaches_is_kept_when_the_server_stops(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
-        await told(runner, await start(runner, conversation, FAR))
+        await told(self.runner, await start(self.runner, self.conversation, FAR))
         await asyncio.sleep(0)
-        await runner.drain()
+        await self.runner.drain()
         assert await UnansweredQuestion.objects.acount() == 1
 
     @override_settings(AFTERWARDS_DELAY_SECONDS=60.0)
     async def test_deleted_conversation_leaves_no_question_behind(self) -> None:
-        runner, conversation = Runner(), await in_database(make_conversation, self.deployment)
-        await told(runner, await start(runner, conversation, FAR))
+        await told(self.runner, await start(self.runner, self.conversation, FAR))
         await asyncio.sleep(0)
-        await in_database(Conversation.objects.filter(pk=conversation.pk).delete)
-        await runner.drain()
+        await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
+        await self.runner.drain()
         assert not await UnansweredQuestion.objects.aexists()
 
 

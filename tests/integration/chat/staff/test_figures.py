@@ -5,7 +5,8 @@ import io
 import json
 import random
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from io import StringIO
@@ -26,7 +27,7 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 from agents.jobs import carry_out, ensure
 from agents.models import AgentLimit, Deployment, JobKind, RuntimeSettings
 from chat.archive import conversations_older_than, purge
-from chat.models import Conversation, DailyCount, Feedback, Turn, TurnStatus, Verdict
+from chat.models import Conversation, DailyCount, Feedback, Message, Turn, TurnStatus, Verdict
 from chat.staff import figures
 from chat.staff.figures import Period, Totals, bring_up_to_date, count_anew, count_day, count_due, due_days, shown
 from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
@@ -34,8 +35,81 @@ from chat.thread.verdicts import give_feedback, withdraw_feedback
 from faqs.models import QuestionGroup, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
-from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_ending, make_learned
-from tests.figures_lab import ByHand, as_counted, ending_of, local_day, past_turn
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_conversation,
+    make_deployment,
+    make_ending,
+    make_learned,
+    make_turn,
+)
+
+SUMS = "turns llm_calls prompt_tokens completion_tokens timed up down".split()
+
+
+def local_day(moment: datetime) -> date:
+    return moment.astimezone(ZoneInfo(settings.TIME_ZONE)).date()
+
+
+def ending_of(turn: Turn, *, deleted: bool = False) -> str:
+    if turn.status in ("running", "awaiting_approval"):
+        return "interrupted" if deleted else "running"
+    if turn.status == "done" and turn.answer_source:
+        return turn.answer_source
+    return "failed" if turn.status == "failed" else "interrupted"
+
+
+class ByHand:
+    def __init__(self) -> None:
+        self.counts: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+        self.milliseconds: Counter[tuple[Any, ...]] = Counter()
+
+    def add(self, turns: Iterable[Turn], *, deleted: bool = False) -> None:
+        for turn in turns:
+            day, deployment = local_day(turn.started_at), turn.conversation.deployment_id
+            key = (day, deployment, ending_of(turn, deleted=deleted), turn.language)
+            sums = self.counts[key]
+            sums["turns"] += 1
+            for name in ("llm_calls", "prompt_tokens", "completion_tokens"):
+                sums[name] += getattr(turn, name)
+            if turn.status == "done" and turn.run == 0 and turn.finished_at is not None:
+                sums["timed"] += 1
+                self.milliseconds[key] += int((turn.finished_at - turn.started_at).total_seconds() * 1000)
+            if verdict := Feedback.objects.filter(turn=turn, withdrawn_at=None).first():
+                sums[verdict.verdict] += 1
+
+    def as_plain(self) -> dict[Any, dict[str, int]]:
+        return {key: {name: sums[name] for name in SUMS} for key, sums in self.counts.items()}
+
+
+def as_counted() -> dict[Any, dict[str, int]]:
+    """What the rows of the counted days say, added up."""
+    counts: dict[Any, dict[str, int]] = {}
+    for count in DailyCount.objects.exclude(turns=0):
+        key = (count.day, count.deployment_id, count.ending, count.language)
+        sums = counts.setdefault(key, dict.fromkeys(SUMS, 0))
+        for name in SUMS:
+            sums[name] += getattr(count, name)
+    return counts
+
+
+def past_turn(conversation: Conversation, asked_at: datetime, **columns: Any) -> Turn:
+    """An ended turn of another day, with an answer that shows these `sources`; it took 1.5 s unless said otherwise.
+
+    No question is asked in the past: a day that was counted already is told.
+    """
+    DailyCount.objects.create(day=local_day(asked_at))
+    sources = columns.pop("sources", [])
+    took = columns.pop("took", 1.5)
+    turn = make_turn(conversation, **{"language": "fr", **columns})
+    finished = asked_at + timedelta(seconds=took)
+    Turn.objects.filter(pk=turn.pk).update(started_at=asked_at, finished_at=finished)
+    Message.objects.create(
+        conversation=conversation, turn=turn, role="assistant", content=str(uuid.uuid4()), sources=sources
+    )
+    return Turn.objects.get(pk=turn.pk)
+
 
 #: A night later the first day is counted for good, unless something of it changes; or a turn of it still runs.
 PRELUDES = (

@@ -6,7 +6,6 @@ from agents.database import in_database
 from agents.effective import current_config, effective_config
 from agents.models import Agent, Deployment, IndexingMethod, Specialist
 from chat.models import AnswerSource, Turn
-from chat.protocol import Done
 from tests.factories import add_document, make_agent, make_deployment, make_entry, make_library
 from tests.integration.chat.turn.test_path import KNOWN, ask
 
@@ -39,8 +38,7 @@ class DispatchTests(TestCase):
         result, listener = await ask(self.deployment, POOL_QUESTION)
         assert result.answer.source == AnswerSource.DIRECT_QA
         assert "4 euros" in listener.text
-        done = listener.events[-1]
-        assert isinstance(done, Done)
+        done = listener.done
         assert done.agent == "Piscine"
         assert (await Turn.objects.aget()).answered_by == "Piscine"
         (line,) = [line for line in result.trace.lines if line["step"] == "dispatch"]
@@ -107,6 +105,5 @@ class OneAgentTests(TestCase):
         deployment = await in_database(make_library)
         result, listener = await ask(deployment, KNOWN)
         assert "dispatch" not in [line["step"] for line in result.trace.lines]
-        done = listener.events[-1]
-        assert isinstance(done, Done)
+        done = listener.done
         assert done.agent == ""

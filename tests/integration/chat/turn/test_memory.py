@@ -86,8 +86,7 @@ class MemoryTurnTests(TestCase):
     async def test_end_of_a_stored_answer_carries_its_score_live_and_told_again(self) -> None:
         await in_database(make_entry, self.deployment)
         result, listener = await ask(self.deployment, OPEN)
-        live = listener.events[-1]
-        assert isinstance(live, Done)
+        live = listener.done
         assert live.as_json()["score"] == round(result.answer.score or 0, 4) > 0.9
         turn = await Turn.objects.alatest("started_at")
         stored = await in_database(read_turn, turn.pk)
@@ -97,8 +96,7 @@ class MemoryTurnTests(TestCase):
         assert told.as_json()["score"] == live.as_json()["score"]
         with scripted(WRITTEN):
             _, listener = await ask(self.deployment, NEAR)
-        written = listener.events[-1]
-        assert isinstance(written, Done)
+        written = listener.done
         assert written.as_json()["score"] is None
 
     async def test_answer_of_the_model_is_learned_and_given_the_next_time(self) -> None:

@@ -56,6 +56,12 @@ class Listener:
         self.events.append(event)
 
     @property
+    def done(self) -> Done:
+        last = self.events[-1]
+        assert isinstance(last, Done), last
+        return last
+
+    @property
     def text(self) -> str:
         return "".join(event.text for event in self.events if isinstance(event, Delta))
 
@@ -127,8 +133,7 @@ class PathTests(LibraryCase):
         for finish, said in (("length", "coupée"), ("content_filter", "filtre")):
             with scripted(ScriptedReply(["À l'accueil [1]."], finish_reason=finish)):
                 result, listener = await ask(self.deployment, NEAR)
-            done = listener.events[-1]
-            assert isinstance(done, Done)
+            done = listener.done
             assert done.status == "done"
             assert said in done.as_json()["notice"]
             assert self.steps(result)["learn"] == "not_kept"
@@ -146,8 +151,7 @@ class PathTests(LibraryCase):
         await in_database(Deployment.objects.update, config_overlay=overlay)
         _result, listener = await ask(self.deployment, FAR)
         assert "Écrivez à accueil@example.org.\n\nVous pouvez me demander :" in listener.text
-        done = listener.events[-1]
-        assert isinstance(done, Done)
+        done = listener.done
         assert done.as_json()["suggestions"] == [KNOWN, "Combien coûte la carte de lecteur ?"]
 
     async def test_question_that_a_refusal_offers_is_answered_whatever_its_words(self) -> None:
@@ -269,8 +273,7 @@ class PathTests(LibraryCase):
     async def test_every_exit_saves_one_question_one_answer_and_the_trace(self) -> None:
         for question in (KNOWN, FAR, NEAR):
             result, listener = await ask(self.deployment, question)
-            done = listener.events[-1]
-            assert isinstance(done, Done)
+            done = listener.done
             assert done.message_id is not None
             message = await Message.objects.select_related("turn").aget(pk=done.message_id)
             assert (message.role, message.content) == (Role.ASSISTANT, result.answer.text)

@@ -8,7 +8,7 @@ from agents.database import in_database
 from agents.models import Deployment
 from chat.management.commands import demo
 from chat.models import AnswerSource, Conversation, Message, Role
-from chat.protocol import Done, Sources
+from chat.protocol import Sources
 from chat.staff.explanation import explain_trace
 from chat.turn.clarification import _INTRO
 from faqs.models import LearnedKind, LearnedResponse
@@ -90,8 +90,7 @@ READ = "Combien coûte la carte de lecteur ?"
 
 
 def told(listener: Listener) -> str:
-    done = listener.events[-1]
-    assert isinstance(done, Done)
+    done = listener.done
     return str(done.as_json()["readAs"])
 
 
@@ -227,8 +226,7 @@ class ClarificationTests(TestCase):
         assert CHOSEN in offered
         assert 2 <= len(offered) <= 4
         assert isinstance(listener.events[0], Sources)
-        done = listener.events[-1]
-        assert isinstance(done, Done)
+        done = listener.done
         assert done.answer_source == "clarification"
         marked = [source for source in result.answer.sources if "option" in source]
         assert [source["option"] for source in marked] == list(range(1, len(marked) + 1))

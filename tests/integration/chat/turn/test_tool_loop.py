@@ -35,7 +35,7 @@ from chat.models import (
     Turn,
     TurnStatus,
 )
-from chat.protocol import Done, Tool
+from chat.protocol import Tool
 from chat.runs.following import settle_stale_turns
 from chat.staff.explanation import explain_trace
 from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
@@ -614,8 +614,7 @@ class EventTests(LoopTestCase):
         told = [(e.tool_call_id, e.status) for e in listener.events if isinstance(e, Tool)]
         assert sorted(told) == [("a", "done"), ("a", "running"), ("b", "failed"), ("b", "running")]
         assert listener.text == "Je regarde.\n\nFin."
-        done = listener.events[-1]
-        assert isinstance(done, Done)
+        done = listener.done
         assert done.content == "Fin."
 
     async def test_multi_tools_nominal_stores_each_result_once_and_in_the_order_of_the_calls(self) -> None:
