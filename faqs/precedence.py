@@ -308,14 +308,14 @@ def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | Non
 
 @dataclass(frozen=True, slots=True)
 class Older:
-    """Older answers to the question of an entry being validated: validated answers, and other entries."""
+    """The candidates to withdraw when staff validate an entry: validated answers and entries that ask the same."""
 
     learned_ids: frozenset[int] = frozenset()
     entry_ids: frozenset[int] = frozenset()
 
 
 def find_older(deployment: Deployment, question: str, vector: Vector) -> Older:
-    """Find older answers before anything is written. Waits for the vector store, and raises its errors."""
+    """Find the candidates before anything is written. Waits for the vector store, and raises its errors."""
     return Older(
         frozenset(_answers_asking(deployment, question, vector)),
         frozenset(_entries_asking(deployment, [(question, vector)])[0]),
@@ -338,7 +338,7 @@ def vouch_for_entries(entries: QuerySet[CachedResponse]) -> int:
 
 
 def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
-    """Withdraw the older answers, in the caller's transaction, but not the answers that the entry was made from.
+    """Withdraw the candidates older than the entry's validation, in the caller's transaction, but not its own sources.
 
     An entry of a phase or a project answers in such conversations only, and supersedes nothing.
     """

@@ -339,7 +339,7 @@ class BatchView(SessionView):
 
 
 def _token(request: Request) -> ServiceToken:
-    """The token that opened the door: the permission has seen that it is one."""
+    """The request's service token; the permission has checked its type."""
     return cast("ServiceToken", request.auth)
 
 

@@ -292,7 +292,7 @@ def interrupt_turns(stale: Sequence[StaleTurn]) -> int:
 
 
 def _interrupt(turn: StaleTurn) -> bool:
-    """Interrupt one turn, unless its process renewed the lease meanwhile."""
+    """Interrupt one turn, unless it ended or its lease was renewed meanwhile."""
     now = timezone.now()
     stale = Turn.objects.filter(pk=turn.turn_id, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now)
     before, its_sources = answer_set_aside(turn.turn_id) if turn.run else ("", [])

@@ -119,7 +119,7 @@ class ToolLoop:
         self._functions = tuple(spec.as_function() for spec in toolbox.specs)
 
     async def run(self) -> StopReason:
-        """Fill the answer; returns why the loop ended. Cancelled, it leaves what it stored, and says so in the answer."""
+        """Fill the answer; returns why the loop ended. When cancelled, stored rounds stay; the answer says so."""
         answer = self.answer
         try:
             answer.stop_reason = await self._run()
