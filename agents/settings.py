@@ -11,11 +11,23 @@ from typing import Any, Literal
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
 from django.db import models
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 Kind = Literal["switch", "count", "number", "money", "choice", "line", "text"]
+
+#: What JSON holds for each kind.
+_TYPES: dict[Kind, type | tuple[type, ...]] = {
+    "switch": bool,
+    "count": int,
+    "number": (int, float),
+    "money": (str, int, float, Decimal),
+    "choice": str,
+    "line": str,
+    "text": str,
+}
 
 
 class MemoryLearning(models.TextChoices):
@@ -80,6 +92,10 @@ class Knob:
             raise ValidationError(_("Cette valeur ne peut pas être vide."))
         if self.kind == "switch" and not isinstance(value, bool):
             raise ValidationError(_("Oui ou non (true, false) est attendu."))
+        # Forms read "6" as a number and a list as its text; code reads what is stored.
+        is_of_kind = isinstance(value, _TYPES[self.kind]) and isinstance(value, bool) == (self.kind == "switch")
+        if value is not None and not is_of_kind:
+            raise ValidationError(RegexValidator.message)
         cleaned = self.field().clean(value)
         return str(cleaned) if isinstance(cleaned, Decimal) else cleaned
 

@@ -14,7 +14,7 @@ from agents.effective import (
     effective_config,
     inherited_settings,
 )
-from agents.models import Agent, IndexingMethod, RuntimeSettings
+from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from agents.settings import KNOBS
 from tests.factories import make_agent, make_deployment
 
@@ -61,6 +61,14 @@ class EffectiveConfigTests(TestCase):
         text = " ".join(refusal.value.messages)
         for key in overlay:
             assert key in text
+
+    def test_value_of_another_type_than_code_reads_is_refused(self) -> None:
+        """As a form would read it, it might do; what is stored is read as it is."""
+        for overlay in ({"match_count": "6"}, {"match_count": 6.0}, {"contact": ["x"]}, {"temperature": True}):
+            with pytest.raises(ValidationError):
+                make_deployment(slug=next(iter(overlay)), config_overlay=overlay).clean()
+            Deployment.objects.all().delete()
+        make_deployment(config_overlay={"match_count": 6, "temperature": 1, "contact": "x", "memory": False}).clean()
 
     def test_explanation_names_the_level_and_what_would_be_inherited(self) -> None:
         agent = make_agent(match_count=7)

@@ -1,0 +1,5 @@
+"""The name under which the migrations of 0.2.0, which never change, know `agents.branding`; nothing else imports it."""
+
+from agents.branding import validate_accent
+
+__all__ = ["validate_accent"]
