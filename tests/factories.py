@@ -5,11 +5,11 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from agents.effective import EffectiveConfig, effective_config
@@ -36,6 +36,7 @@ from knowledge.synonyms import keys_of
 from knowledge.vectors.base import Query, collection_alias
 from tools_registry.tool import ToolSpec, registry
 
+Row = TypeVar("Row", bound=Model)
 #: Thresholds that suit the hashing embedder of the tests, which has no measured profile.
 TEST_THRESHOLDS = {"direct_answer_threshold": 0.7, "guard_rail_threshold": 0.2}
 
@@ -54,6 +55,12 @@ La carte de lecteur coûte 12 euros par an ; elle est gratuite avant 18 ans.
 Les livres empruntés sont rendus sous trois semaines. Un retard bloque tout nouvel emprunt
 jusqu'au retour des documents. Les salles de travail se réservent à l'accueil.
 """
+
+
+def fresh(row: Row) -> Row:
+    """The row as it is stored now."""
+    row.refresh_from_db()
+    return row
 
 
 def make_user(**overrides: Any) -> User:

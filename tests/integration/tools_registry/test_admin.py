@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.admin_base import admin_url
 from agents.models import Job, JobKind
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import declared_tools, make_tool
+from tests.factories import declared_tools, fresh, make_tool
 from tools_registry.catalog import all_tools
 from tools_registry.errors import ToolSourceError
 from tools_registry.index import sync_index
@@ -124,15 +124,13 @@ class OverrideFormTests(ToolCase):
     def test_emptied_parameter_gives_the_code_s_text_back(self) -> None:
         self.save(parameter_city="nom de la ville")
         self.save(parameter_city="")
-        self.weather.refresh_from_db()
-        assert self.weather.parameters == {}
+        assert fresh(self.weather).parameters == {}
 
     def test_unknown_tag_is_refused(self) -> None:
         Group.objects.create(name="librarians")
         self.save(extra_tags=["librarians"])
         self.save(extra_tags=["nobody"])
-        self.weather.refresh_from_db()
-        assert self.weather.extra_tags == ["librarians"]
+        assert fresh(self.weather).extra_tags == ["librarians"]
 
     def test_action_switches_tools_off(self) -> None:
         response = self.client.post(
@@ -199,11 +197,9 @@ class SourceAdminTests(ToolCase):
         data = {"action": "allow", "_selected_action": [remote.pk]}
         looking = client_of(make_staff("tools_registry.view_remotetool"))
         looking.post(address, data)
-        remote.refresh_from_db()
-        assert not remote.is_allowed
+        assert not fresh(remote).is_allowed
         self.client.post(address, data)
-        remote.refresh_from_db()
-        assert remote.is_allowed
+        assert fresh(remote).is_allowed
 
 
 HOST = "api.big.example"

@@ -11,6 +11,7 @@ from unittest import mock
 from asgiref.sync import async_to_sync
 from django.test import override_settings
 
+from tests.factories import fresh
 from tests.integration.tools_registry.test_sources import VISITOR, SourceCase, allow_all, make_source
 from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import ToolList, available_tools
@@ -161,8 +162,7 @@ class StrangeServerTests(SourceCase):
         with mock.patch("tools_registry.sources.remote.list_tools", side_effect=failure):
             with self.assertRaisesMessage(ToolServerError, "The key *** is not valid"):
                 refresh_source(self.source)
-        self.source.refresh_from_db()
-        assert self.source.last_error == "The key *** is not valid (-32603)"
+        assert fresh(self.source).last_error == "The key *** is not valid (-32603)"
 
     def test_two_sources_of_one_command_line_have_a_process_each(self) -> None:
         refresh_source(make_source(slug="two", name="Two", command="strange"))

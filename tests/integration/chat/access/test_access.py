@@ -23,7 +23,7 @@ from chat.access.permissions import (
 from chat.access.visitors import Reader
 from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
 from chat.models import ApiKey, Conversation, ServiceToken
-from tests.factories import make_conversation, make_deployment, make_user
+from tests.factories import fresh, make_conversation, make_deployment, make_user
 
 NOBODY = AnonymousUser()
 
@@ -128,8 +128,7 @@ class AdminTests(TestCase):
         self.client.post(
             f"/admin/chat/apikey/{key.pk}/change/", {"name": "renamed", "deployments": [self.deployment.pk]}
         )
-        key.refresh_from_db()
-        assert key.name == "renamed"
+        assert fresh(key).name == "renamed"
         assert self.opens(secret)
 
 

@@ -15,7 +15,7 @@ from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, UnansweredQues
 from knowledge.embeddings.base import embedder
 from knowledge.errors import EmbeddingUnavailableError
 from tests.admin_pages import superuser_client
-from tests.factories import make_conversation, make_entry, make_exchange, make_user
+from tests.factories import fresh, make_conversation, make_entry, make_exchange, make_user
 from tests.readers import QUESTION, ReaderTest
 
 
@@ -71,8 +71,7 @@ class FeedbackTests(ReaderTest):
         turn = self.given_from_memory(entry, user=make_user())
         for _ in range(2):
             give_feedback(turn, Verdict.DOWN, reason="outdated")
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.TO_REVIEW
+        assert fresh(entry).status == EntryStatus.TO_REVIEW
         assert WrongPair.objects.get().response_id == entry.pk
 
     @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
@@ -81,8 +80,7 @@ class FeedbackTests(ReaderTest):
         visitor = uuid.uuid4()
         for _ in range(3):
             give_feedback(self.given_from_memory(entry, visitor=visitor), Verdict.DOWN)
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.VALID
+        assert fresh(entry).status == EntryStatus.VALID
         assert not WrongPair.objects.exists()
         assert entry.doubts.count() == 1
 
@@ -91,11 +89,9 @@ class FeedbackTests(ReaderTest):
             entry = make_entry(self.deployment, f"{QUESTION} {needed}", "À l’accueil.")
             with self.settings(ANONYMOUS_REPORTS_TO_WITHDRAW=needed):
                 for _ in range(needed):
-                    entry.refresh_from_db()
-                    assert entry.status == EntryStatus.VALID
+                    assert fresh(entry).status == EntryStatus.VALID
                     give_feedback(self.given_from_memory(entry), Verdict.DOWN, reason="outdated")
-            entry.refresh_from_db()
-            assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
+            assert (fresh(entry).status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
             assert not entry.doubts.exists()
 
     @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
@@ -109,8 +105,7 @@ class FeedbackTests(ReaderTest):
         assert not entry.doubts.exists()
         give_feedback(first, Verdict.DOWN)
         give_feedback(second, Verdict.DOWN)
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.TO_REVIEW
+        assert fresh(entry).status == EntryStatus.TO_REVIEW
 
     @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
     def test_visitor_who_changes_their_mind_again_and_again_costs_one_embedding(self) -> None:
@@ -157,8 +152,7 @@ class FeedbackTests(ReaderTest):
         pair = WrongPair.objects.get()
         assert (pair.question, pair.reason, pair.source_turn) == ("", "", None)
         assert pair.question_hash == question_hash(QUESTION)
-        entry.refresh_from_db()
-        assert (entry.status, entry.status_note) == (EntryStatus.TO_REVIEW, "")
+        assert (fresh(entry).status, entry.status_note) == (EntryStatus.TO_REVIEW, "")
         page = superuser_client().get(admin_url(CachedResponse, "change", entry.pk))
         assert "(conversation supprimée)" in page.content.decode()
 
@@ -177,15 +171,13 @@ class FeedbackTests(ReaderTest):
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.", source_turn=self.turn.pk)
         validate_entries(CachedResponse.objects.filter(pk=entry.pk))
         self.judge("down")
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.VALID
+        assert fresh(entry).status == EntryStatus.VALID
 
     def test_thumb_down_bars_what_was_learned_from_the_turn(self) -> None:
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
         CachedResponse.objects.filter(pk=entry.pk).update(source_turn=self.turn.pk)
         self.judge("down")
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.TO_REVIEW
+        assert fresh(entry).status == EntryStatus.TO_REVIEW
 
     def test_thumb_up_reports_nothing(self) -> None:
         self.judge("up")

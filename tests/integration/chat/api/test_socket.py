@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from unittest import mock
 
 import pytest
@@ -39,6 +40,14 @@ class ConsumerTests(LibraryCase):
         created = await client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
         return client, created.json()["id"]
 
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[tuple[AsyncClient, str, Socket]]:
+        """A visitor with a conversation and a socket to it."""
+        client, conversation = await self.owner()
+        socket = await self.open(conversation, client)
+        yield client, conversation, socket
+        await socket.close()
+
     async def signed_in(self) -> tuple[AsyncClient, str]:
         client = AsyncClient()
         user = await in_database(make_user)
@@ -51,13 +60,11 @@ class ConsumerTests(LibraryCase):
             await asyncio.sleep(0.05)
 
     async def test_question_is_answered_in_events_with_rising_ids(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-        frames = await socket.until_end()
-        assert [frame["type"] for frame in frames] == ["meta", "sources", "delta", "done"]
-        assert [frame["id"] for frame in frames] == [1, 2, 3, 4]
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            frames = await socket.until_end()
+            assert [frame["type"] for frame in frames] == ["meta", "sources", "delta", "done"]
+            assert [frame["id"] for frame in frames] == [1, 2, 3, 4]
 
     async def test_refused_socket_is_counted_no_longer_than_it_lasts(self) -> None:
         open_before = SOCKETS._value.get()
@@ -79,25 +86,21 @@ class ConsumerTests(LibraryCase):
         await socket.close()
 
     async def test_message_that_comes_again_is_followed_whatever_the_limit(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-        await socket.until_end()
-        with mock.patch("chat.api.socket.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
+        async with self.asking() as (client, conversation, socket):
             await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-            assert (await socket.until_end())[-1]["type"] == "done"
-            await socket.send(type="ask", message=KNOWN, clientMessageId="b")
-            assert (await socket.receive())["code"] == "rate_limited"
-        await socket.close()
+            await socket.until_end()
+            with mock.patch("chat.api.socket.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
+                await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+                assert (await socket.until_end())[-1]["type"] == "done"
+                await socket.send(type="ask", message=KNOWN, clientMessageId="b")
+                assert (await socket.receive())["code"] == "rate_limited"
 
     async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send_text("{")
-        assert (await socket.receive())["code"] == "invalid_message"
-        await socket.send(type="ask", message=KNOWN)
-        assert (await socket.until_end())[-1]["type"] == "done"
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await socket.send_text("{")
+            assert (await socket.receive())["code"] == "invalid_message"
+            await socket.send(type="ask", message=KNOWN)
+            assert (await socket.until_end())[-1]["type"] == "done"
 
     async def test_stop_reaches_a_running_turn_and_keeps_its_text(self) -> None:
         client, conversation = await self.owner()
@@ -141,27 +144,23 @@ class ConsumerTests(LibraryCase):
         await socket.close()
 
     async def test_reader_that_goes_away_while_it_is_told_is_no_error(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        gone = mock.patch.object(ChatConsumer, "send", side_effect=ConnectionResetError("gone"))
-        with gone as send, self.assertNoLogs("chat.api.socket", "WARNING"):
-            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-            while not send.called:  # noqa: ASYNC110  # there is no event to wait for
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.05)
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            gone = mock.patch.object(ChatConsumer, "send", side_effect=ConnectionResetError("gone"))
+            with gone as send, self.assertNoLogs("chat.api.socket", "WARNING"):
+                await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+                while not send.called:  # noqa: ASYNC110  # there is no event to wait for
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
 
     async def test_nobody_retries_or_stops_for_somebody_else(self) -> None:
         foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
         turn = await in_database(make_turn, foreign, status=TurnStatus.INTERRUPTED)
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send(type="retry", turnId=str(turn.pk))
-        assert (await socket.receive())["code"] == "turn_not_found"
-        for verb in ("retry", "stop"):
-            refused = await client.post(f"/api/rag/turns/{turn.pk}/{verb}")
-            assert refused.status_code == 404
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await socket.send(type="retry", turnId=str(turn.pk))
+            assert (await socket.receive())["code"] == "turn_not_found"
+            for verb in ("retry", "stop"):
+                refused = await client.post(f"/api/rag/turns/{turn.pk}/{verb}")
+                assert refused.status_code == 404
 
     async def test_stop_and_retry_over_http(self) -> None:
         client, conversation = await self.owner()
@@ -189,17 +188,15 @@ class ConsumerTests(LibraryCase):
         assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
 
     async def test_open_socket_loses_its_rights_with_its_session_or_deployment(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await in_database(Deployment.objects.update, is_active=False)
-        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-        assert (await socket.receive())["code"] == "conversation_not_found"
-        await in_database(Deployment.objects.update, is_active=True)
-        await in_database(Session.objects.all().delete)
-        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-        assert (await socket.receive())["code"] == "conversation_not_found"
-        assert await in_database(Message.objects.count) == 0
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await in_database(Deployment.objects.update, is_active=False)
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            assert (await socket.receive())["code"] == "conversation_not_found"
+            await in_database(Deployment.objects.update, is_active=True)
+            await in_database(Session.objects.all().delete)
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            assert (await socket.receive())["code"] == "conversation_not_found"
+            assert await in_database(Message.objects.count) == 0
 
     async def test_open_socket_stops_nothing_after_a_logout(self) -> None:
         client, conversation = await self.owner()
@@ -248,23 +245,19 @@ class ConsumerTests(LibraryCase):
         assert b"et la fin" not in told
 
     async def test_rights_are_looked_at_again_no_oftener_than_the_setting_says(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
-            with mock.patch("chat.api.socket.owned_conversation") as looked_up:
-                await socket.send(type="ask", message=NEAR, clientMessageId="a")
-                assert (await socket.until_end())[-1]["content"] == "Un deux trois"
-        assert not looked_up.called
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
+                with mock.patch("chat.api.socket.owned_conversation") as looked_up:
+                    await socket.send(type="ask", message=NEAR, clientMessageId="a")
+                    assert (await socket.until_end())[-1]["content"] == "Un deux trois"
+            assert not looked_up.called
 
     async def test_half_a_character_is_refused_and_the_socket_stays_open(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send_text(r'{"type": "ask", "message": "bonjour \ud800"}')
-        assert (await socket.receive())["code"] == "invalid_message"
-        await socket.send(type="ask", message=KNOWN)
-        assert (await socket.until_end())[-1]["type"] == "done"
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await socket.send_text(r'{"type": "ask", "message": "bonjour \ud800"}')
+            assert (await socket.receive())["code"] == "invalid_message"
+            await socket.send(type="ask", message=KNOWN)
+            assert (await socket.until_end())[-1]["type"] == "done"
 
     async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
         client, conversation = await self.owner()
@@ -280,32 +273,28 @@ class ConsumerTests(LibraryCase):
         await socket.close()
 
     async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        with scripted("Première.", "Seconde."):
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            first = (await socket.until_end())[0]["turnId"]
-            for _ in range(2):
-                await socket.send(type="ask", message=NEAR, clientMessageId="b", replaces=first)
-                frames = await socket.until_end()
-            prompts = [call.messages for call in model().calls]
-            model().assert_exhausted()
-        assert frames[-1]["content"] == "Seconde."
-        assert "Première." not in "".join(message.content for message in prompts[1])
-        thread = await client.get(f"/api/conversations/{conversation}/messages/")
-        shown = thread.json()["messages"]
-        assert [message["content"] for message in shown] == [NEAR, "Seconde."]
-        assert shown[0]["versions"]["position"] == 2
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            with scripted("Première.", "Seconde."):
+                await socket.send(type="ask", message=NEAR, clientMessageId="a")
+                first = (await socket.until_end())[0]["turnId"]
+                for _ in range(2):
+                    await socket.send(type="ask", message=NEAR, clientMessageId="b", replaces=first)
+                    frames = await socket.until_end()
+                prompts = [call.messages for call in model().calls]
+                model().assert_exhausted()
+            assert frames[-1]["content"] == "Seconde."
+            assert "Première." not in "".join(message.content for message in prompts[1])
+            thread = await client.get(f"/api/conversations/{conversation}/messages/")
+            shown = thread.json()["messages"]
+            assert [message["content"] for message in shown] == [NEAR, "Seconde."]
+            assert shown[0]["versions"]["position"] == 2
 
     async def test_turn_to_be_replaced_must_be_of_the_same_conversation(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send(type="ask", message=NEAR, replaces=str(uuid.uuid4()))
-        assert (await socket.receive())["code"] == "turn_not_found"
-        await socket.send(type="ask", message=NEAR, replaces="x")
-        assert (await socket.receive())["code"] == "invalid_message"
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await socket.send(type="ask", message=NEAR, replaces=str(uuid.uuid4()))
+            assert (await socket.receive())["code"] == "turn_not_found"
+            await socket.send(type="ask", message=NEAR, replaces="x")
+            assert (await socket.receive())["code"] == "invalid_message"
 
 
 QUESTION = "Quels sont les horaires d'ouverture de la bibliothèque ?"

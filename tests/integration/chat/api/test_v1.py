@@ -65,6 +65,27 @@ class V1Tests(TestCase):
         said = [{"role": role, "content": content} for role, content in messages]
         return await self.post(messages=said, **more)
 
+    async def get(self, path: str) -> Any:
+        return await AsyncClient().get(path, headers={"Authorization": f"Bearer {self.secret}"})
+
+    async def refused(self, **body: Any) -> tuple[int, dict[str, Any]]:
+        response = await self.post(**body)
+        error = response.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["message"]
+        return response.status_code, error
+
+    async def said(self, response: Any) -> str:
+        """The text of an answer, whole or streamed."""
+        if not response.streaming:
+            return str(response.json()["choices"][0]["message"]["content"])
+        chunks = await self.streamed(response)
+        assert chunks[-1] == "[DONE]"
+        return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1])
+
+    async def overlay(self, **values: Any) -> None:
+        await in_database(Deployment.objects.filter(pk=self.deployment.pk).update, config_overlay=values)
+
     async def streamed(self, response: Any) -> list[Any]:
         assert isinstance(response, StreamingHttpResponse), response.content
         return chunks_of(b"".join([part async for part in response]).decode())
@@ -146,12 +167,8 @@ class CompletionTests(V1Tests):
         assert all("usage" not in chunk for chunk in chunks[:-1])
 
     async def test_source_lines_end_the_text_where_staff_want_them(self) -> None:
-        await in_database(
-            Deployment.objects.filter(pk=self.deployment.pk).update, config_overlay={"api_source_lines": True}
-        )
-        whole = (await self.post()).json()["choices"][0]["message"]["content"]
-        chunks = await self.streamed(await self.post(stream=True))
-        streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks[:-1])
+        await self.overlay(api_source_lines=True)
+        whole, streamed = [await self.said(await self.post(stream=stream)) for stream in (False, True)]
         assert whole == streamed
         assert whole.rpartition("---\n")[2].startswith("- [1] Bibliothèque municipale")
 
@@ -223,21 +240,13 @@ class ToolTests(V1Tests):
                 scripted(asking(call("weather", id="a", city="Lyon")), ["Je ne sais pas."]),
             ):
                 response = await self.ask(("user", "Bonjour ?"), ("assistant", "Oui."), ("user", NEAR), stream=stream)
-                if stream:
-                    chunks = await self.streamed(response)
-                    deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-1]]
-                    text = "".join(delta.get("content", "") for delta in deltas)
-                else:
-                    text = response.json()["choices"][0]["message"]["content"]
+                assert await self.said(response) == "Je ne sais pas."
                 last = [message.content for message in model().calls[-1].messages]
-            assert text == "Je ne sais pas."
             assert last[1:3] == ["Bonjour ?", "Oui."]
         assert called == []
 
     async def test_model_names_no_conversation_of_the_api(self) -> None:
-        await in_database(
-            Deployment.objects.filter(pk=self.deployment.pk).update, config_overlay={"generate_titles": True}
-        )
+        await self.overlay(generate_titles=True)
         with scripted(["Une réponse."], ["Un titre"]):
             await self.ask(("user", NEAR))
             await asyncio.sleep(0.3)
@@ -251,10 +260,6 @@ class StrictKeyTests(V1Tests):
     def setUpTestData(cls) -> None:
         super().setUpTestData()
         cls.secret = make_api_key(cls.deployment, is_strict=True)
-
-    async def refused(self, **body: Any) -> tuple[int, dict[str, Any]]:
-        response = await self.post(**body)
-        return response.status_code, response.json()["error"]
 
     async def test_field_that_changes_what_an_answer_is_is_named(self) -> None:
         for param, value in (
@@ -344,14 +349,7 @@ class ChoreTests(V1Tests):
     async def test_task_of_a_program_is_answered_with_nothing_and_leaves_no_turn(self) -> None:
         for stream in (False, True):
             prompt = self.TITLE.format(question=KNOWN)
-            response = await self.ask(("user", prompt), stream=stream)
-            if stream:
-                chunks = await self.streamed(response)
-                assert chunks[-1] == "[DONE]"
-                text = "".join(each["choices"][0]["delta"].get("content", "") for each in chunks[:-1])
-            else:
-                text = response.json()["choices"][0]["message"]["content"]
-            assert text == ""
+            assert await self.said(await self.ask(("user", prompt), stream=stream)) == ""
         assert not await in_database(Conversation.objects.exists)
         assert not await in_database(Turn.objects.exists)
 
@@ -400,10 +398,8 @@ class AnnotationTests(V1Tests):
 
 
 class OtherFormsTests(V1Tests):
-    async def send(self, name: str, **body: Any) -> Any:
-        headers = {"Authorization": f"Bearer {self.secret}"}
-        data = {"model": self.deployment.slug, **body}
-        return await AsyncClient().post(f"/v1/{name}", data, "application/json", headers=headers)
+    async def send(self, name: str, secret: str | None = None, **body: Any) -> Any:
+        return await self.post(secret, _address=f"/v1/{name}", **{"messages": None, **body})
 
     async def test_older_completion_is_the_same_turn_in_another_form(self) -> None:
         body = (await self.send("completions", prompt=KNOWN)).json()
@@ -456,15 +452,8 @@ class OtherFormsTests(V1Tests):
             first = (await self.send("responses", input=NEAR)).json()
         others = await in_database(make_api_key, self.deployment)
         for secret, previous in ((others, first["id"]), (self.secret, "resp_x")):
-            response = await AsyncClient().post(
-                "/v1/responses",
-                {"model": self.deployment.slug, "input": KNOWN, "previous_response_id": previous},
-                "application/json",
-                headers={"Authorization": f"Bearer {secret}"},
-            )
-            error = response.json()["error"]
-            assert response.status_code == 400
-            assert error["code"] == "previous_response_not_found"
+            response = await self.send("responses", secret, input=KNOWN, previous_response_id=previous)
+            assert (response.status_code, response.json()["error"]["code"]) == (400, "previous_response_not_found")
 
     async def test_items_of_a_client_that_keeps_its_thread(self) -> None:
         items = [
@@ -479,13 +468,6 @@ class OtherFormsTests(V1Tests):
 
 
 class RefusalTests(V1Tests):
-    async def refused(self, **body: Any) -> tuple[int, dict[str, Any]]:
-        response = await self.post(**body)
-        error = response.json()["error"]
-        assert set(error) == {"message", "type", "param", "code"}
-        assert error["message"]
-        return response.status_code, error
-
     async def test_field_that_is_wrong_is_named(self) -> None:
         for param, value in (
             ("model", None),
@@ -520,11 +502,12 @@ class RefusalTests(V1Tests):
         assert status == 413
 
     async def test_wrong_method_and_no_json_are_errors_of_the_same_form(self) -> None:
-        authorised = {"Authorization": f"Bearer {self.secret}"}
-        wrong = await AsyncClient().get(ADDRESS, headers=authorised)
+        wrong = await self.get(ADDRESS)
         assert (wrong.status_code, wrong["Allow"]) == (405, "POST")
         assert wrong.json()["error"]["type"] == "invalid_request_error"
-        broken = await AsyncClient().post(ADDRESS, "{", "application/json", headers=authorised)
+        broken = await AsyncClient().post(
+            ADDRESS, "{", "application/json", headers={"Authorization": f"Bearer {self.secret}"}
+        )
         assert broken.status_code == 400
 
     async def test_error_of_the_model_is_told_in_the_clients_language(self) -> None:
@@ -591,8 +574,7 @@ class KeyTests(V1Tests):
         assert (await self.status(self.secret))[0] == 200
         await in_database(own.update, is_active=False)
         assert await self.status(self.secret) == (403, "deployment_closed")
-        authorised = {"Authorization": f"Bearer {self.secret}"}
-        one = await AsyncClient().get(f"/v1/models/{self.deployment.slug}", headers=authorised)
+        one = await self.get(f"/v1/models/{self.deployment.slug}")
         assert (one.status_code, one.json()["error"]["code"]) == (403, "deployment_closed")
 
     async def test_running_answer_ends_with_its_key_or_its_deployment(self) -> None:
@@ -621,13 +603,11 @@ class KeyTests(V1Tests):
 
     async def test_models_are_the_deployments_of_the_key(self) -> None:
         await in_database(make_deployment)
-        authorised = {"Authorization": f"Bearer {self.secret}"}
-        listed = (await AsyncClient().get("/v1/models", headers=authorised)).json()
+        listed = (await self.get("/v1/models")).json()
         assert listed["object"] == "list"
         assert [row["id"] for row in listed["data"]] == [self.deployment.slug]
         for slug, status in ((self.deployment.slug, 200), ("absent", 404)):
-            one = await AsyncClient().get(f"/v1/models/{slug}", headers=authorised)
-            assert one.status_code == status
+            assert (await self.get(f"/v1/models/{slug}")).status_code == status
         assert (await AsyncClient().get("/v1/models")).status_code == 401
 
     async def test_secret_is_not_kept_and_last_use_is(self) -> None:

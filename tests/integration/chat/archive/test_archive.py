@@ -16,7 +16,7 @@ from chat.archive import forget_expired
 from chat.models import Conversation, Feedback, Message, Role, SharedThread, Turn, TurnStatus
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
-from tests.factories import make_entry, make_exchange, make_turn
+from tests.factories import fresh, make_entry, make_exchange, make_turn
 from tests.readers import QUESTION, ReaderTest
 
 
@@ -119,8 +119,7 @@ class RetentionTests(ReaderTest):
         assert Conversation.objects.get() == young
         for model in (Turn, Message, Feedback, SharedThread, UnansweredQuestion):
             assert not model._default_manager.exists(), model
-        entry.refresh_from_db()
-        assert entry.source_turn is None
+        assert fresh(entry).source_turn is None
 
     def test_dry_run_counts_and_deletes_nothing(self) -> None:
         self.age(self.conversation, days=31)

@@ -15,6 +15,7 @@ from knowledge.models import Chunk, Document
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.constants import override
 from tests.factories import (
+    fresh,
     make_agent,
     make_batch,
     make_conversation,
@@ -269,8 +270,7 @@ class ServiceTokenTest(TestCase):
             assert token.token_hash not in response.content.decode()
         assert client.get(admin_url(ServiceToken, "add")).status_code == 403
         client.post(pages[0], {"action": "revoke", "_selected_action": [token.pk]})
-        token.refresh_from_db()
-        assert token.is_revoked
+        assert fresh(token).is_revoked
 
 
 class FeedbackAdminTests(TestCase):

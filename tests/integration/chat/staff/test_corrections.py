@@ -28,7 +28,7 @@ from faqs.models import (
 )
 from faqs.unanswered import group_questions
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
+from tests.factories import fresh, make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
 from tests.integration.faqs.test_unanswered import make_group
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")
@@ -164,8 +164,7 @@ class CorrectingTests(TestCase):
         waiting = UnansweredQuestion.objects.get(answered_by=None)
         assert (waiting.source_turn, group.questions.filter(answered_by=row).count()) == (other.pk, 3)
         assert [Feedback.objects.get(pk=each.pk).settled_by for each in reports] == [row, None]
-        group.refresh_from_db()
-        assert group.status == GroupStatus.OPEN
+        assert fresh(group).status == GroupStatus.OPEN
 
     def test_an_answer_that_exists_is_given_to_this_question_too(self) -> None:
         report = give_feedback(self.turn, Verdict.DOWN)
@@ -173,8 +172,7 @@ class CorrectingTests(TestCase):
         response = self.send(give=str(known.pk))
         assert response["Location"] == admin_url(Turn, "correct", self.turn.pk, saved=known.pk)
         assert [each.text for each in known.phrasings.all()] == [QUESTION]
-        report.refresh_from_db()
-        assert report.settled_by == known
+        assert fresh(report).settled_by == known
         assert LearnedResponse.objects.count() == 1
 
     def test_what_giving_an_answer_withdraws_is_shown_before(self) -> None:
@@ -196,8 +194,7 @@ class CorrectingTests(TestCase):
         Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(sources=[source])
         report = give_feedback(self.turn, Verdict.DOWN)
         assert "marquée comme fausse" in shown_messages(self.send(give=str(wrong.pk)))
-        report.refresh_from_db()
-        assert (report.follow_up, wrong.phrasings.count()) == (FollowUp.TODO, 0)
+        assert (fresh(report).follow_up, wrong.phrasings.count()) == (FollowUp.TODO, 0)
 
     def test_one_that_was_put_right_since_or_that_a_model_reworded_is_given(self) -> None:
         right = make_learned(self.agent, question="À quelle heure nager ?", answer=RIGHT)
@@ -232,8 +229,7 @@ class CorrectingTests(TestCase):
         self.assertContains(page, "Pas encore")
         self.assertNotContains(page, "donnée dès maintenant")
         self.assertNotContains(page, "le modèle de langage la trouve")
-        report.refresh_from_db()
-        assert report.follow_up == FollowUp.TODO
+        assert fresh(report).follow_up == FollowUp.TODO
 
     def test_only_where_a_model_answers_does_the_page_say_that_it_finds_the_answer(self) -> None:
         self.deployment.config_overlay = {"direct_answer_threshold": 1.0, "direct_answers": False}
@@ -385,8 +381,7 @@ class FollowUpTests(TestCase):
     def test_a_thumb_up_asks_for_nothing(self) -> None:
         up = self.make_report(Verdict.UP)
         assert "1 avis n’attend rien" in shown_messages(self.act("dismiss", up))
-        up.refresh_from_db()
-        assert (up.follow_up, up.dismissed_at) == (None, None)
+        assert (fresh(up).follow_up, up.dismissed_at) == (None, None)
 
     def test_said_again_it_is_for_staff_again(self) -> None:
         answer = make_learned(self.report.turn.conversation.deployment.agent)
@@ -398,15 +393,13 @@ class FollowUpTests(TestCase):
             take_verdicts(Feedback.objects.all(), self.user)
             assert end()
             give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
-            self.report.refresh_from_db()
-            assert (self.report.follow_up, self.report.owner) == (FollowUp.TODO, None)
+            assert (fresh(self.report).follow_up, self.report.owner) == (FollowUp.TODO, None)
             assert self.report.settled_by is None
 
     def test_what_is_added_to_a_report_leaves_it_with_whoever_took_it(self) -> None:
         take_verdicts(Feedback.objects.all(), self.user)
         give_feedback(self.report.turn, Verdict.DOWN, comment="Toujours faux.")
-        self.report.refresh_from_db()
-        assert (self.report.follow_up, self.report.owner) == (FollowUp.TAKEN, self.user)
+        assert (fresh(self.report).follow_up, self.report.owner) == (FollowUp.TAKEN, self.user)
 
     def test_each_report_is_in_one_state_and_found_by_it(self) -> None:
         now = timezone.now()
@@ -440,8 +433,7 @@ class FollowUpTests(TestCase):
         viewer = client_of(make_staff("chat.view_turn"))
         data = {"action": "dismiss", "_selected_action": [self.report.pk]}
         viewer.post(admin_url(Feedback, "changelist"), data)
-        self.report.refresh_from_db()
-        assert self.report.follow_up == FollowUp.TODO
+        assert fresh(self.report).follow_up == FollowUp.TODO
 
     def test_the_list_takes_no_query_for_a_row(self) -> None:
         address = admin_url(Feedback, "changelist")

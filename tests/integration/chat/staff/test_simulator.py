@@ -27,6 +27,7 @@ from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_ro
 from tests.constants import override
 from tests.factories import (
     declared_tools,
+    fresh,
     make_agent,
     make_conversation,
     make_deployment,
@@ -76,8 +77,7 @@ class TryingTests(TryingCase):
         entry = make_entry(self.deployment, "Où est la gare ?")
         for question in (KNOWN, POOL, FAR, "Où est la gare ?"):
             assert self.ask(question).status_code == 200
-        entry.refresh_from_db()
-        assert entry.usage_count == 0
+        assert fresh(entry).usage_count == 0
         assert LearnedResponse.objects.get().times_served == 0
         for model in (Conversation, Turn, UnansweredQuestion, ToolUsage):
             assert not model._default_manager.exists()
@@ -110,8 +110,7 @@ class ChangedSettingsTests(TryingCase):
         assert self.way(KNOWN) == AnswerSource.DIRECT_QA
         assert self.way(KNOWN, direct_answers="false") != AnswerSource.DIRECT_QA
         assert self.way(KNOWN) == AnswerSource.DIRECT_QA
-        self.deployment.refresh_from_db()
-        assert self.deployment.config_overlay == {}
+        assert fresh(self.deployment).config_overlay == {}
 
     def test_a_number_is_taken_in_the_reader_s_notation(self) -> None:
         for written in ("0,999", "0.999"):

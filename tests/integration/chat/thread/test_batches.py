@@ -17,7 +17,15 @@ from chat.models import AppliedOperation, Conversation, Message, Role, ServiceTo
 from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
 from tests.constants import override
-from tests.factories import make_batch, make_conversation, make_deployment, make_exchange, make_service_token, make_user
+from tests.factories import (
+    fresh,
+    make_batch,
+    make_conversation,
+    make_deployment,
+    make_exchange,
+    make_service_token,
+    make_user,
+)
 
 
 def append(conversation: Conversation, messages: list[ThreadMessage], **changes: Any) -> BatchResult:
@@ -87,8 +95,7 @@ class BatchTests(TestCase):
                 append(self.conversation, messages)
         assert self.contents() == []
         assert AppliedOperation.objects.count() == 0
-        self.conversation.refresh_from_db()
-        assert self.conversation.version == 0
+        assert fresh(self.conversation).version == 0
 
     def test_ordre_respecte_tools_in_another_order_than_the_calls_are_refused(self) -> None:
         request, first, second = make_batch(self.conversation, "a", "b")
@@ -386,5 +393,4 @@ class FiftyWriters(TransactionTestCase):
             assert len({request.operation_id, first.operation_id, second.operation_id}) == 1
             written.add(calls[0])
         assert len(written) == 50
-        conversation.refresh_from_db()
-        assert conversation.version == 50
+        assert fresh(conversation).version == 50

@@ -17,7 +17,7 @@ from chat.thread.rounds import load_thread
 from chat.thread.turns import claim_turn, default_title, interrupt_turns, save_exchange, stale_turns
 from chat.turn.prompt import load_exchanges
 from chat.turn.values import Exchange
-from tests.factories import make_conversation, make_ending, make_exchange, make_turn
+from tests.factories import fresh, make_conversation, make_ending, make_exchange, make_turn
 
 
 class ClaimTests(TestCase):
@@ -50,8 +50,7 @@ class ClaimTests(TestCase):
             claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
         assert interrupt_turns(stale_turns(conversation.pk)) == 1
         claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
-        dead.refresh_from_db()
-        assert dead.status == TurnStatus.INTERRUPTED
+        assert fresh(dead).status == TurnStatus.INTERRUPTED
 
     def test_title_is_the_start_of_the_first_question(self) -> None:
         conversation = make_conversation()

@@ -55,6 +55,7 @@ WRITTEN = "Elles se réservent à l'accueil [1]."
 class MemoryTurnTests(TestCase):
     def setUp(self) -> None:
         self.deployment = make_library(config_overlay={"memory_threshold": 0.7, "memory_learning": "valid"})
+        self.conversation = make_conversation(self.deployment)
 
     def outcome(self, trace: list[dict[str, str]], step: str = "memory_guard") -> str:
         return next((line["outcome"] for line in trace if line["step"] == step), "")
@@ -125,18 +126,19 @@ class MemoryTurnTests(TestCase):
         assert not await UnansweredQuestion.objects.aexists()
 
     async def test_answer_judged_wrong_before_it_was_learned_is_given_to_nobody(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        claimed = await in_database(claim_turn, conversation_id=conversation.pk, client_message_id="1", question=NEAR)
+        claimed = await in_database(
+            claim_turn, conversation_id=self.conversation.pk, client_message_id="1", question=NEAR
+        )
         request = TurnRequest(
             deployment_id=self.deployment.pk,
             question=NEAR,
             language="fr",
             turn_id=claimed.turn_id,
-            conversation_id=conversation.pk,
+            conversation_id=self.conversation.pk,
         )
         with scripted(WRITTEN):
             result = await run_turn(request, Listener())
-        turn = await conversation.turns.aget()
+        turn = await self.conversation.turns.aget()
         await in_database(give_feedback, turn, Verdict.DOWN)
         await settle(request, result)
         entry = await CachedResponse.objects.aget()
@@ -164,19 +166,17 @@ class MemoryTurnTests(TestCase):
 
     async def test_follow_up_neither_uses_nor_feeds_the_memory(self) -> None:
         await in_database(make_entry, self.deployment, "Et la piscine ?", "De 9 à 20 h.")
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, NEAR, WRITTEN)
+        await in_database(make_exchange, self.conversation, NEAR, WRITTEN)
         with scripted("Non.", WRITTEN):
-            result, _ = await ask(self.deployment, "Et pour les salles de travail ?", conversation)
+            result, _ = await ask(self.deployment, "Et pour les salles de travail ?", self.conversation)
         assert self.outcome(result.trace.lines) == "follow_up"
         assert self.outcome(result.trace.lines, "learn") == "not_kept"
         assert await CachedResponse.objects.acount() == 1
 
     async def test_answer_after_other_exchanges_waits_for_staff(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, OPEN, "De 9 à 20 h.")
+        await in_database(make_exchange, self.conversation, OPEN, "De 9 à 20 h.")
         with scripted(WRITTEN):
-            await ask(self.deployment, NEAR, conversation)
+            await ask(self.deployment, NEAR, self.conversation)
         entry = await CachedResponse.objects.aget()
         assert entry.status == EntryStatus.TO_REVIEW
 
@@ -379,6 +379,7 @@ class MemoryOfAgentsTests(TestCase):
 class KeepingTests(TestCase):
     def setUp(self) -> None:
         self.deployment: Deployment = make_library()
+        self.conversation = make_conversation(self.deployment)
 
     async def kept(self) -> list[tuple[str, str]]:
         rows = UnansweredQuestion.objects.order_by("pk").values_list("question", "reason")
@@ -390,25 +391,22 @@ class KeepingTests(TestCase):
         assert await self.kept() == [(FAR, UnansweredReason.REFUSED)]
 
     async def test_question_asked_again_in_its_place_counts_once(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         for _ in range(3):
-            turn = await conversation.turns.order_by("-started_at").afirst()
-            await ask(self.deployment, FAR, conversation, replaces=turn.pk if turn else None)
+            turn = await self.conversation.turns.order_by("-started_at").afirst()
+            await ask(self.deployment, FAR, self.conversation, replaces=turn.pk if turn else None)
         assert await self.kept() == [(FAR, UnansweredReason.REFUSED)]
 
     async def test_edited_question_counts_beside_the_first(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await ask(self.deployment, FAR, conversation)
-        first = await conversation.turns.aget()
-        await ask(self.deployment, f"{FAR} papaye ?", conversation, replaces=first.pk)
+        await ask(self.deployment, FAR, self.conversation)
+        first = await self.conversation.turns.aget()
+        await ask(self.deployment, f"{FAR} papaye ?", self.conversation, replaces=first.pk)
         assert len(await self.kept()) == 2
 
     async def test_thumbs_down_on_every_version_count_once(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await ask(self.deployment, KNOWN, conversation)
-        first = await conversation.turns.aget()
-        await ask(self.deployment, KNOWN, conversation, replaces=first.pk)
-        async for turn in conversation.turns.all():
+        await ask(self.deployment, KNOWN, self.conversation)
+        first = await self.conversation.turns.aget()
+        await ask(self.deployment, KNOWN, self.conversation, replaces=first.pk)
+        async for turn in self.conversation.turns.all():
             await in_database(give_feedback, turn, Verdict.DOWN)
         assert await self.kept() == [(KNOWN, UnansweredReason.REPORTED)]
 

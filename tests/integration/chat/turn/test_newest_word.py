@@ -41,6 +41,7 @@ from knowledge.models import Synonym
 from tests.admin_pages import superuser_client
 from tests.factories import (
     add_document,
+    fresh,
     make_agent,
     make_conversation,
     make_deployment,
@@ -256,8 +257,7 @@ class NewestWordTests(TestCase):
         entries = [make_entry(each, QUESTION, OLD) for each in (deployment, second, third)]
         row = make_learned(deployment.agent, question=QUESTION, answer=NEW)
         for entry in entries:
-            entry.refresh_from_db()
-            assert (entry.status, entry.status_reason) == (EntryStatus.OBSOLETE, "superseded")
+            assert (fresh(entry).status, entry.status_reason) == (EntryStatus.OBSOLETE, "superseded")
             assert entry.superseded_by == row
         assert set(row.superseded_entries.all()) == set(entries)
 
@@ -305,22 +305,19 @@ class NewestWordTests(TestCase):
         deployment = self.make_deployment()
         entry = make_entry(deployment, OTHER_FORM, OLD)
         row = make_learned(deployment.agent, question=SHORT_FORM, answer=NEW)
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.VALID
+        assert fresh(entry).status == EntryStatus.VALID
         pair = {"short": "CAP", "long": "centre aquatique de la Plage"}
         with self.captureOnCommitCallbacks(execute=True):
             superuser_client().post(admin_url(Synonym, "add"), {"agent": deployment.agent_id, **pair})
         assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
         sync_learned([row.pk])
-        entry.refresh_from_db()
-        assert (entry.status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
+        assert (fresh(entry).status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
 
     def test_entry_that_asks_something_else_stays(self) -> None:
         deployment = self.make_deployment()
         entry = make_entry(deployment, "Quels sont les horaires de la piscine le dimanche ?", OLD)
         make_learned(deployment.agent, question=QUESTION, answer=NEW)
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.VALID
+        assert fresh(entry).status == EntryStatus.VALID
 
     def test_turn_that_was_running_teaches_nothing_older(self) -> None:
         deployment = self.make_deployment()
@@ -339,8 +336,7 @@ class NewestWordTests(TestCase):
         assert OLD not in self.answer(deployment).answer.text
         lesson = make_lesson(deployment, QUESTION, f"{OLD} [1]")
         assert remember_answer(lesson, mode="valid", max_age_days=180).reason == "set_aside"
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.OBSOLETE
+        assert fresh(entry).status == EntryStatus.OBSOLETE
 
 
 class BothValidatedTests(TestCase):
@@ -359,8 +355,7 @@ class BothValidatedTests(TestCase):
         entry = make_entry(self.deployment, QUESTION, OLD)
         self.act("validate_entries", entry)
         row = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
-        entry.refresh_from_db()
-        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED)
+        assert (fresh(entry).status, entry.status_reason) == (EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED)
         assert entry.superseded_by == row
 
     def test_entry_validated_since_takes_the_place_of_the_answer(self) -> None:
@@ -368,8 +363,7 @@ class BothValidatedTests(TestCase):
         entry = make_entry(self.deployment, QUESTION, NEW)
         self.act("validate_entries", entry)
         row.refresh_from_db()
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.VALID
+        assert fresh(entry).status == EntryStatus.VALID
         assert (row.status, row.superseded_by_entry) == (LearnedStatus.TO_REVIEW, entry)
         result, _ = async_to_sync(ask)(self.deployment, REWORDED)
         assert NEW in result.answer.text
@@ -377,15 +371,13 @@ class BothValidatedTests(TestCase):
     def test_older_answer_goes_to_review_with_a_link(self) -> None:
         older = make_learned(self.deployment.agent, question=REWORDED, answer=OLD)
         newer = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
-        older.refresh_from_db()
-        assert (older.status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
+        assert (fresh(older).status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
         assert older.index_state == IndexState.PENDING
 
     def test_same_answer_in_other_words_of_the_question_stays(self) -> None:
         older = make_learned(self.deployment.agent, question=REWORDED, answer=NEW)
         make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
-        older.refresh_from_db()
-        assert older.status == LearnedStatus.VALID
+        assert fresh(older).status == LearnedStatus.VALID
 
     def test_entry_made_from_the_answer_leaves_it_in_service(self) -> None:
         """The model said in its words what the answer says; staff let both stand."""
@@ -393,8 +385,7 @@ class BothValidatedTests(TestCase):
         source = {"n": 1, "type": "qa_pair", "learned_id": row.pk, "chunk_id": None, "text": NEW}
         entry = make_entry(self.deployment, QUESTION, "Dès 7 heures [1].", sources=[source])
         self.act("validate_entries", entry)
-        row.refresh_from_db()
-        assert row.status == LearnedStatus.VALID
+        assert fresh(row).status == LearnedStatus.VALID
         result, _ = async_to_sync(ask)(self.deployment, QUESTION)
         assert result.answer.source == AnswerSource.MEMORY_GUARD
 
@@ -403,14 +394,12 @@ class BothValidatedTests(TestCase):
         save_learned(older, in_worker=False)
         newer = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
         sync_learned([older.pk])
-        older.refresh_from_db()
-        assert (older.status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
+        assert (fresh(older).status, older.superseded_by) == (LearnedStatus.TO_REVIEW, newer)
 
     def test_entry_vouched_for_in_a_phase_says_what_holds_there(self) -> None:
         entry = make_entry(self.deployment, QUESTION, OLD, phase="travaux", is_scoped=True, validated_at=now())
         make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.VALID
+        assert fresh(entry).status == EntryStatus.VALID
 
     def test_store_that_is_away_keeps_an_entry_from_being_validated_by_halves(self) -> None:
         row = make_learned(self.deployment.agent, question=QUESTION, answer=OLD)
@@ -465,8 +454,7 @@ class SeveralAgentsTests(TestCase):
             self.deployment.specialists.create(agent=self.specialist)
         assert NEW in self.answer()
         sync_learned()
-        entry.refresh_from_db()
-        assert entry.status == EntryStatus.OBSOLETE
+        assert fresh(entry).status == EntryStatus.OBSOLETE
 
     def test_correction_is_kept_for_the_agent_that_answered(self) -> None:
         self.deployment.specialists.create(agent=self.specialist)

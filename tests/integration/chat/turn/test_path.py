@@ -100,6 +100,9 @@ async def ask(
 
 
 class PathTests(LibraryCase):
+    def setUp(self) -> None:
+        self.conversation = make_conversation(self.deployment)
+
     def steps(self, result: TurnResult) -> dict[str, str]:
         return {line["step"]: line["outcome"] for line in result.trace.lines}
 
@@ -157,10 +160,9 @@ class PathTests(LibraryCase):
     async def test_question_that_a_refusal_offers_is_answered_whatever_its_words(self) -> None:
         leaning = "Et combien coûte la salle ?"
         await in_database(make_learned, self.deployment.agent, question=leaning)
-        conversation = await in_database(make_conversation, self.deployment)
-        _result, refusal = await ask(self.deployment, FAR, conversation)
+        _result, refusal = await ask(self.deployment, FAR, self.conversation)
         assert f"- {leaning}" in refusal.text
-        result, _listener = await ask(self.deployment, leaning, conversation)
+        result, _listener = await ask(self.deployment, leaning, self.conversation)
         assert result.answer.source == AnswerSource.DIRECT_QA
 
     async def test_refusal_that_staff_wrote_stands_as_it_is(self) -> None:
@@ -211,9 +213,8 @@ class PathTests(LibraryCase):
         assert self.steps(result)["direct_answer"] == "second_key_refused"
 
     async def test_follow_up_never_gets_a_direct_answer(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, KNOWN, "De 10 à 18 heures.")
-        result, _ = await ask(self.deployment, f"Et {KNOWN[0].lower()}{KNOWN[1:]}", conversation)
+        await in_database(make_exchange, self.conversation, KNOWN, "De 10 à 18 heures.")
+        result, _ = await ask(self.deployment, f"Et {KNOWN[0].lower()}{KNOWN[1:]}", self.conversation)
         assert self.steps(result)["standalone"] == "follow_up"
         assert result.answer.source != AnswerSource.DIRECT_QA
         asked = Message.objects.filter(role=Role.USER).select_related("turn").order_by("pk")
@@ -228,9 +229,8 @@ class PathTests(LibraryCase):
         assert KNOWN not in line
 
     async def follow_up_of_the_fees(self, question: str) -> tuple[TurnResult, Listener]:
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, "La carte de lecteur ?", "Elle se paie.")
-        return await ask(self.deployment, question, conversation)
+        await in_database(make_exchange, self.conversation, "La carte de lecteur ?", "Elle se paie.")
+        return await ask(self.deployment, question, self.conversation)
 
     async def test_follow_up_that_the_model_rewrote_may_have_a_direct_answer(self) -> None:
         with scripted("Combien coûte la carte de lecteur ?"):
@@ -282,11 +282,10 @@ class PathTests(LibraryCase):
             assert [line["step"] for line in message.turn.trace][-1] == "save"
 
     async def test_history_of_the_conversation_reaches_the_model(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         for number in range(5):
-            await in_database(make_exchange, conversation, f"Question {number}", f"Réponse {number}")
+            await in_database(make_exchange, self.conversation, f"Question {number}", f"Réponse {number}")
         with scripted(["Oui."]):
-            await ask(self.deployment, NEAR, conversation)
+            await ask(self.deployment, NEAR, self.conversation)
             contents = [message.content for message in model().calls[0].messages]
         assert contents[1:-1] == [f"{word} {number}" for number in (2, 3, 4) for word in ("Question", "Réponse")]
 
@@ -309,14 +308,15 @@ class PathTests(LibraryCase):
                     reached.set()
                     await asyncio.sleep(60)
 
-        conversation = await in_database(make_conversation, self.deployment)
-        claimed = await in_database(claim_turn, conversation_id=conversation.pk, client_message_id="a", question=NEAR)
+        claimed = await in_database(
+            claim_turn, conversation_id=self.conversation.pk, client_message_id="a", question=NEAR
+        )
         request = TurnRequest(
             deployment_id=self.deployment.pk,
             question=NEAR,
             language="fr",
             turn_id=claimed.turn_id,
-            conversation_id=conversation.pk,
+            conversation_id=self.conversation.pk,
         )
         with scripted(["Un début", " puis la suite"]):
             task = asyncio.create_task(run_turn(request, Blocking()))

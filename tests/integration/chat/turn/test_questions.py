@@ -215,6 +215,7 @@ class ClarificationTests(TestCase):
             make_agent(), config_overlay={"clarification_band": 0.3, "clarification_margin": 0.3}
         )
         add_document(self.deployment.agent, text=CARDS)
+        self.conversation = make_conversation(self.deployment)
 
     async def test_two_close_answers_are_offered_and_none_is_given(self) -> None:
         with scripted():
@@ -246,20 +247,18 @@ class ClarificationTests(TestCase):
         assert quoted.answer.text in listener.text
 
     async def test_declining_asks_the_model_the_question_before(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         with scripted(["Douze euros [1]."]):
-            await ask(self.deployment, ASKED, conversation)
-            result, listener = await ask(self.deployment, "aucune", conversation)
+            await ask(self.deployment, ASKED, self.conversation)
+            result, listener = await ask(self.deployment, "aucune", self.conversation)
             prompt = model().calls[0].messages[-1].content
         assert result.answer.source == AnswerSource.LLM
         assert prompt.endswith(ASKED)
         assert listener.text == "Douze euros [1]."
 
     async def test_choice_is_answered_directly(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         with scripted():
-            await ask(self.deployment, ASKED, conversation)
-            result, listener = await ask(self.deployment, CHOSEN, conversation)
+            await ask(self.deployment, ASKED, self.conversation)
+            result, listener = await ask(self.deployment, CHOSEN, self.conversation)
             model().assert_exhausted()
         assert result.answer.source == AnswerSource.DIRECT_QA
         assert "6 euros" in listener.text
@@ -275,21 +274,18 @@ class ClarificationTests(TestCase):
         assert "3 euros" in listener.text
 
     async def asked_before(self, answer: str) -> Conversation:
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, ASKED, answer)
-        return conversation
+        await in_database(make_exchange, self.conversation, ASKED, answer)
+        return self.conversation
 
     async def test_the_same_question_again_goes_on_along_its_path(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        first, _ = await ask(self.deployment, ASKED, conversation)
-        second, _ = await ask(self.deployment, ASKED, conversation)
+        first, _ = await ask(self.deployment, ASKED, self.conversation)
+        second, _ = await ask(self.deployment, ASKED, self.conversation)
         assert first.answer.source == AnswerSource.CLARIFICATION
         assert second.answer.source == AnswerSource.EXTRACTIVE
 
     async def test_follow_up_is_never_met_with_a_choice(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await ask(self.deployment, "Quels sont vos tarifs ?", conversation)
-        result, _ = await ask(self.deployment, f"Et {ASKED.lower()}", conversation)
+        await ask(self.deployment, "Quels sont vos tarifs ?", self.conversation)
+        result, _ = await ask(self.deployment, f"Et {ASKED.lower()}", self.conversation)
         assert result.answer.source != AnswerSource.CLARIFICATION
 
     async def test_staff_can_switch_it_off_or_observe_it(self) -> None:

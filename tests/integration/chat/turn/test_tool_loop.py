@@ -113,6 +113,7 @@ def strict(messages: Any) -> None:
 class LoopTestCase(LibraryCase):
     def setUp(self) -> None:
         ran.clear()
+        self.conversation = make_conversation(self.deployment)
 
     @contextmanager
     def story(self, *replies: Any, tools: Any = (weather, clock)) -> Iterator[None]:
@@ -243,9 +244,8 @@ class SectionOneTests(LoopTestCase):
             release.wait(10)
             return {}
 
-        conversation = await in_database(make_conversation, self.deployment)
         with declared(slow), scripted(asking(call("slow"))):
-            task = asyncio.create_task(self.ask(conversation=conversation))
+            task = asyncio.create_task(self.ask(conversation=self.conversation))
             await asyncio.to_thread(started.wait, 10)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -253,7 +253,7 @@ class SectionOneTests(LoopTestCase):
             release.set()
         turn = await Turn.objects.aget()
         assert (turn.status, turn.stop_reason) == (TurnStatus.INTERRUPTED, StopReason.CANCELLED)
-        stored = [m async for m in Message.objects.for_conversation(conversation.pk)]
+        stored = [m async for m in Message.objects.for_conversation(self.conversation.pk)]
         assert [(m.role, m.success) for m in stored] == [
             ("user", None),
             ("assistant", None),
@@ -284,10 +284,9 @@ class SectionTwoTests(LoopTestCase):
         assert len({m.operation_id for m in stored}) == 2
 
     async def test_nouvel_operation_id_for_each_round_of_each_turn(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         for _ in range(2):
             with self.story(asking(call("clock")), asking(call("weather", city="L")), ["Fin."]):
-                await self.ask(conversation=conversation)
+                await self.ask(conversation=self.conversation)
         applied = [o.operation_id async for o in AppliedOperation.objects.all()]
         assert len(set(applied)) == len(applied) == 4
 
@@ -307,7 +306,6 @@ class SectionTwoTests(LoopTestCase):
         assert [o.operation_id async for o in AppliedOperation.objects.all()] == [expected]
 
     async def test_409_conflict_is_reloaded_and_replayed_aucun_doublon(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         writers = iter(range(3))
 
         def interfere() -> dict[str, object]:
@@ -316,8 +314,8 @@ class SectionTwoTests(LoopTestCase):
             return {}
 
         def write() -> None:
-            messages = make_batch(conversation, f"other-{next(writers)}")
-            append_batch(Batch(conversation.pk, messages, uuid.uuid4(), 0), max_tool_calls=10)
+            messages = make_batch(self.conversation, f"other-{next(writers)}")
+            append_batch(Batch(self.conversation.pk, messages, uuid.uuid4(), 0), max_tool_calls=10)
 
         with (
             declared(interfere, uses_database=True),
@@ -325,7 +323,7 @@ class SectionTwoTests(LoopTestCase):
             override(BATCH_RETRY_SECONDS=0.001),
             self.assertLogs("chat.telemetry", "INFO") as logs,
         ):
-            result, _listener = await self.ask(conversation=conversation)
+            result, _listener = await self.ask(conversation=self.conversation)
             for made in model().calls:
                 strict(made.messages)
         assert result.status == TurnStatus.DONE
@@ -336,14 +334,13 @@ class SectionTwoTests(LoopTestCase):
         assert [m.tool_call_id for m in stored] == ["other-0", "mine"]
 
     async def test_retry_automatique_gives_up_after_three_replays_and_loses_nothing(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         with (
             declared(clock),
             scripted(asking(call("clock", id="mine"))),
             override(BATCH_RETRY_SECONDS=0.001),
             mock.patch("chat.turn.tool_loop.apply_round", side_effect=ThreadConflictError(version=3)) as applied,
         ):
-            result, _listener = await self.ask(conversation=conversation)
+            result, _listener = await self.ask(conversation=self.conversation)
         assert applied.call_count == 1 + BATCH_TRIES
         assert result.error is not None
         assert result.error.code == "thread_conflict"
@@ -351,7 +348,6 @@ class SectionTwoTests(LoopTestCase):
         assert [(m.tool_call_id, m.success) for m in kept] == [("mine", True)]
 
     async def test_a_finished_tool_is_never_run_a_second_time(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         reply = asking(call("weather", id="a", city="Lyon"), call("clock", id="b"))
         with declared(weather, clock), scripted(reply):
             # A process that dies says nothing: neither the round nor the end of the turn is stored.
@@ -360,7 +356,7 @@ class SectionTwoTests(LoopTestCase):
                 mock.patch("chat.turn.path.save_exchange"),
                 pytest.raises(RuntimeError),
             ):
-                await self.ask(conversation=conversation)
+                await self.ask(conversation=self.conversation)
             assert sorted(ran) == ["Lyon", "clock"]
             turn = await Turn.objects.aget()
             model().script(["Fin."])
@@ -384,19 +380,18 @@ class SectionTwoTests(LoopTestCase):
         return await run_turn(request, Listener())
 
     async def test_results_of_a_dead_turn_stay_with_its_own_question(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         with declared(clock), scripted(asking(call("clock", id="a"))):
             with (
                 mock.patch("chat.turn.tool_loop.apply_round", side_effect=RuntimeError("boom")),
                 mock.patch("chat.turn.path.save_exchange"),
                 pytest.raises(RuntimeError),
             ):
-                await self.ask(conversation=conversation)
+                await self.ask(conversation=self.conversation)
             past = timezone.now() - timedelta(seconds=1)
             await in_database(Turn.objects.update, lease_expires_at=past)
             assert await settle_stale_turns() == 1
             model().script(["Fin."])
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
             roles = [m.role for m in model().calls[-1].messages]
         assert roles == ["system", "user", "assistant", "tool", "user"]
         assert ran == ["clock"]
@@ -406,11 +401,10 @@ class SectionThreeTests(LoopTestCase):
     """III. Construction et injection du thread (rappel)."""
 
     async def test_ne_jamais_reinjecter_the_current_question(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, "Avant ?", "Oui.")
+        await in_database(make_exchange, self.conversation, "Avant ?", "Oui.")
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Fin."])
         with self.story(*replies):
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
             prompts = [made.messages for made in model().calls]
         for messages in prompts:
             questions = [m.content for m in messages if m.role == "user"]
@@ -432,11 +426,10 @@ class SectionThreeTests(LoopTestCase):
         assert json.loads(last.content) == {"city": "Lyon", "degrees": 12}
 
     async def test_thread_reconstruit_thread_db_recharge_holds_earlier_rounds(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         with self.story(asking(call("weather", city="Lyon")), ["12 °C."]):
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
         with self.story(["Oui."]):
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
             roles = [m.role for m in model().calls[0].messages]
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
@@ -542,12 +535,11 @@ class SectionFiveTests(LoopTestCase):
 
     async def test_pruning_securise_never_cuts_the_last_block(self) -> None:
         await in_database(self.knobs, context_messages=3, history_messages=12, context_exchanges=3)
-        conversation = await in_database(make_conversation, self.deployment)
         for number in range(4):
-            await in_database(make_exchange, conversation, f"q{number}", f"a{number}")
+            await in_database(make_exchange, self.conversation, f"q{number}", f"a{number}")
         replies = (asking(*(call("weather", city=str(n)) for n in range(5))), asking(call("clock")), ["Fin."])
         with self.story(*replies):
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
             first, second, third = (made.messages for made in model().calls)
         assert [m.role for m in first] == ["system", "user", "assistant", "user"]
         assert first[1].content == "q3"
@@ -559,15 +551,14 @@ class SectionSixTests(LoopTestCase):
     """VI. Logs et traçabilité."""
 
     async def test_logs_avant_chaque_appel_details_des_tool_calls_metadonnees_de_tracage(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
         question = f"{QUESTION} Je suis Jean Dupont, jean@example.org, 06 12 34 56 78."
         secret = call("weather", id="a", city="Jean Dupont 0612345678")
         with self.story(asking(secret), ["Fin."]):
             with self.assertLogs(level=logging.DEBUG) as logs:
-                await self.ask(question, conversation)
+                await self.ask(question, self.conversation)
         turn = await Turn.objects.aget()
         text = "\n".join(line for line in logs.output if not line.startswith("DEBUG:asyncio"))
-        operation = operation_id_of(conversation.pk, turn.pk, 0)
+        operation = operation_id_of(self.conversation.pk, turn.pk, 0)
         assert f"model call round_id={turn.pk} operation_id={operation} relance_index=0" in text
         assert f"tool calls round_id={turn.pk} relance_index=0 calls=weather(a)" in text
         assert f"batch applied round_id={turn.pk} operation_id={operation} relance_index=0 applied=true" in text
@@ -596,12 +587,11 @@ class IsolationTests(LoopTestCase):
         assert "Foreign" not in "".join(logs.output)
 
     async def test_every_message_to_the_model_carries_its_session(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
-        await in_database(make_exchange, conversation, "q", "a")
+        await in_database(make_exchange, self.conversation, "q", "a")
         with self.story(asking(call("clock")), ["Fin."]):
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
             messages: list[PromptMessage] = [message for made in model().calls for message in made.messages]
-        assert {m.conversation_id for m in messages if m.role != "system"} == {conversation.pk}
+        assert {m.conversation_id for m in messages if m.role != "system"} == {self.conversation.pk}
 
 
 class EventTests(LoopTestCase):
@@ -689,12 +679,11 @@ class SectionTenTests(LoopTestCase):
             ]
             return ModelReply(tool_calls=calls)
 
-        conversation = await in_database(make_conversation, self.deployment)
         with ModelServer(api_key="k") as server, declared(weather), served(server):
             server.script(wave("a", "b"), wave("c", "d", "e"), ModelReply(tokens=["Fin."]))
-            result, _listener = await self.ask(conversation=conversation)
+            result, _listener = await self.ask(conversation=self.conversation)
             server.script(ModelReply(tokens=["Oui."]))
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
             await closed()
             assert [made.status for made in server.calls] == [200] * 4
             last = server.calls[-1].body["messages"]
@@ -733,11 +722,10 @@ class EarlierToolsTests(LoopTestCase):
 
     async def test_answer_after_the_results_of_earlier_tools_is_not_learned(self) -> None:
         await in_database(self.knobs, memory_learning="valid")
-        conversation = await in_database(make_conversation, self.deployment)
         with self.story(asking(call("clock")), LLMUnavailableError("down")):
-            await self.ask(conversation=conversation)
+            await self.ask(conversation=self.conversation)
         with self.story(["À l'accueil [1]."]):
-            result, _listener = await self.ask(conversation=conversation)
+            result, _listener = await self.ask(conversation=self.conversation)
         learned = next(line for line in result.trace.lines if line["step"] == "learn")
         assert learned["outcome"] == "not_kept"
         assert not await CachedResponse.objects.aexists()
