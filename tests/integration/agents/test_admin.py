@@ -12,7 +12,7 @@ from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from agents.settings import KNOBS
 from knowledge.embeddings.base import Recipe
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import make_agent, make_deployment, make_user
+from tests.factories import fresh, make_agent, make_deployment, make_user
 from tests.hashing import HashingEmbedder
 
 
@@ -142,8 +142,7 @@ class AgentFormTest(TestCase):
         agent, client = make_agent(slug="premier"), superuser_client()
         address = admin_url(Agent, "change", agent.pk)
         client.post(address, {**form_data(client.get(address)), "slug": "autre"})
-        agent.refresh_from_db()
-        assert agent.slug == "premier"
+        assert fresh(agent).slug == "premier"
 
     def test_an_agent_can_be_added(self) -> None:
         client = superuser_client()

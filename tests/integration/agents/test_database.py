@@ -33,7 +33,7 @@ from agents.errors import StorageUnavailableError
 from agents.models import Deployment, Job, JobKind
 from chat.models import Conversation
 from tests.constants import override
-from tests.factories import make_conversation
+from tests.factories import fresh, make_conversation
 
 #: More than four pages.
 GROWN = "INSERT INTO words VALUES (hex(zeroblob(20000)))"
@@ -225,8 +225,7 @@ class StatementTests(TestCase):
         conversation = make_conversation(title="avant")
         assert _RETITLE.run(id=conversation.pk, title="après") == 1
         assert _RETITLE.run(id=uuid.uuid4(), title="après") == 0
-        conversation.refresh_from_db()
-        assert (conversation.title, conversation.version) == ("après", 1)
+        assert (fresh(conversation).title, conversation.version) == ("après", 1)
 
     def test_an_object_is_the_orms_with_what_it_refers_to(self) -> None:
         kept = make_conversation(title="un")

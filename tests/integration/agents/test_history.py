@@ -33,6 +33,7 @@ from tests.doors.admin import form_of
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
 from tests.factories import (
     TEST_THRESHOLDS,
+    fresh,
     make_agent,
     make_deployment,
     make_entry,
@@ -409,8 +410,7 @@ class RealDoorsTest(TestCase):
         key.save()
         _save(key, "expires_at", None)
         take_back(self.last("apikey"), by=self.user)
-        key.refresh_from_db()
-        assert key.expires_at == moment
+        assert fresh(key).expires_at == moment
 
     def test_who_deletes_their_own_account_is_named(self) -> None:
         AgentLimit.objects.create(user=make_user(), group=None)

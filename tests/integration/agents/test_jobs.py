@@ -17,6 +17,7 @@ from agents import jobs
 from agents.errors import ApplicationError, StorageUnavailableError
 from agents.jobs import Held, JobCancelledError, LeaseLostError, Outcome, carry_out, create, enqueue
 from agents.models import Job, JobKind, JobQuerySet, JobStatus
+from tests.factories import fresh
 from tests.waiting import PATIENCE_SECONDS
 
 KIND = JobKind.FIGURES
@@ -73,8 +74,7 @@ class ClaimTests(JobCase):
         job = create(KIND)
         with pytest.raises(LeaseLostError):
             carry_out(job.pk)
-        job.refresh_from_db()
-        assert (job.lease_owner, job.status, job.done) == ("two", JobStatus.RUNNING, 0)
+        assert (fresh(job).lease_owner, job.status, job.done) == ("two", JobStatus.RUNNING, 0)
 
     def test_a_cancelled_job_stops_and_is_resumed(self) -> None:
         def work(held: Held) -> None:
@@ -86,8 +86,7 @@ class ClaimTests(JobCase):
         job = create(KIND)
         with pytest.raises(JobCancelledError):
             carry_out(job.pk)
-        job.refresh_from_db()
-        assert (job.status, job.done) == (JobStatus.CANCELLED, 1)
+        assert (fresh(job).status, job.done) == (JobStatus.CANCELLED, 1)
         assert carry_out(job.pk) is None
         self.does(lambda _held: None)
         assert jobs.retry(job)
@@ -131,16 +130,14 @@ class OutcomeTests(JobCase):
         job, pauses = create(KIND), []
         for _attempt in range(settings.JOB_MAX_ATTEMPTS - 1):
             carry_out(job.pk, in_background=True)
-            job.refresh_from_db()
-            assert job.status == JobStatus.QUEUED
+            assert fresh(job).status == JobStatus.QUEUED
             assert carry_out(job.pk, in_background=True) is None  # its time has not come
             pauses.append(round((job.not_before - timezone.now()).total_seconds()) if job.not_before else 0)
             Job.objects.update(not_before=timezone.now())
         assert pauses == [15, 30, 60, 120]
         with pytest.raises(StorageUnavailableError):
             carry_out(job.pk, in_background=True)
-        job.refresh_from_db()
-        assert job.status == JobStatus.FAILED
+        assert fresh(job).status == JobStatus.FAILED
         assert "away" in job.error
 
     def test_what_is_to_be_removed_from_a_store_is_tried_until_it_is_there_again(self) -> None:
@@ -150,8 +147,7 @@ class OutcomeTests(JobCase):
             for _attempt in range(settings.JOB_MAX_ATTEMPTS + 3):
                 Job.objects.update(not_before=None)
                 carry_out(job.pk, in_background=True)
-            job.refresh_from_db()
-            assert job.status == JobStatus.QUEUED
+            assert fresh(job).status == JobStatus.QUEUED
             assert job.not_before is not None
             assert job.not_before < timezone.now() + timedelta(seconds=jobs.JOB_RETRY_CEILING_SECONDS + 1)
 
@@ -161,8 +157,7 @@ class OutcomeTests(JobCase):
             job = create(KIND)
             with pytest.raises(ApplicationError):
                 carry_out(job.pk, in_background=True)
-            job.refresh_from_db()
-            assert (job.status, str(error) in job.error) == (JobStatus.FAILED, True)
+            assert (fresh(job).status, str(error) in job.error) == (JobStatus.FAILED, True)
 
     def test_a_job_that_goes_on_later_counts_no_attempt(self) -> None:
         moment = timezone.now() + timedelta(hours=1)
@@ -176,8 +171,7 @@ class JoinTests(JobCase):
         first = enqueue(KIND, key="a", payload={"ids": [2, 1]})
         assert enqueue(KIND, key="a", payload={"ids": [3, 1]}) == first
         assert enqueue(KIND, key="b") != first
-        first.refresh_from_db()
-        assert first.payload == {"ids": [1, 2, 3]}
+        assert fresh(first).payload == {"ids": [1, 2, 3]}
         carry_out(first.pk)
         assert enqueue(KIND, key="a") != first
 
@@ -193,8 +187,7 @@ class JoinTests(JobCase):
         job = self.run_job(key="a", payload={"ids": [1]})
         assert job.status == JobStatus.QUEUED
         carry_out(job.pk)
-        job.refresh_from_db()
-        assert (job.status, seen) == (JobStatus.DONE, [[1], [1, 2]])
+        assert (fresh(job).status, seen) == (JobStatus.DONE, [[1], [1, 2]])
 
 
 class RecoveryTests(JobCase):
@@ -220,11 +213,9 @@ class RecoveryTests(JobCase):
         away = mock.patch("agents.jobs.current_app.send_task", side_effect=BrokerError("away"))
         with away, self.captureOnCommitCallbacks(execute=True):
             job = enqueue(KIND)
-        job.refresh_from_db()
-        assert (job.status, "La file des tâches est injoignable" in job.error) == (JobStatus.QUEUED, True)
+        assert (fresh(job).status, "La file des tâches est injoignable" in job.error) == (JobStatus.QUEUED, True)
         carry_out(job.pk)
-        job.refresh_from_db()
-        assert (job.status, job.error) == (JobStatus.DONE, "")
+        assert (fresh(job).status, job.error) == (JobStatus.DONE, "")
 
     def test_a_comparison_that_fails_is_not_begun_again_at_once(self) -> None:
         def compared() -> int:

@@ -19,6 +19,7 @@ from tests.admin_pages import client_of, superuser_client
 from tests.doors.admin import form_of, in_role
 from tests.doors.world import MARK, add_private_rows, grant, make_owned, make_site
 from tests.factories import (
+    fresh,
     make_agent,
     make_conversation,
     make_deployment,
@@ -173,8 +174,7 @@ class LimitTest(TestCase):
         assert other.name not in page.content.decode()
         answer = client.post(address, {**form_of(page), "welcome": "Bonsoir"})
         assert answer.status_code == 302
-        deployment.refresh_from_db()
-        assert deployment.welcome == "Bonsoir"
+        assert fresh(deployment).welcome == "Bonsoir"
         assert deployment.specialists.get().agent == other
 
     def test_filters_offer_their_own(self) -> None:

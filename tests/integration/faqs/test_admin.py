@@ -11,7 +11,7 @@ from faqs.answer_points import sync_learned
 from faqs.answers import add_manual_faq, draft_faq, save_learned
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import make_agent, make_learned
+from tests.factories import fresh, make_agent, make_learned
 from tests.failing_store import failing_store
 
 LIST, ADD, IMPORT = (admin_url(LearnedResponse, page) for page in ("changelist", "add", "import"))
@@ -121,11 +121,9 @@ class EditorTest(TestCase):
         page = self.save(row, **fields).content.decode()
         assert "a changé depuis l’ouverture de la page" in page
         assert "Derrière." in page
-        row.refresh_from_db()
-        assert row.answer == "Derrière."
+        assert fresh(row).answer == "Derrière."
         self.save(row, **{**fields, "seen": row.updated_at.isoformat()})
-        row.refresh_from_db()
-        assert row.answer == "Nulle part."
+        assert fresh(row).answer == "Nulle part."
 
     def test_staff_may_save_anyway(self) -> None:
         make_learned(self.agent, question=QUESTION, answer="15 euros.")
@@ -136,8 +134,7 @@ class EditorTest(TestCase):
         row = make_learned(self.agent, question=QUESTION, answer="15 euros.")
         make_learned(make_agent(), question=QUESTION, answer="20 euros.")
         self.save(row, status="obsolete")
-        row.refresh_from_db()
-        assert row.status == LearnedStatus.OBSOLETE
+        assert fresh(row).status == LearnedStatus.OBSOLETE
         self.save()
         assert LearnedResponse.objects.count() == 3
 
@@ -189,8 +186,7 @@ class ActionsTest(TestCase):
     def test_index_again_makes_rows_due(self) -> None:
         row = make_learned()
         self.act("index_again", row)
-        row.refresh_from_db()
-        assert row.index_state == IndexState.PENDING
+        assert fresh(row).index_state == IndexState.PENDING
 
     def test_export_is_a_csv_file(self) -> None:
         row = make_learned(question="=Prix ?", phrasings=["Tarif ?"])

@@ -13,7 +13,7 @@ from faqs.answers import set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from faqs.neighbours import LEARNED_COLLECTION
 from knowledge.vectors.base import vector_store
-from tests.factories import make_agent, make_learned
+from tests.factories import fresh, make_agent, make_learned
 from tests.failing_store import failing_store
 
 
@@ -101,12 +101,10 @@ class CommandTests(TestCase):
             assert result["changed"] == [left]
             assert (left["line"], left["question"]) == (2, "Prix ?")
             assert (left["old"]["answer"], left["new"]["answer"]) == ("12 euros.", "15 euros.")
-            row.refresh_from_db()
-            assert row.answer == "12 euros."
+            assert fresh(row).answer == "12 euros."
         result = run("import_faqs", self.agent.slug, path, "--yes")
         assert (result["updated"], result["unchanged"], result["left"]) == (1, 1, [])
-        row.refresh_from_db()
-        assert (row.answer, row.index_state) == ("15 euros.", IndexState.INDEXED)
+        assert (fresh(row).answer, row.index_state) == ("15 euros.", IndexState.INDEXED)
 
     def test_dry_run_writes_nothing(self) -> None:
         path = self.file("question,answer\nPrix ?,15\n,1\n")

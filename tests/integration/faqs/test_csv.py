@@ -20,7 +20,7 @@ from faqs.previews import find_preview, keep_preview, leave_preview, plan_of, pu
 from knowledge.embeddings.base import embedder
 from knowledge.errors import VectorStoreUnavailableError
 from tests.constants import override
-from tests.factories import make_agent, make_learned, make_user
+from tests.factories import fresh, make_agent, make_learned, make_user
 
 PRICE = "Combien coûte la carte de lecteur ?"
 #: The second key takes it for the same question.
@@ -162,8 +162,7 @@ class ApplyingTest(TestCase):
         report = apply_import(plan)
         assert (report.created, report.updated) == (1, 0)
         assert [each.row.line for each in report.left] == [2]
-        self.row.refresh_from_db()
-        assert self.row.answer == "12 euros."
+        assert fresh(self.row).answer == "12 euros."
 
     def test_chosen_answer_is_replaced_with_a_line_that_says_by_whom(self) -> None:
         user = make_user()
@@ -187,8 +186,7 @@ class ApplyingTest(TestCase):
         assert (report.created, report.updated) == (0, 0)
         assert [failure.line for failure in report.failed] == [2, 3]
         assert all("a changé depuis" in failure.reason for failure in report.failed)
-        self.row.refresh_from_db()
-        assert self.row.answer == "13 euros."
+        assert fresh(self.row).answer == "13 euros."
 
     def test_answer_that_was_deleted_or_given_since_the_plan_is_reported(self) -> None:
         plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow("Où ?", "Ici."))

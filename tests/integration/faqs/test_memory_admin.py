@@ -25,7 +25,16 @@ from knowledge.models import Chunk
 from knowledge.vectors.base import vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.constants import override
-from tests.factories import make_agent, make_deployment, make_entry, make_learned, make_library, recall, source_of
+from tests.factories import (
+    fresh,
+    make_agent,
+    make_deployment,
+    make_entry,
+    make_learned,
+    make_library,
+    recall,
+    source_of,
+)
 from tests.failing_store import failing_store
 
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -77,8 +86,7 @@ class MemoryAdminTests(TestCase):
     def test_marking_obsolete_stops_an_entry(self) -> None:
         entry = make_entry(self.deployment)
         self.act("mark_obsolete", entry)
-        entry.refresh_from_db()
-        assert (entry.status, entry.status_reason) == ("obsolete", StatusReason.STAFF)
+        assert (fresh(entry).status, entry.status_reason) == ("obsolete", StatusReason.STAFF)
         assert recall(self.deployment, QUESTION).answer is None
 
     def test_reporting_stops_an_entry_and_keeps_the_pair(self) -> None:
@@ -113,8 +121,7 @@ class MemoryAdminTests(TestCase):
         found = recall(self.deployment, QUESTION)
         assert found.answer is not None
         assert found.answer.text == "De 10 à 19 heures."
-        entry.refresh_from_db()
-        assert entry.usage_count == 4
+        assert fresh(entry).usage_count == 4
 
     def test_form_that_changes_the_question_changes_what_it_answers(self) -> None:
         entry = make_entry(self.deployment)
@@ -168,8 +175,7 @@ class PromotionTests(TestCase):
         assert row.answer == "De 9 heures à 20 heures."
         assert row.owner == User.objects.get()
         assert row in LearnedResponse.objects.valid().filter(index_state=IndexState.INDEXED)
-        entry.refresh_from_db()
-        assert (entry.status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
+        assert (fresh(entry).status, entry.superseded_by) == (EntryStatus.OBSOLETE, row)
 
     def test_answer_that_exists_is_reported_and_not_doubled(self) -> None:
         entry = make_entry(self.deployment)

@@ -22,7 +22,7 @@ from faqs.memory_matrix import memory_mark, nearest_entries
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
 from tests.constants import override
-from tests.factories import make_deployment, make_entry, recall
+from tests.factories import fresh, make_deployment, make_entry, recall
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 RECIPE = Recipe(model="array", dimensions=4)
@@ -111,8 +111,7 @@ class OtherProcessTests(TransactionTestCase):
         entry = make_entry(self.deployment)
         in_thread(lambda: recall(self.deployment, QUESTION))
         recall(self.deployment, QUESTION)
-        entry.refresh_from_db()
-        assert entry.usage_count == 4
+        assert fresh(entry).usage_count == 4
 
     def test_no_use_is_lost_when_many_ask_at_once(self) -> None:
         entry = make_entry(self.deployment)

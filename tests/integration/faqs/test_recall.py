@@ -26,7 +26,7 @@ from faqs.recall import Lookup, Recall, examine_memory, memory_mark, memory_thre
 from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
 from knowledge.thresholds import threshold_profile
-from tests.factories import make_agent, make_config, make_deployment, make_entry, make_library, recall, source_of
+from tests.factories import fresh, make_agent, make_config, make_deployment, make_entry, make_library, recall, source_of
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 ANSWER = "De 9 heures à 20 heures."
@@ -173,8 +173,7 @@ class SeedSection4SimilarityTests(TestCase):
             deployment = make_deployment()
             entry = in_plane(deployment, cosine)
             assert ask_plane(deployment).answer is not None
-            entry.refresh_from_db()
-            assert entry.usage_count == uses, cosine
+            assert fresh(entry).usage_count == uses, cosine
 
     def test_default_threshold_is_that_of_the_embedding_model(self) -> None:
         config = make_config(self.deployment)
@@ -251,8 +250,7 @@ class SeedSection5PolicyTests(TestCase):
             entry.review_on = on
             edit_entry(entry)
             assert (recall(self.deployment, QUESTION).answer is not None) is served
-        entry.refresh_from_db()
-        assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "review_due")
+        assert (fresh(entry).status, entry.status_reason) == (EntryStatus.TO_REVIEW, "review_due")
 
 
 class SeedSection6ConfigurationTests(TestCase):
@@ -334,8 +332,7 @@ class AgentTests(TestCase):
         with self.captureOnCommitCallbacks(execute=True):
             deployment.save()
         assert recall(deployment, QUESTION).answer is None
-        entry.refresh_from_db()
-        assert entry.status_reason == StatusReason.AGENT_CHANGED
+        assert fresh(entry).status_reason == StatusReason.AGENT_CHANGED
 
 
 class StalenessTests(TestCase):
@@ -426,8 +423,7 @@ class ReportTests(TestCase):
     def test_reported_answer_is_not_served_and_waits_for_review(self) -> None:
         assert report_wrong(entry_id=self.entry.pk, question=QUESTION, reason="Fermée le lundi.")
         assert recall(self.deployment, QUESTION).answer is None
-        self.entry.refresh_from_db()
-        assert (self.entry.status, self.entry.status_reason) == ("to_review", "reported")
+        assert (fresh(self.entry).status, self.entry.status_reason) == ("to_review", "reported")
         assert self.entry.status_note == "Fermée le lundi."
 
     def test_reported_pair_is_never_served_again_even_when_the_entry_is_validated(self) -> None:
@@ -468,5 +464,4 @@ class ExaminationTests(TestCase):
         deployment = make_deployment()
         entry = make_entry(deployment)
         assert recall(deployment, QUESTION, writes=False).answer is not None
-        entry.refresh_from_db()
-        assert entry.usage_count == 0
+        assert fresh(entry).usage_count == 0

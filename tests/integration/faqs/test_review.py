@@ -21,7 +21,7 @@ from faqs.models import (
 from faqs.review import answers_to_review, decide, entries_to_review, page_to_review
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.constants import override
-from tests.factories import make_deployment, make_entry, make_learned
+from tests.factories import fresh, make_deployment, make_entry, make_learned
 
 
 class ReviewTest(TestCase):
@@ -96,8 +96,7 @@ class ReviewTest(TestCase):
         assert [(row["waiting"].row, row["may_decide"]) for row in rows] == [(draft, False)]
         data = {"answer": [f"faq-{draft.pk}"]}
         viewer.post(self.address, data)
-        draft.refresh_from_db()
-        assert draft.status == LearnedStatus.TO_REVIEW
+        assert fresh(draft).status == LearnedStatus.TO_REVIEW
         assert client_of(make_staff("agents.view_agent")).get(self.address).status_code == 403
         assert entry.status == EntryStatus.TO_REVIEW
 
@@ -125,8 +124,7 @@ class ReviewTest(TestCase):
         assert not entries_to_review().exists()
         keys = [f"faq-{replaced[0].pk}", f"faq-{replaced[1].pk}", f"memory-{replaced[2].pk}"]
         assert decide(keys, is_valid=True) == 0
-        newer.refresh_from_db()
-        assert newer.status == LearnedStatus.VALID
+        assert fresh(newer).status == LearnedStatus.VALID
 
     def test_what_was_replaced_waits_again_once_nothing_stands_in_its_place(self) -> None:
         newer = make_learned(self.deployment.agent, question="Ouvert ?", status=LearnedStatus.OBSOLETE)

@@ -23,6 +23,7 @@ from chat.access.permissions import (
 from chat.access.visitors import Reader
 from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
 from chat.models import ApiKey, Conversation, ServiceToken
+from tests.admin_pages import superuser_client
 from tests.factories import fresh, make_conversation, make_deployment, make_user
 
 NOBODY = AnonymousUser()
@@ -91,8 +92,7 @@ class LoginTests(TestCase):
 class AdminTests(TestCase):
     def setUp(self) -> None:
         self.deployment = make_deployment()
-        self.client = Client()
-        self.client.force_login(make_user(is_staff=True, is_superuser=True))
+        self.client = superuser_client()
 
     def create(self) -> str:
         response = self.client.post("/admin/chat/apikey/add/", {"name": "site", "deployments": [self.deployment.pk]})

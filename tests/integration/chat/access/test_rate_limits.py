@@ -18,6 +18,7 @@ from chat.access import rate_limits
 from chat.access.rate_limits import LocalBuckets, RedisBuckets
 from chat.access.sign_in import KNOWN_BROWSER_DAYS
 from chat.models import Conversation
+from tests.admin_pages import client_of
 from tests.factories import make_api_key, make_exchange, make_library, make_user
 from tests.integration.chat.turn.test_path import KNOWN
 from tests.sockets import Socket
@@ -228,8 +229,7 @@ class DoorTests(TestCase):
     def test_whoever_is_signed_in_has_no_more_tries_at_another_name(self) -> None:
         self.allow(sign_ins_per_minute=3)
         make_user(username="admin", password="right", is_staff=True)
-        client = Client()
-        client.force_login(make_user(username="low"))
+        client = client_of(make_user(username="low"))
         for address in ("/login/", "/admin/login/"):
             rate_limits.forget()
             tried = {"username": "admin", "password": "wrong"}

@@ -8,6 +8,7 @@ from pytest_django.fixtures import Settings
 
 from chat.access import rate_limits
 from chat.models import Conversation
+from tests.admin_pages import client_of
 from tests.factories import make_conversation, make_exchange, make_user
 
 pytestmark = pytest.mark.django_db
@@ -32,8 +33,7 @@ def conversation() -> Conversation:
 
 def reader_of(conversation: Conversation) -> Client:
     assert conversation.user is not None
-    client = Client()
-    client.force_login(conversation.user)
+    client = client_of(conversation.user)
     return client
 
 

@@ -22,6 +22,7 @@ from chat.archive import forget_expired
 from chat.models import Conversation, Message, Role, SharedThread
 from chat.rendering import render_answer
 from chat.thread.turns import claim_turn
+from tests.admin_pages import client_of
 from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_exchange, make_user
 from tests.readers import QUESTION, LibraryCase, ReaderTest
@@ -122,8 +123,7 @@ class ConversationApiTests(TestCase):
         self.deployment.save()
         body = {"deployment": self.deployment.slug}
         assert Client().post("/api/conversations/", body, "application/json").status_code == 404
-        client = Client()
-        client.force_login(make_user())
+        client = client_of(make_user())
         assert client.post("/api/conversations/", body, "application/json").status_code == 201
 
     def test_session_without_csrf_token_is_refused(self) -> None:
@@ -387,8 +387,7 @@ class LinkTests(ReaderTest):
         page = self.share()
         Deployment.objects.update(audience=Audience.SIGNED_IN)
         assert Client().get(page).status_code == 404
-        colleague = Client()
-        colleague.force_login(make_user())
+        colleague = client_of(make_user())
         assert colleague.get(page).status_code == 200
         Deployment.objects.update(is_active=False)
         assert colleague.get(page).status_code == 404
@@ -434,8 +433,7 @@ def kept(request: pytest.FixtureRequest) -> tuple[Client, Conversation]:
     conversation = make_conversation(user=user, title="Mes horaires")
     make_exchange(conversation, "Quels horaires ?", "De neuf à dix heures.")
     Deployment.objects.update(**request.param)
-    client = Client()
-    client.force_login(user)
+    client = client_of(user)
     return client, conversation
 
 
@@ -465,8 +463,7 @@ def test_its_owner_asks_and_shares_nothing_there(kept: tuple[Client, Conversatio
 
 def test_nobody_else_reads_it(kept: tuple[Client, Conversation]) -> None:
     _client, conversation = kept
-    stranger = Client()
-    stranger.force_login(make_user(username="stranger"))
+    stranger = client_of(make_user(username="stranger"))
     address = f"/api/conversations/{conversation.pk}/"
     for client in (stranger, Client()):
         for path in ("", "messages/", "export"):
@@ -495,8 +492,7 @@ def test_its_owner_has_a_page_to_read_export_and_delete(kept: tuple[Client, Conv
 
 def test_nobody_else_has_that_page(kept: tuple[Client, Conversation]) -> None:
     _client, conversation = kept
-    stranger = Client()
-    stranger.force_login(make_user(username="stranger"))
+    stranger = client_of(make_user(username="stranger"))
     for client in (stranger, Client()):
         for address in (page_of(conversation), f"/d/{conversation.deployment.slug}/"):
             shown = client.get(address)

@@ -27,6 +27,7 @@ from agents.settings import KNOBS, SITE_KNOBS
 from chat.access.visitors import WidgetVisitor
 from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
 from chat.page.widget import IMPORTED_SCRIPTS
+from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import make_conversation, make_exchange, make_library, make_user
 from tests.integration.chat.api.test_conversations import events_of, streamed
@@ -299,8 +300,7 @@ def test_origins_are_written_as_browsers_write_them() -> None:
 
 class AdminTests(WidgetTests):
     def setUp(self) -> None:
-        self.staff = Client()
-        self.staff.force_login(make_user(is_staff=True, is_superuser=True))
+        self.staff = superuser_client()
 
     def test_tag_to_paste_is_shown_once_a_site_is_listed(self) -> None:
         address = f"/admin/agents/deployment/{self.deployment.pk}/change/"
@@ -365,15 +365,13 @@ class FaceTests(TestCase):
         assert "style-src 'self';" in page["Content-Security-Policy"]
 
     def test_staff_see_a_preview_and_the_tag_with_the_colour(self) -> None:
-        staff = Client()
-        staff.force_login(make_user(is_staff=True, is_superuser=True))
+        staff = superuser_client()
         page = staff.get(f"/admin/agents/deployment/{self.deployment.pk}/change/").content.decode()
         assert page.count('<svg width="280"') == 4
         assert 'data-color="#7a1fa2"' in page
 
     def test_logo_stands_on_every_page_of_its_deployment(self) -> None:
-        staff = Client()
-        staff.force_login(make_user(is_staff=True, is_superuser=True))
+        staff = superuser_client()
         address = f"/admin/agents/deployment/{self.deployment.pk}/change/"
         form = DeploymentForm(instance=self.deployment)
         sent = {

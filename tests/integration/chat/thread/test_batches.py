@@ -16,16 +16,9 @@ from chat.errors import InvalidToolMessageError, ThreadConflictError
 from chat.models import AppliedOperation, Conversation, Message, Role, ServiceToken, secret_hash
 from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
+from tests.admin_pages import superuser_client
 from tests.constants import override
-from tests.factories import (
-    fresh,
-    make_batch,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_service_token,
-    make_user,
-)
+from tests.factories import fresh, make_batch, make_conversation, make_deployment, make_exchange, make_service_token
 
 
 def append(conversation: Conversation, messages: list[ThreadMessage], **changes: Any) -> BatchResult:
@@ -277,8 +270,7 @@ class EndpointTests(TestCase):
             refused = self.post(wire("a"), token=token)
             assert refused.status_code == 401, token
             assert refused["WWW-Authenticate"].startswith("Bearer")
-        person = Client()
-        person.force_login(make_user(is_staff=True, is_superuser=True))
+        person = superuser_client()
         body = {"messages": wire("a"), "operation_id": str(uuid.uuid4()), "relance_index": 0}
         assert person.post(self.address(), body, "application/json").status_code == 401
         assert Message.objects.count() == 0

@@ -15,7 +15,7 @@ from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.admin_pages import client_of, make_staff, queries_of, shown_messages, superuser_client
 from tests.constants import override
-from tests.factories import make_learned, make_user
+from tests.factories import fresh, make_learned, make_user
 
 QUESTION = "Combien coûte la carte de lecteur ?"
 
@@ -72,8 +72,7 @@ class RestoringTest(TestCase):
     def test_restored_answer_is_served_again(self) -> None:
         revision = self.row.revision
         take_back(self.line, by=self.user)
-        self.row.refresh_from_db()
-        assert (self.row.answer, self.row.status) == ("12 euros.", LearnedStatus.VALID)
+        assert (fresh(self.row).answer, self.row.status) == ("12 euros.", LearnedStatus.VALID)
         assert (self.row.index_state, self.row.revision) == (IndexState.PENDING, revision + 1)
         latest = lines_of(self.row).first()
         assert latest is not None
@@ -85,22 +84,19 @@ class RestoringTest(TestCase):
         assert line is not None
         take_back(line, by=self.user)
         assert [phrasing.text for phrasing in self.row.phrasings.all()] == ["Quel tarif ?"]
-        self.row.refresh_from_db()
-        assert self.row.answer == "15 euros."
+        assert fresh(self.row).answer == "15 euros."
 
     def test_review_date_that_has_passed_does_not_come_back(self) -> None:
         yesterday = timezone.localdate() - timedelta(days=1)
         LearnedResponse.objects.filter(pk=self.row.pk).update(review_date=yesterday)
         take_back(self.line, by=None)
-        self.row.refresh_from_db()
-        assert self.row.is_valid
+        assert fresh(self.row).is_valid
 
     @override(QA_MAX_ANSWER_CHARACTERS=5)
     def test_text_that_is_no_longer_allowed_is_refused(self) -> None:
         with pytest.raises(AnswerRejectedError):
             take_back(self.line, by=None)
-        self.row.refresh_from_db()
-        assert self.row.answer == "15 euros."
+        assert fresh(self.row).answer == "15 euros."
 
 
 class PageTest(TestCase):
@@ -135,8 +131,7 @@ class PageTest(TestCase):
     def test_restoring_puts_the_values_before_back(self) -> None:
         response = superuser_client().post(self.restore, follow=True)
         assert "valeurs d’avant sont rétablies" in shown_messages(response)
-        self.row.refresh_from_db()
-        assert self.row.answer == "12 euros."
+        assert fresh(self.row).answer == "12 euros."
 
     def test_who_may_only_look_restores_nothing(self) -> None:
         reader = client_of(make_staff("faqs.view_learnedresponse"))

@@ -12,7 +12,7 @@ from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, SynonymState
 from knowledge.synonyms import forms_of
 from tests.admin_pages import client_of, make_staff
-from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned, make_synonym
+from tests.factories import add_document, fresh, make_agent, make_deployment, make_entry, make_learned, make_synonym
 
 LONG = "reconnaissance de la qualité de travailleur handicapé"
 TEXT = f"# Droits\n\nLa {LONG} (RQTH) ouvre des droits au salarié et à son employeur.\n"
@@ -166,8 +166,7 @@ class SynonymPagesTests(TestCase):
         reader = client_of(make_staff("knowledge.view_synonym"))
         self.assertContains(reader.get(self.list), LONG)
         reader.post(self.list, {"action": "refuse", "_selected_action": [self.row.pk]})
-        self.row.refresh_from_db()
-        assert self.row.state == SynonymState.FOUND
+        assert fresh(self.row).state == SynonymState.FOUND
 
     def test_refusing_takes_effect_at_once(self) -> None:
         assert forms_of([self.agent.pk]).other_reading(SHORT_QUESTION)

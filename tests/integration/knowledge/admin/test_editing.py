@@ -15,7 +15,7 @@ from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import FAQ_TEXT, add_document, make_agent
+from tests.factories import FAQ_TEXT, add_document, fresh, make_agent
 from tests.scripted import ScriptedLLM
 
 LIST = admin_url(Chunk, "changelist")
@@ -160,8 +160,7 @@ class CloseQuestionsTest(TestCase):
         for text in ("Prix ?", "Quel prix ?", "12 euros.", "15 euros.", "réponses différentes"):
             self.assertContains(page, text)
         client.post(address, {"action": "accept", "_selected_action": [overlap.pk]})
-        overlap.refresh_from_db()
-        assert overlap.dismissed
+        assert fresh(overlap).dismissed
         assert client.get(admin_url(QuestionOverlap, "change", overlap.pk)).status_code == 200
 
     def test_the_list_takes_the_same_queries_whatever_its_length(self) -> None:
@@ -189,8 +188,7 @@ class BuildPageTest(TestCase):
         self.assertContains(self.client.get(page), "Réessayer")
         assert "déjà finie" in shown_messages(self.decide("cancel"))
         self.decide("retry")
-        self.build.refresh_from_db()
-        assert self.build.status == JobStatus.QUEUED
+        assert fresh(self.build).status == JobStatus.QUEUED
 
     def test_decisions_need_the_right(self) -> None:
         client = client_of(make_staff("knowledge.view_indexbuild"))

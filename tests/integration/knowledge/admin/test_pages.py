@@ -16,7 +16,7 @@ from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.indexing.jobs import run_build
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import FAQ_TEXT, make_agent
+from tests.factories import FAQ_TEXT, fresh, make_agent
 
 UPLOAD = admin_url(Document, "add")
 
@@ -217,8 +217,7 @@ class DocumentTest(TestCase):
         self.client.post(address, {"category": ""})
         assert not IndexBuild.objects.exists()
         self.client.post(address, {"category": category.pk})
-        document.refresh_from_db()
-        assert document.category == category
+        assert fresh(document).category == category
         assert IndexBuild.objects.count() == 1
 
     def test_a_replacement_that_is_too_big_is_refused_at_its_field(self) -> None:
@@ -294,8 +293,7 @@ class IndexBuildTest(TestCase):
         build = make_build(status=JobStatus.FAILED, error="Panne.")
         self.assertContains(self.client.get(admin_url(IndexBuild, "change", build.pk)), "Réessayer")
         self.client.post(reverse("admin:knowledge_indexbuild_retry", args=[build.pk]))
-        build.refresh_from_db()
-        assert build.status == JobStatus.QUEUED
+        assert fresh(build).status == JobStatus.QUEUED
         IndexBuild.objects.update(status=JobStatus.FAILED)
         response = self.client.post(
             admin_url(IndexBuild, "changelist"), {"action": "retry", "_selected_action": [build.pk]}, follow=True
@@ -311,8 +309,7 @@ class IndexBuildTest(TestCase):
         assert listed.context["cl"].result_count == 1
         self.assertContains(self.client.get(admin_url(IndexBuild, "change", job.pk)), failed["error"])
         self.client.post(reverse("admin:knowledge_indexbuild_retry", args=[job.pk]))
-        job.refresh_from_db()
-        assert job.status == JobStatus.QUEUED
+        assert fresh(job).status == JobStatus.QUEUED
 
     def test_a_build_that_did_not_fail_is_not_retried(self) -> None:
         build = make_build(status=JobStatus.DONE)

@@ -22,7 +22,7 @@ from knowledge.indexing import questions
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import IndexBuild, SourceType
 from knowledge.readers.registry import READER_VERSIONS
-from tests.factories import add_document, make_agent
+from tests.factories import add_document, fresh, make_agent
 from tests.scripted import ScriptedLLM
 
 TEXT = "# {0}\n\n## Partie\n\n" + "La carte {0} coûte 12 euros au guichet de la mairie. " * 6
@@ -211,7 +211,6 @@ class WriteQuestionsTests(TestCase):
             job = enqueue_questions(agent=self.agent)
             assert job is not None
             self.run_command("--stop")
-            job.refresh_from_db()
-            assert job.status == JobStatus.CANCELLED
+            assert fresh(job).status == JobStatus.CANCELLED
             with pytest.raises(CommandError, match="no writing of questions to stop"):
                 self.run_command("--stop")

@@ -22,7 +22,7 @@ from knowledge.indexing.sync import stale_documents
 from knowledge.isolation import Reader
 from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.factories import FAQ_TEXT, make_agent
+from tests.factories import FAQ_TEXT, fresh, make_agent
 
 QA = IndexingMethod.QA_ATOMIC
 
@@ -164,8 +164,7 @@ class OvertakenTests(TestCase):
             pytest.raises(ApplicationError, match="ZeroDivisionError"),
         ):
             run_build(build.pk)
-        build.refresh_from_db()
-        assert build.status == JobStatus.FAILED
+        assert fresh(build).status == JobStatus.FAILED
         assert "ZeroDivisionError" in build.error
 
     def test_documents_indexed_again_unchanged_ask_for_no_other_update(self) -> None:

@@ -33,7 +33,7 @@ from knowledge.indexing.rebuild import rollback_agent_index
 from knowledge.indexing.sync import generations
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.factories import add_document, make_agent, make_deployment
+from tests.factories import add_document, fresh, make_agent, make_deployment
 from tests.failing_store import failing_store
 
 QA = IndexingMethod.QA_ATOMIC
@@ -77,8 +77,7 @@ class FailureTests(TestCase):
             store.down = ()
             IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
             run_build(build.pk, may_retry=True)
-        build.refresh_from_db()
-        assert (build.status, build.attempts) == (JobStatus.DONE, 2)
+        assert (fresh(build).status, build.attempts) == (JobStatus.DONE, 2)
         assert self.statuses() == ["indexed"] * 4
 
     def test_database_in_trouble_is_said_and_the_job_tried_again_later(self) -> None:
@@ -116,8 +115,7 @@ class FailureTests(TestCase):
         document.file.storage.save(document.file.name, ContentFile(data))
         retry_build(build)
         run_build(build.pk)
-        build.refresh_from_db()
-        assert (build.status, build.error) == (JobStatus.DONE, "")
+        assert (fresh(build).status, build.error) == (JobStatus.DONE, "")
         assert self.statuses() == ["indexed"] * 4
 
     def test_rebuild_whose_store_stops_is_tried_again_in_its_own_generation(self) -> None:
@@ -125,8 +123,7 @@ class FailureTests(TestCase):
         build = create_rebuild(agent=self.agent, method=QA)
         with failing_store(""):
             run_build(build.pk, may_retry=True)
-        build.refresh_from_db()
-        assert build.status == JobStatus.QUEUED
+        assert fresh(build).status == JobStatus.QUEUED
         IndexBuild.objects.update(not_before=None)
         run_build(build.pk, may_retry=True)
         alias = collection_alias(self.agent.slug, QA)
@@ -183,8 +180,7 @@ class CancelTests(TestCase):
 
         with mock.patch.object(sync, "GROUP_POINTS", 2), pytest.raises(JobCancelledError):
             run_build(build.pk, on_progress=cancel_then)
-        build.refresh_from_db()
-        assert build.status == JobStatus.CANCELLED
+        assert fresh(build).status == JobStatus.CANCELLED
         assert self.agent.documents.filter(status=DocumentStatus.INDEXED).count() == 1
         retry_build(build)
         report = run_build(build.pk)

@@ -17,7 +17,7 @@ from knowledge.indexing.rebuild import diff_agent_index
 from knowledge.indexing.sync import generations
 from knowledge.models import Chunk, IndexBuild
 from knowledge.vectors.base import Json, collection_alias, vector_store
-from tests.factories import add_document, make_agent
+from tests.factories import add_document, fresh, make_agent
 from tests.hashing import HashingEmbedder
 
 QA = IndexingMethod.QA_ATOMIC
@@ -87,8 +87,7 @@ class RebuildTests(TestCase):
         with mock.patch("knowledge.indexing.rebuild._verify", side_effect=RebuildInProgressError("x")):
             with pytest.raises(RebuildInProgressError):
                 run_build(build.pk)
-        build.refresh_from_db()
-        assert build.status == JobStatus.FAILED
+        assert fresh(build).status == JobStatus.FAILED
         assert build.error
         assert self.store.resolve_alias(self.alias) == before
 
@@ -102,8 +101,7 @@ class ReaperTests(TestCase):
         )
         with mock.patch("agents.jobs.nudge") as nudge:
             assert recover() == 1
-        build.refresh_from_db()
-        assert build.status == JobStatus.QUEUED
+        assert fresh(build).status == JobStatus.QUEUED
         nudge.assert_called_once_with(build.pk)
 
     def test_build_that_killed_every_worker_is_given_up_with_a_reason(self) -> None:
@@ -111,8 +109,7 @@ class ReaperTests(TestCase):
         past = timezone.now() - timedelta(minutes=5)
         IndexBuild.objects.filter(pk=build.pk).update(status=JobStatus.RUNNING, lease_expires_at=past, attempts=5)
         recover()
-        build.refresh_from_db()
-        assert build.status == JobStatus.FAILED
+        assert fresh(build).status == JobStatus.FAILED
         assert build.error
 
     def test_one_worker_wins_a_claim(self) -> None:

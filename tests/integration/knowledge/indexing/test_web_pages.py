@@ -34,7 +34,7 @@ from knowledge.search import confirm_passages
 from knowledge.web import Fetched, fetch_page
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.constants import override
-from tests.factories import make_agent, search_index
+from tests.factories import fresh, make_agent, search_index
 from tests.servers.web_site import Answer, Site, web_site
 
 PAGE = """<html lang="fr"><head><title>{title}</title></head><body><nav>Accueil Contact</nav><main>
@@ -160,8 +160,7 @@ class PageTests(TestCase):
     def run_again(self, build: IndexBuild) -> None:
         IndexBuild.objects.update(not_before=timezone.now() - timedelta(seconds=1))
         run_build(build.pk, may_retry=True)
-        build.refresh_from_db()
-        assert (build.status, build.attempts) == (JobStatus.DONE, 2)
+        assert (fresh(build).status, build.attempts) == (JobStatus.DONE, 2)
         assert self.agent.documents.get().status == DocumentStatus.INDEXED
 
     def test_server_that_fails_and_a_full_disk_are_tried_again_by_the_worker(self) -> None:
@@ -176,8 +175,7 @@ class PageTests(TestCase):
             full = OSError(errno.ENOSPC, "No space left on device")
             with mock.patch.object(FileSystemStorage, "save", side_effect=full):
                 run_build(build.pk, may_retry=True)
-            build.refresh_from_db()
-            assert build.status == JobStatus.QUEUED
+            assert fresh(build).status == JobStatus.QUEUED
             assert "Le disque est plein" in build.error
             self.run_again(build)
 
@@ -219,8 +217,7 @@ class LoggedTests(TestCase):
         build = create_refresh(source)
         with self.assertLogs() as logged:
             run_job.apply(args=(build.pk,))
-        build.refresh_from_db()
-        assert build.status == JobStatus.FAILED
+        assert fresh(build).status == JobStatus.FAILED
         assert "internal address" in build.error
         [line] = [record for record in logged.records if "internal address" in record.getMessage()]
         assert not any(record.exc_info or record.exc_text for record in logged.records)
@@ -329,8 +326,7 @@ class SitemapTests(TestCase):
                 with pytest.raises(KnowledgeError):
                     run_build(create_refresh(source).pk)
                 assert set(self.states().values()) == {("present", True)}
-                source.refresh_from_db()
-                assert source.error
+                assert fresh(source).error
 
     def test_one_page_that_fails_stops_no_other(self) -> None:
         with self.site("a", "b", "c") as (site, source):
@@ -542,8 +538,7 @@ class AdminTests(TestCase):
         document = self.agent.documents.get()
         address = admin_url(Document, "change", document.pk)
         self.client.post(address, {"category": ""})
-        document.refresh_from_db()
-        assert not document.enabled
+        assert not fresh(document).enabled
         assert found(self.agent, "Combien coûte la carte ?") == []
         self.client.post(address, {"category": "", "enabled": "on"})
         assert found(self.agent, "Combien coûte la carte ?")

@@ -1,15 +1,29 @@
-"""Which stored questions may be offered, and how a choice is known."""
+"""Which stored questions may be offered, which answer is given directly, and which agent answers."""
 
 import uuid
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from django.utils import translation
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.turn.clarification import FIRST_PASSAGES, REFUSAL_OFFER, _asking, none_was_meant, options_for, was_offered
-from chat.turn.values import Exchange
+from chat.turn.dispatch import (
+    DISPATCH_MARGINS,
+    UNMEASURED_MARGINS,
+    Margins,
+    choose_agent,
+    description_lines,
+    margins_of,
+    nearness,
+)
+from chat.turn.memory import _decisions
+from chat.turn.values import Exchange, TurnInProgress
+from knowledge.acronyms import NO_FORMS
 from knowledge.search import Passage, SearchResult, Thresholds
 from knowledge.vectors.payloads import PointType
 
@@ -149,3 +163,84 @@ def test_declining_is_known_by_its_button_and_by_a_word(language: str) -> None:
     assert not none_was_meant("Aucune idée, et vous ?", history)
     assert not none_was_meant(button, [Exchange(uuid.uuid4(), ASKED, "Voici.")])
     assert not none_was_meant(button, [])
+
+
+QUESTION = "Comment ouvrir un compte ?"
+
+
+def _turn() -> TurnInProgress:
+    turn = SimpleNamespace(context=SimpleNamespace(forms=NO_FORMS), asked=SimpleNamespace(text=QUESTION))
+    return cast(TurnInProgress, turn)
+
+
+def _candidate(question: str, score: float, **facts: Any) -> Passage:
+    found = Passage(question, PointType.QA_PAIR, score, "Au guichet.", question, "", "", "", "", 1, 1)
+    return found.with_values(**facts)
+
+
+def _compared(*candidates: Passage) -> list[tuple[str, bool]]:
+    return [(passage.point_id, decision.served) for passage, decision in _decisions(_turn(), candidates, 0.8)]
+
+
+def test_behind_the_question_itself_no_other_of_a_document_is_compared() -> None:
+    other = _candidate("Comment fermer un compte ?", 0.9)
+    assert _compared(_candidate(QUESTION, 1.0), other) == [(QUESTION, True)]
+
+
+def test_a_validated_answer_behind_it_is() -> None:
+    validated = _candidate("Comment ouvrir un compte", 0.99, is_faq=True, validated_at=1.0)
+    found = _compared(_candidate(QUESTION, 1.0), validated)
+    assert found == [(QUESTION, True), (validated.point_id, True)]
+
+
+def test_all_are_where_none_may_be_given() -> None:
+    others = [_candidate(f"Comment fermer {n} comptes ?", 0.9) for n in (2, 3)]
+    assert [served for _id, served in _compared(*others)] == [False, False]
+
+
+MARGINS = Margins(index=0.125, description=0.25)
+scores = st.lists(st.floats(-1, 2, width=32), min_size=2, max_size=6)
+
+
+def test_index_that_leads_by_the_margin_decides() -> None:
+    choice = choose_agent([0.5, 0.625], [0.9, 0.1], MARGINS)
+    assert (choice.position, choice.by) == (1, "index")
+
+
+def test_below_the_margin_the_nearest_description_decides() -> None:
+    choice = choose_agent([0.5, 0.6], [0.25, 0.0], MARGINS)
+    assert (choice.position, choice.by) == (0, "description")
+
+
+def test_without_a_clear_sign_the_default_agent_answers() -> None:
+    choice = choose_agent([0.5, 0.6], [0.2, 0.4], MARGINS)
+    assert (choice.position, choice.by) == (0, "default")
+
+
+def test_indexes_that_hold_nothing_are_no_sign() -> None:
+    choice = choose_agent([-0.5, 0.0], [0.0, 0.5], MARGINS)
+    assert (choice.position, choice.by) == (1, "description")
+
+
+@given(scores)
+def test_an_agent_other_than_the_default_leads_by_a_margin(relevance: list[float]) -> None:
+    choice = choose_agent(relevance, [0.0] * len(relevance), MARGINS)
+    if choice.position:
+        others = [score for at, score in enumerate(relevance) if at != choice.position]
+        assert relevance[choice.position] - max(others) >= MARGINS.index
+
+
+def test_agent_is_as_near_as_its_nearest_line() -> None:
+    rows = [np.array([[1, 0], [0, 1]], dtype=np.float32), np.array([[0.6, 0.8]], dtype=np.float32)]
+    assert nearness(np.array([0, 1], dtype=np.float32), rows) == [1.0, np.float32(0.8)]
+
+
+def test_description_is_read_line_by_line_and_a_missing_one_is_the_name() -> None:
+    assert description_lines("CNIL", "- Cookies\n\n* Fichiers") == ("Cookies", "Fichiers")
+    assert description_lines("CNIL", " \n") == ("CNIL",)
+
+
+def test_staffs_margin_stands_for_the_index_and_an_unknown_model_is_careful() -> None:
+    known = next(iter(DISPATCH_MARGINS))
+    assert margins_of(known, 0.3) == Margins(0.3, DISPATCH_MARGINS[known].description)
+    assert margins_of("unknown", None) == UNMEASURED_MARGINS
