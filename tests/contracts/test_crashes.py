@@ -64,7 +64,7 @@ def test_killed_import_ends_with_every_row_once() -> None:
 
 
 @pytest.mark.timeout(900)
-def test_killed_writing_of_questions_keeps_its_budget_and_loses_no_question() -> None:
+def test_killed_writing_keeps_its_budget_and_loses_no_question() -> None:
     found = killed("questions", 17)
     assert {row["calls"] for row in found} > {0, BUDGET}
     for row in found:
@@ -77,7 +77,7 @@ def test_killed_writing_of_questions_keeps_its_budget_and_loses_no_question() ->
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("manner", ["kill", "raise"])
-def test_crash_of_a_turn_anywhere_leaves_a_valid_thread_and_runs_no_tool_twice(manner: str) -> None:
+def test_a_crash_anywhere_leaves_a_valid_thread_and_runs_no_tool_twice(manner: str) -> None:
     """With parallel tools and a second writer."""
     found = experiments(manner, *(["2", "3", "4", "5"] if EVERYTHING else SAMPLE[manner]))
     whole = [row for row in found if row["status"] == 0]
