@@ -133,6 +133,9 @@ def _retention_text(run: Job | None) -> str:
         return ""
     if run.status == JobStatus.RUNNING or run.finished_at is None:
         return gettext("Nettoyage en cours depuis le %(moment)s.") % {"moment": moment_text(run.started_at)}
+    if run.status == JobStatus.FAILED:
+        failed = ngettext("%(count)d étape en échec", "%(count)d étapes en échec", 1) % {"count": 1}
+        return f"{run.get_kind_display()}, {moment_text(run.finished_at)} ; {failed} ({run.error})."
     text = gettext("Dernier nettoyage le %(moment)s : %(done)s") % {
         "moment": moment_text(run.finished_at),
         "done": _counts(run.report.get("done", {})),
