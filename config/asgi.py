@@ -4,11 +4,6 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-#: How long a web process waits for a locked database or a free connection before it says so: workers and commands have
-#: the 20 s of the settings, and here a person waits. Sixteen writing processes kept each other waiting for 0.2 s at
-#: most.
-WEB_DATABASE_WAIT_SECONDS = 5.0
-
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # As `manage.py serve` does, where another server loads this first.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -17,7 +12,7 @@ django_application = get_asgi_application()
 from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to be loaded
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 
-from agents.database import wait_at_most  # noqa: E402
+from agents.database import WEB_DATABASE_WAIT_SECONDS, wait_at_most  # noqa: E402
 from chat.api.asgi import OwnOriginOnly, with_request_id  # noqa: E402
 from chat.api.socket import later_without_storage  # noqa: E402
 from chat.serve import lifespan  # noqa: E402
