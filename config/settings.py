@@ -326,6 +326,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {}
 #: Without one, each worker looks for jobs itself, every second. `filesystem://` was the name of that in 0.2.0.
 HAS_BROKER = CELERY_BROKER_URL not in ("", "filesystem://")
 if not HAS_BROKER:
+    # Celery prefers this variable to its own configuration, and `filesystem://` was the default up to 0.2.0.
+    os.environ.pop("CELERY_BROKER_URL", None)
     CELERY_BROKER_URL = "memory://localhost"
     CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.2}
 CELERY_TASK_IGNORE_RESULT = True
