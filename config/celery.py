@@ -23,9 +23,8 @@ app.autodiscover_tasks(["agents"], related_name="jobs")
 
 logger = logging.getLogger(__name__)
 
-#: How often a worker without a broker looks for jobs, and how many it takes up at a time.
+#: How often a worker without a broker looks for jobs.
 POLL_SECONDS = 1.0
-POLLED_JOBS = 20
 
 
 class Maintenance(bootsteps.StartStopStep):
@@ -50,7 +49,7 @@ class Maintenance(bootsteps.StartStopStep):
             _look()
             self._timers.append(parent.timer.call_repeatedly(settings.JOB_REAP_SECONDS, _look))
         if not settings.HAS_BROKER:
-            self._timers.append(parent.timer.call_repeatedly(POLL_SECONDS, _poll))
+            self._timers.append(parent.timer.call_repeatedly(POLL_SECONDS, _poll, (parent,)))
 
     def stop(self, parent: Any) -> None:
         for timer in self._timers:
@@ -79,15 +78,17 @@ def _look() -> None:
     _with_database(lambda: jobs.carry_out(jobs.ensure(JobKind.RECOVER).pk, in_background=True))
 
 
-def _poll() -> None:
-    """Where there is no broker: this worker's messages are its own, of jobs that are due once it has none left."""
+def _poll(worker: Any) -> None:
+    """Send this worker itself, which has no broker, as many jobs that are due as it has processes free for them."""
     from agents import jobs
 
+    free = worker.concurrency - len(state.reserved_requests)
+
     def look() -> None:
-        for job_id in jobs.due_jobs(POLLED_JOBS):
+        for job_id in jobs.due_jobs(free):
             jobs.run_job.delay(job_id)
 
-    if not state.reserved_requests:
+    if free > 0:
         _with_database(look)
 
 
