@@ -1,7 +1,9 @@
 """That a worker lives, and what maintenance did: as rows, in words, and as figures."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from django.conf import settings
 from django.test import TestCase
@@ -10,6 +12,7 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from agents.jobs import Heartbeat, announce, carry_out, ensure, worker_state
 from agents.models import Job, JobKind, JobStatus
+from config.celery import _poll
 from knowledge.models import IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import make_agent
@@ -29,6 +32,19 @@ def queue_job(waited: timedelta) -> IndexBuild:
     build = IndexBuild.objects.create(agent=make_agent(), kind=JobKind.DOCUMENTS)
     IndexBuild.objects.filter(pk=build.pk).update(created_at=timezone.now() - waited)
     return build
+
+
+class PollTests(TestCase):
+    def test_a_worker_without_a_broker_takes_up_as_many_jobs_as_it_has_processes_free(self) -> None:
+        jobs = [queue_job(timedelta(minutes=minutes)) for minutes in (3, 2, 1)]
+        for reserved, taken in ((0, 2), (1, 1), (2, 0)):
+            with (
+                mock.patch("config.celery.state.reserved_requests", range(reserved)),
+                mock.patch("config.celery._with_database", lambda look: look()),
+                mock.patch("agents.jobs.run_job.delay") as delay,
+            ):
+                _poll(SimpleNamespace(concurrency=2))
+            assert [call.args[0] for call in delay.call_args_list] == [job.pk for job in jobs[:taken]]
 
 
 class WorkerStateTests(TestCase):
