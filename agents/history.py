@@ -101,7 +101,6 @@ LOGGED = {
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
     "chat.servicetoken": Logged(related="deployments"),
     "tools_registry.tooloverride": Logged(births=False, related="agents"),
-    "tools_registry.toolexample": Logged(is_restorable=False, page="tools_registry.tooloverride"),
     "tools_registry.toolsource": Logged(left_out="document", masked="headers command"),
     "tools_registry.remotetool": Logged("needs_approval is_allowed", births=False),
 }

@@ -202,7 +202,6 @@ SHARED = frozenset(
         "knowledge.category",
         "knowledge.thresholdcalibration",
         "tools_registry.tooloverride",
-        "tools_registry.toolexample",
         "tools_registry.remotetool",
     }
 )

@@ -21,7 +21,7 @@ from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import Q, QuerySet
 
 from agents.cache import TtlCache
-from tools_registry.models import CatalogueState, ToolExample, ToolOverride
+from tools_registry.models import CatalogueState, ToolOverride
 from tools_registry.ranking import Positions, Ranking, WordIndex
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
@@ -186,7 +186,7 @@ def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:
         parameters=_described(spec.parameters, override.parameters),
         tags=spec.tags | frozenset(_words(override.extra_tags)),
         needs_approval=spec.needs_approval if override.needs_approval is None else override.needs_approval,
-        examples=spec.examples + tuple(example.text for example in override.examples.all()),
+        examples=spec.examples + tuple(_words(override.examples)),
     )
 
 
@@ -223,12 +223,9 @@ def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
 
 def _overrides() -> QuerySet[ToolOverride]:
     """Overrides that change something; most tools have an empty one."""
-    nothing = Q(description="", parameters={}, extra_tags=[], needs_approval__isnull=True, is_active=True)
-    told = ToolExample.objects.values("override")
+    nothing = Q(description="", parameters={}, extra_tags=[], examples=[], needs_approval__isnull=True, is_active=True)
     limited = ToolOverride.agents.through.objects.values("tooloverride")
-    return ToolOverride.objects.filter(~nothing | Q(pk__in=told) | Q(pk__in=limited)).prefetch_related(
-        "examples", "agents"
-    )
+    return ToolOverride.objects.filter(~nothing | Q(pk__in=limited)).defer("vector").prefetch_related("agents")
 
 
 def _described(schema: JsonSchema, texts: Any) -> JsonSchema:

@@ -38,7 +38,7 @@ from tools_registry.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from tools_registry.models import ToolUsage
+from tools_registry.models import ToolOverride
 from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 
@@ -100,7 +100,7 @@ _MOST_REASON = 1_000
 
 def record_selected(names: Iterable[str]) -> None:
     """Count the tools that were offered for a question; called once a turn, after its answer."""
-    _add({name: {"selected": 1} for name in set(names)}, last="last_selected_at")
+    _add({name: {"selected": 1} for name in set(names)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def record_calls(outcomes: Sequence[Outcome]) -> None:
         for name, count in called.items()
     }
     with short_write():
-        _add(counts, last="last_called_at")
+        _add(counts, last_called_at=timezone.now())
         for name, outcome in failed.items():
             _tell(name, outcome.error, outcome.reason)
 
@@ -130,29 +130,28 @@ def record_refused(names: Iterable[str], reason: str) -> None:
     """Show staff that the model refuses these tools."""
     with short_write():
         refused = list(names)
-        _add({name: {} for name in refused}, last="last_selected_at")
+        _add({name: {} for name in refused})
         for name in refused:
             _tell(name, "refused_by_model", reason)
 
 
 def _tell(name: str, code: str, reason: str) -> None:
-    ToolUsage.objects.filter(tool_name=name).update(
+    ToolOverride.objects.filter(tool_name=name).update(
         last_error=reason[:_MOST_REASON], last_error_code=code, last_error_at=timezone.now()
     )
 
 
-def _add(counts: dict[str, dict[str, int]], *, last: str) -> None:
+def _add(counts: dict[str, dict[str, int]], **also: Any) -> None:
     if not counts:
         return
-    now = timezone.now()
     with short_write():
-        known = set(ToolUsage.objects.filter(tool_name__in=counts).values_list("tool_name", flat=True))
-        ToolUsage.objects.bulk_create(
-            [ToolUsage(tool_name=name) for name in sorted(counts.keys() - known)], ignore_conflicts=True
+        ToolOverride.objects.bulk_create(
+            [ToolOverride(tool_name=name) for name in sorted(counts)], ignore_conflicts=True
         )
         for name in sorted(counts):
-            added: dict[str, Any] = {key: F(key) + value for key, value in counts[name].items()}
-            ToolUsage.objects.filter(tool_name=name).update(**added, **{last: now})
+            added: dict[str, Any] = {key: F(key) + value for key, value in counts[name].items()} | also
+            if added:
+                ToolOverride.objects.filter(tool_name=name).update(**added)
 
 
 if TYPE_CHECKING:

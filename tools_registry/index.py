@@ -1,14 +1,13 @@
 """The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`.
 
-`sync_index` brings it up to date and costs nothing where nothing changed: a text that was embedded before with the same
-recipe keeps its vector. Everything here can be rebuilt; what staff wrote is elsewhere. Readers (`selection.local`,
+`sync_index` brings it up to date and costs nothing where nothing changed. Everything here can be rebuilt. Readers (`selection.local`,
 `selection.external`) notice a change by the tokens of `CatalogueState`.
 """
 
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +22,8 @@ from agents.settings import ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, batches, vector_store
 from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent
-from tools_registry.models import CatalogueState, IndexedTool, ToolOverride
-from tools_registry.ranking import TextKind, ToolText, texts_of, tool_vector
+from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.ranking import texts_of, tool_vector
 from tools_registry.tool import ToolSpec
 
 logger = logging.getLogger(__name__)
@@ -39,6 +38,8 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class ToolIndexReport:
+    """`embedded` counts texts; `reused`, the tools whose vector was up to date."""
+
     tools: int = 0
     embedded: int = 0
     reused: int = 0
@@ -58,29 +59,31 @@ def sync_index(
     tools = all_tools()
     model = embedder()
     wanted = None if names is None else set(names)
-    stored = {row.tool_name: row for row in IndexedTool.objects.all()}
-    report = ToolIndexReport(tools=len(tools))
+    stored = {row.tool_name: row for row in ToolOverride.objects.only("tool_name", "digest")}
     stale = [
         spec
         for spec in tools
-        if (wanted is None or spec.name in wanted)
-        and (spec.name not in stored or stored[spec.name].digest != tool_digest(spec, model.recipe))
+        if (wanted is None or spec.name in wanted) and stored[spec.name].digest != tool_digest(spec, model.recipe)
     ]
-    rows = _embedded_rows(stale, stored, model, report, on_progress)
-    gone = stored.keys() - {spec.name for spec in tools} if wanted is None else set()
+    report = ToolIndexReport(tools=len(tools), reused=len(tools) - len(stale), changed=[spec.name for spec in stale])
+    rows = [
+        ToolOverride(
+            pk=stored[spec.name].pk,
+            digest=tool_digest(spec, model.recipe),
+            recipe=model.recipe.as_json(),
+            vector=vector,
+        )
+        for spec, vector in zip(stale, _embedded(stale, model, report, on_progress), strict=True)
+    ]
+    kept = {spec.name for spec in tools}
+    gone = [row.pk for row in stored.values() if row.digest and row.tool_name not in kept] if wanted is None else []
     if rows or gone:
         with short_write():
-            IndexedTool.objects.bulk_create(
-                rows,
-                batch_size=100,
-                update_conflicts=True,
-                unique_fields=["tool_name"],
-                update_fields=["digest", "texts", "recipe", "vectors"],
-            )
-            IndexedTool.objects.filter(tool_name__in=gone).delete()
+            ToolOverride.objects.bulk_update(rows, ["digest", "recipe", "vector"], batch_size=100)
+            ToolOverride.objects.filter(pk__in=gone).update(digest="", recipe=None, vector=None)
             CatalogueState.touch("index")
             transaction.on_commit(forget_recent)
-    report.removed, report.changed = len(gone), [row.tool_name for row in rows]
+    report.removed = len(gone)
     if external if external is not None else is_mode_in_use(ToolMode.EXTERNAL):
         report.external = _sync_external(tools, model.recipe)
     return report
@@ -105,13 +108,12 @@ def indexed_vectors(tools: ToolList, recipe: Recipe) -> tuple[dict[str, Vectors]
     """The vector of each tool that has one of this recipe, and the names of those that are missing or out of date."""
     wanted = recipe.as_json()
     vectors, current = {}, set()
-    rows = IndexedTool.objects.values_list("tool_name", "digest", "texts", "recipe", "vectors")
-    for name, digest, texts, stored_recipe, data in rows.iterator(chunk_size=_BATCH):
+    rows = ToolOverride.objects.exclude(digest="").values_list("tool_name", "digest", "recipe", "vector")
+    for name, digest, stored_recipe, data in rows.iterator(chunk_size=_BATCH):
         spec = tools.named(name)
         if spec is None or stored_recipe != wanted:
             continue
-        kinds = [TextKind(kind) for kind, _text_hash in texts]
-        vectors[name] = tool_vector(kinds, _as_rows(data, recipe))
+        vectors[name] = np.frombuffer(data or b"", dtype=_FLOAT32)
         if digest == tool_digest(spec, recipe):
             current.add(name)
     return vectors, [spec.name for spec in tools if spec.name not in current]
@@ -126,61 +128,25 @@ def is_mode_in_use(mode: ToolMode) -> bool:
     )
 
 
-def _embedded_rows(
-    stale: Sequence[ToolSpec],
-    stored: Mapping[str, IndexedTool],
-    model: Embedder,
-    report: ToolIndexReport,
-    on_progress: OnProgress | None,
-) -> list[IndexedTool]:
-    recipe = model.recipe
-    texts = {spec.name: texts_of(spec) for spec in stale}
-    known = _known_vectors((stored[name] for name in texts if name in stored), recipe)
-    missing = list(
-        {
-            key: text.text
-            for name, found in texts.items()
-            for text in found
-            if (key := (name, _text_key(text))) not in known
-        }.items()
+def _embedded(
+    specs: Sequence[ToolSpec], model: Embedder, report: ToolIndexReport, on_progress: OnProgress | None
+) -> Iterator[bytes]:
+    """The one vector of each tool."""
+    texts = [texts_of(spec) for spec in specs]
+    flat = [text.text for found in texts for text in found]
+    report.embedded = len(flat)
+    if not flat:
+        return
+    rows = model.embed(
+        flat,
+        purpose=Purpose.QUERY,  # compared with questions, as one question with another
+        on_progress=None if on_progress is None else lambda done: on_progress(done, len(flat)),
     )
-    if missing:
-        fresh = model.embed(
-            [text for _key, text in missing],
-            purpose=Purpose.QUERY,  # compared with questions, as one question with another
-            on_progress=None if on_progress is None else lambda done: on_progress(done, len(missing)),
-        )
-        known.update({key: row for (key, _text), row in zip(missing, fresh, strict=True)})
-    report.embedded = len(missing)
-    report.reused = sum(map(len, texts.values())) - len(missing)
-    return [
-        IndexedTool(
-            tool_name=spec.name,
-            digest=tool_digest(spec, recipe),
-            texts=[[text.kind.value, _text_key(text)] for text in texts[spec.name]],
-            recipe=recipe.as_json(),
-            vectors=b"".join(known[spec.name, _text_key(text)].astype(_FLOAT32).tobytes() for text in texts[spec.name]),
-        )
-        for spec in stale
-    ]
-
-
-def _known_vectors(rows: Iterable[IndexedTool], recipe: Recipe) -> dict[tuple[str, str], Vectors]:
-    known = {}
-    for row in rows:
-        if row.recipe == recipe.as_json():
-            for (_kind, key), vector in zip(row.texts, _as_rows(row.vectors, recipe), strict=True):
-                known[row.tool_name, key] = vector
-    return known
-
-
-def _text_key(text: ToolText) -> str:
-    return hashlib.sha256(text.text.encode()).hexdigest()[:32]
-
-
-def _as_rows(data: bytes | memoryview, recipe: Recipe) -> Vectors:
-    rows: Vectors = np.frombuffer(data, dtype=_FLOAT32).reshape(-1, recipe.dimensions)
-    return rows
+    start = 0
+    for found in texts:
+        vector = tool_vector([text.kind for text in found], rows[start : start + len(found)])
+        start += len(found)
+        yield vector.astype(_FLOAT32).tobytes()
 
 
 def _sync_external(tools: ToolList, recipe: Recipe) -> int:

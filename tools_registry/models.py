@@ -1,7 +1,7 @@
 """What staff decide about tools, where remote tools come from, and what is derived from both (index, usage).
 
 Tools are named, not rows: code, MCP servers and OpenAPI documents bring them. `ToolOverride` has one row for each name
-that was ever seen and holds what staff wrote; an empty field leaves the tool's own value. `CatalogueState` carries two
+that was ever seen and holds what staff wrote (an empty field leaves the tool's own value), its usage and its vector. `CatalogueState` carries two
 tokens that every change replaces: processes compare them with what they hold. They are random rather than counted, so
 that a change that was rolled back is never taken for the next one.
 """
@@ -91,69 +91,30 @@ class ToolOverride(models.Model):
         help_text=_("Demander l’accord de l’utilisateur avant chaque exécution."),
     )
     is_active = models.BooleanField(_("actif"), default=True)
+    examples = models.JSONField(
+        _("formulations"),
+        blank=True,
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        help_text=_("Des questions telles que vos utilisateurs les posent, qui demandent cet outil ; une par ligne."),
+    )
     updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
+    selected = models.PositiveBigIntegerField(_("proposé"), default=0, db_default=0, editable=False)
+    called = models.PositiveBigIntegerField(_("appelé"), default=0, db_default=0, editable=False)
+    failed = models.PositiveBigIntegerField(_("en échec"), default=0, db_default=0, editable=False)
+    last_called_at = models.DateTimeField(null=True, editable=False)
+    last_error = models.TextField(default="", db_default="", editable=False)
+    last_error_code = models.CharField(max_length=40, default="", db_default="", editable=False)
+    last_error_at = models.DateTimeField(null=True, editable=False)
+    #: The index, which `index_tools` rebuilds: what the vector (float32) was made of, and with which embedder.
+    digest = models.CharField(max_length=64, default="", db_default="", editable=False)
+    recipe = models.JSONField(null=True, editable=False)
+    vector = models.BinaryField(null=True)
 
     class Meta:
         verbose_name = _("outil")
         verbose_name_plural = _("outils")
         ordering: ClassVar = ["tool_name"]
-
-    def __str__(self) -> str:
-        return self.tool_name
-
-
-class ToolExample(models.Model):
-    """A way in which people ask for what a tool does; indexed with its description."""
-
-    override = models.ForeignKey(
-        ToolOverride, on_delete=models.CASCADE, related_name="examples", verbose_name=_("outil")
-    )
-    text = models.CharField(_("formulation"), max_length=500)
-
-    class Meta:
-        verbose_name = _("formulation")
-        verbose_name_plural = _("formulations")
-        ordering: ClassVar = ["id"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["override", "text"], name="tool_example_once")]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class ToolUsage(models.Model):
-    """How often a tool was offered, called, and failed."""
-
-    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True)
-    selected = models.PositiveBigIntegerField(_("proposé"), default=0)
-    called = models.PositiveBigIntegerField(_("appelé"), default=0)
-    failed = models.PositiveBigIntegerField(_("en échec"), default=0)
-    last_selected_at = models.DateTimeField(_("dernière proposition"), null=True, blank=True)
-    last_called_at = models.DateTimeField(_("dernier appel"), null=True, blank=True)
-    last_error = models.TextField(_("dernière erreur"), blank=True, default="", db_default="")
-    last_error_code = models.CharField(max_length=40, blank=True, default="", db_default="")
-    last_error_at = models.DateTimeField(_("date de la dernière erreur"), null=True, blank=True)
-
-    class Meta:
-        verbose_name = _("usage d’un outil")
-        verbose_name_plural = _("usage des outils")
-        ordering: ClassVar = ["tool_name"]
-
-    def __str__(self) -> str:
-        return self.tool_name
-
-
-class IndexedTool(models.Model):
-    """The vectors of one tool: one float32 row for each of its texts, in order. Derived; `index_tools` rebuilds it."""
-
-    tool_name = models.CharField(max_length=NAME_LENGTH, unique=True)
-    digest = models.CharField(max_length=64)
-    texts = models.JSONField()
-    recipe = models.JSONField()
-    vectors = models.BinaryField()
-
-    class Meta:
-        verbose_name = _("outil indexé")
-        verbose_name_plural = _("outils indexés")
 
     def __str__(self) -> str:
         return self.tool_name

@@ -29,6 +29,7 @@ from tools_registry.tool import ToolSpec
 PARAMETER_PREFIX = "parameter_"
 
 _LONGEST_PARAMETER = 1_000
+_LONGEST_EXAMPLES = 20_000
 
 _SHOWN = 600
 
@@ -48,9 +49,17 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
         help_text=_("Il faut aussi faire partie de ces groupes, en plus des droits du code."),
     )
 
+    examples = forms.CharField(
+        label=_("Formulations"),
+        required=False,
+        max_length=_LONGEST_EXAMPLES,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
+        help_text=ToolOverride._meta.get_field("examples").help_text,
+    )
+
     class Meta:
         model = ToolOverride
-        fields = ("description", "is_active", "needs_approval", "agents", "extra_tags")
+        fields = ("description", "is_active", "needs_approval", "agents", "extra_tags", "examples")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -58,6 +67,7 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
         if "extra_tags" in self.fields:
             self.fields["extra_tags"].choices = _tag_choices(stored)  # type: ignore[attr-defined]
             self.initial["extra_tags"] = stored
+        self.initial["examples"] = "\n".join(self.instance.examples)
         if "needs_approval" in self.fields:
             self.fields["needs_approval"].widget.choices = [
                 ("unknown", gettext("Comme le code")),
@@ -68,6 +78,10 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
             self.fields["description"].widget.attrs["rows"] = _ROWS
         for name, text in (self.instance.parameters or {}).items():
             self.initial.setdefault(PARAMETER_PREFIX + str(name), text)
+
+    def clean_examples(self) -> list[str]:
+        lines: str = self.cleaned_data["examples"]
+        return list(dict.fromkeys(line.strip() for line in lines.splitlines() if line.strip()))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

@@ -21,14 +21,14 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ConditionFilter, StaffAdmin, StaffInline, Tone, badge, long_text, stacked
+from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, long_text, stacked
 from agents.errors import ApplicationError
 from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
 from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.index import ensure_overrides, sync_index
-from tools_registry.models import ToolExample, ToolOverride, ToolUsage
+from tools_registry.models import ToolOverride
 from tools_registry.quality import QualityReport, assess_tool, nearest_tool
 from tools_registry.selection import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
@@ -57,7 +57,7 @@ register_profile_source(_measured_threshold)
 
 
 class _ToolChangeList(ChangeList):
-    """Gives each row its tool and its usage, in two queries for the whole page."""
+    """Gives each row its tool."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -65,37 +65,21 @@ class _ToolChangeList(ChangeList):
 
 
 def attach_tools(rows: Sequence[Any]) -> None:
-    """Set `declared`, `effective` (None where nothing declares the tool any more) and `usage` on each row."""
+    """Set `declared` and `effective` (None where nothing declares the tool any more) on each row."""
     declared = declared_tools()
-    names = [row.tool_name for row in rows]
-    usage = {row.tool_name: row for row in ToolUsage.objects.filter(tool_name__in=names)}
     for row in rows:
         row.declared = declared.get(row.tool_name)
         row.effective = None if row.declared is None else apply_override(row.declared, row)
-        row.usage = usage.get(row.tool_name) or ToolUsage(tool_name=row.tool_name)
-
-
-def _used(**conditions: int) -> QuerySet[ToolUsage, Any]:
-    return ToolUsage.objects.filter(**conditions).values("tool_name")
 
 
 class NeverSelectedFilter(ConditionFilter):
     title = _("usage")
     parameter_name = "usage"
     conditions: ClassVar = {
-        "never_selected": (_("Jamais proposé"), lambda rows: rows.exclude(tool_name__in=_used(selected__gt=0))),
-        "never_called": (_("Jamais appelé"), lambda rows: rows.exclude(tool_name__in=_used(called__gt=0))),
-        "failing": (_("En échec"), lambda rows: rows.filter(tool_name__in=_used(failed__gt=0))),
+        "never_selected": (_("Jamais proposé"), lambda rows: rows.filter(selected=0)),
+        "never_called": (_("Jamais appelé"), lambda rows: rows.filter(called=0)),
+        "failing": (_("En échec"), lambda rows: rows.filter(failed__gt=0)),
     }
-
-
-class ToolExampleInline(StaffInline):
-    model = ToolExample
-    extra = 1
-    fields = ("text",)
-    verbose_name_plural = _(
-        "Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil"
-    )
 
 
 @admin.register(ToolOverride)
@@ -103,12 +87,11 @@ class ToolOverrideAdmin(StaffAdmin):
     purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
-    list_display = ("tool_name", "origin", "rights", "quality", "phrasings", "selected", "called", "is_active")
+    list_display = ("tool_name", "origin", "rights", "quality", "phrasings", "selected", "calls", "is_active")
     list_filter = (NeverSelectedFilter, "is_active", "agents")
     list_select_related = False
-    search_fields = ("tool_name", "description", "examples__text")
+    search_fields = ("tool_name", "description")
     ordering = ("tool_name",)
-    inlines = (ToolExampleInline,)
     actions = ("activate", "deactivate")
     autocomplete_fields = ("agents",)
     readonly_fields = ("tool_name", "origin", "rights", "code_text", "quality_explained", "usage_figures", "schema")
@@ -118,7 +101,7 @@ class ToolOverrideAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolOverride]:
         tools: QuerySet[ToolOverride] = super().get_queryset(request)
-        return tools.prefetch_related("examples")
+        return tools.defer("vector")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         tool = super().get_object(request, object_id, from_field)
@@ -134,7 +117,7 @@ class ToolOverrideAdmin(StaffAdmin):
         parameters = (
             parameter_fields(getattr(obj, "declared", None)) if self.has_change_permission(request, obj) else []
         )
-        texts = ("code_text", "description", *parameters)
+        texts = ("code_text", "description", "examples", *parameters)
         return (
             (None, {"fields": ("tool_name", "origin", "is_active")}),
             (_("Textes"), {"fields": texts}),
@@ -189,7 +172,7 @@ class ToolOverrideAdmin(StaffAdmin):
 
     @admin.display(description=_("formulations"))
     def phrasings(self, tool: Any) -> int:
-        return len(tool.examples.all())
+        return len(tool.examples)
 
     @admin.display(description=_("origine"))
     def origin(self, tool: Any) -> SafeString:
@@ -226,20 +209,14 @@ class ToolOverrideAdmin(StaffAdmin):
             format_html_join("", "<li>{} (−{})</li>", [(f.text, f.points) for f in report.findings]),
         )
 
-    @admin.display(description=_("proposé"))
-    def selected(self, tool: Any) -> int:
-        return int(tool.usage.selected)
-
-    @admin.display(description=_("appelé"))
-    def called(self, tool: Any) -> str:
-        usage: ToolUsage = tool.usage
-        if not usage.failed:
-            return str(usage.called)
-        return gettext("%(called)d (dont %(failed)d en échec)") % {"called": usage.called, "failed": usage.failed}
+    @admin.display(description=_("appelé"), ordering="called")
+    def calls(self, tool: Any) -> str:
+        if not tool.failed:
+            return str(tool.called)
+        return gettext("%(called)d (dont %(failed)d en échec)") % {"called": tool.called, "failed": tool.failed}
 
     @admin.display(description=_("usage"))
-    def usage_figures(self, tool: Any) -> str:
-        usage: ToolUsage = tool.usage
+    def usage_figures(self, usage: Any) -> str:
         figures = gettext("Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs.") % {
             "selected": usage.selected,
             "called": usage.called,

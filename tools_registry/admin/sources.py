@@ -35,7 +35,7 @@ from agents.models import JobKind
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.catalog import all_tools, forget_recent
 from tools_registry.index import enqueue_index
-from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
+from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource
 from tools_registry.selection import tool_limit
 from tools_registry.sources.remote import refresh_source
 
@@ -127,7 +127,7 @@ class ToolSourceAdmin(StaffAdmin):
     def failing(self, source: ToolSource) -> SafeString | str:
         """The newest error of each of its tools that has one."""
         names = RemoteTool.objects.filter(source_id=source.pk).values("tool_name")
-        rows = ToolUsage.objects.filter(tool_name__in=names).exclude(last_error="")
+        rows = ToolOverride.objects.filter(tool_name__in=names).exclude(last_error="")
         return bullets(
             "{} ({}) : {}",
             rows.order_by("-last_error_at").values_list("tool_name", "last_error_code", "last_error")[:_MOST_ERRORS],
@@ -164,7 +164,7 @@ class RemoteToolAdmin(ReadOnlyAdmin):
         decided = ToolOverride.objects.filter(tool_name=OuterRef("tool_name"))
         # Of the last call: an error that a later call did not meet again is past.
         failing = Q(last_called_at=None) | Q(last_error_at__gte=F("last_called_at"))
-        used = ToolUsage.objects.filter(failing, tool_name=OuterRef("tool_name"))
+        used = decided.filter(failing)
         return tools.defer("source__document", "source__problems", "parameters", "operation").annotate(
             decided=Subquery(decided.values("needs_approval")[:1]), last_error=Subquery(used.values("last_error")[:1])
         )

@@ -42,7 +42,7 @@ from tests.factories import (
     make_user,
     set_settings,
 )
-from tools_registry.models import ToolExample, ToolOverride, ToolSource
+from tools_registry.models import ToolSource
 
 
 @shared_task
@@ -136,7 +136,6 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "chat.apikey": ("is_revoked", True),
     "chat.servicetoken": ("is_revoked", True),
     "tools_registry.tooloverride": ("description", "Autre description"),
-    "tools_registry.toolexample": ("text", "Autrement"),
     "tools_registry.toolsource": ("name", "Autre nom"),
     "tools_registry.remotetool": ("is_allowed", None),
 }
@@ -157,8 +156,6 @@ class TableOfChangesTest(TestCase):
         cls.rows = {m._meta.label_lower: row for m, row in world.rows.items()}
         cls.rows["agents.specialist"] = Specialist.objects.create(deployment=world.deployment, agent=make_agent())
         cls.rows["agents.agentlimit"] = AgentLimit.objects.create(user=make_user())
-        tool = world.rows[ToolOverride]
-        cls.rows["tools_registry.toolexample"] = ToolExample.objects.create(override=tool, text="a")
         cls.rows["agents.job"] = Job.objects.get(pk=cls.rows["knowledge.indexbuild"].pk)
         ToolSource.objects.update(allowed_hosts=["x.example"])
         cls.person = make_user(is_staff=True, is_superuser=True)
@@ -423,8 +420,8 @@ class RealDoorsTest(TestCase):
         assert (line.actor, line.additional_data["who"]) == (None, name)
 
     def test_rows_without_a_page_go_with_that_on_which_they_stand(self) -> None:
-        tool = ToolOverride.objects.create(tool_name="t")
-        ToolExample.objects.create(override=tool, text="mots de quelqu’un")
+        Specialist.objects.create(deployment=make_deployment(name="mots de quelqu’un"), agent=make_agent())
+        LogEntry.objects.exclude(content_type__model="specialist").delete()
         address = admin_url(LogEntry, "changelist")
         reader = client_of(make_staff("auditlog.view_logentry")).get(address).content.decode()
         assert "mots de quelqu’un" not in reader

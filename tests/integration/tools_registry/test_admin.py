@@ -17,7 +17,7 @@ from tests.factories import declared_tools, fresh, make_tool
 from tools_registry.catalog import all_tools
 from tools_registry.errors import ToolSourceError
 from tools_registry.index import sync_index
-from tools_registry.models import IndexedTool, RemoteTool, SourceKind, ToolOverride, ToolSource, ToolUsage
+from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.remote import refresh_source
 
 WEATHER = make_tool(
@@ -83,14 +83,7 @@ class PagesTests(ToolCase):
 
 class OverrideFormTests(ToolCase):
     def save(self, **fields: Any) -> Any:
-        data = {
-            "description": "",
-            "is_active": "on",
-            "needs_approval": "unknown",
-            "examples-TOTAL_FORMS": "0",
-            "examples-INITIAL_FORMS": "0",
-            **fields,
-        }
+        data = {"description": "", "is_active": "on", "needs_approval": "unknown", **fields}
         address = admin_url(ToolOverride, "change", self.weather.pk)
         with self.captureOnCommitCallbacks(execute=True):
             return self.client.post(address, data, follow=True)
@@ -102,15 +95,12 @@ class OverrideFormTests(ToolCase):
         assert "name of the city" in fields["parameter_city"].help_text
 
     def test_risk_1_description_parameter_and_phrasing_are_saved_and_indexed(self) -> None:
-        before = IndexedTool.objects.get(tool_name="weather_forecast").digest
+        before = fresh(self.weather).digest
         response = self.save(
-            **{
-                "description": "Annonce la météo.",
-                "parameter_city": "nom de la ville",
-                "examples-TOTAL_FORMS": "1",
-                "examples-0-text": "Va-t-il pleuvoir ?",
-                "extra_tags": ["staff"],
-            }
+            description="Annonce la météo.",
+            parameter_city="nom de la ville",
+            examples="Va-t-il pleuvoir ?",
+            extra_tags=["staff"],
         )
         spec = all_tools().named("weather_forecast")
         assert response.status_code == 200
@@ -119,7 +109,7 @@ class OverrideFormTests(ToolCase):
         assert spec.parameters["properties"]["city"]["description"] == "nom de la ville"
         assert spec.examples == ("Va-t-il pleuvoir ?",)
         assert spec.tags == {"staff"}
-        assert IndexedTool.objects.get(tool_name="weather_forecast").digest != before
+        assert fresh(self.weather).digest != before
 
     def test_emptied_parameter_gives_the_code_s_text_back(self) -> None:
         self.save(parameter_city="nom de la ville")
@@ -144,14 +134,14 @@ class OverrideFormTests(ToolCase):
 
 class UsageTests(ToolCase):
     def test_never_selected_tools_are_found(self) -> None:
-        ToolUsage.objects.create(tool_name="weather_forecast", selected=3, called=2, failed=1)
+        ToolOverride.objects.filter(pk=self.weather.pk).update(selected=3, called=2, failed=1)
         address = admin_url(ToolOverride, "changelist", usage="never_selected")
         page = self.client.get(address).content.decode()
         assert "find_route" in page
         assert "weather_forecast" not in page
 
     def test_calls_and_failures_are_shown(self) -> None:
-        ToolUsage.objects.create(tool_name="weather_forecast", selected=3, called=2, failed=1)
+        ToolOverride.objects.filter(pk=self.weather.pk).update(selected=3, called=2, failed=1)
         page = self.client.get(admin_url(ToolOverride, "changelist"))
         self.assertContains(page, "2 (dont 1 en échec)")
 
@@ -335,7 +325,7 @@ class LargeSourceTests(TestCase):
     def test_list_takes_few_queries_and_shows_the_last_failure(self) -> None:
         row = RemoteTool.objects.order_by("tool_name")[:1].get()
         RemoteTool.objects.filter(pk=row.pk).update(is_allowed=True)
-        ToolUsage.objects.create(tool_name=row.tool_name, last_error="HTTP 400: write foo=1", last_error_code="x")
+        ToolOverride.objects.update_or_create(tool_name=row.tool_name, defaults={"last_error": "HTTP 400: write foo=1"})
         with self.assertNumQueries(6), CaptureQueriesContext(connection) as asked:
             page = self.client.get(self.list)
         assert '"document"' not in str(asked.captured_queries), "30 MB with each row"

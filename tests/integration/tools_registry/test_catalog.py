@@ -10,7 +10,7 @@ from django.test import TestCase
 
 from tests.factories import declared_tools, make_agent, make_tool, make_user
 from tools_registry.catalog import all_tools, available_tools, permitted_now, user_tags
-from tools_registry.models import RemoteTool, SourceKind, ToolExample, ToolOverride, ToolSource
+from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import DeclaredTool, ReadTools
 from tools_registry.sources.remote import refresh_source
 
@@ -109,12 +109,12 @@ class OverrideTests(TestCase):
         self.enterContext(declared_tools(spec))
 
     def test_phase_2_risk_1_override_replaces_description_and_parameters(self) -> None:
-        override = ToolOverride.objects.create(
+        ToolOverride.objects.create(
             tool_name="weather",
             description="Staff's description.",
             parameters={"city": "staff's city", "unknown": "nothing", "days": " "},
+            examples=["Will it rain?"],
         )
-        ToolExample.objects.create(override=override, text="Will it rain?")
         spec = all_tools().named("weather")
         assert spec is not None
         assert spec.description == "Staff's description."

@@ -16,7 +16,7 @@ from tests.factories import declared_tools, make_tool, make_user
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.errors import ToolFailedError
 from tools_registry.execution import TOOL_BREAKER_SECONDS, ToolCall, ToolContext, ToolResult, breakers, execute_calls
-from tools_registry.models import ToolOverride, ToolUsage
+from tools_registry.models import ToolOverride
 from tools_registry.tool import NextStep, ToolSpec
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
@@ -262,10 +262,10 @@ class UsageTests(ExecutionCase):
     async def test_calls_and_failures_are_counted(self) -> None:
         spec = make_tool("strict", parameters=SCHEMA)
         await self.run_calls(ToolCall("1", "strict", '{"n": 1}'), ToolCall("2", "strict", "{}"), tools=[spec])
-        usage = await ToolUsage.objects.aget(tool_name="strict")
+        usage = await ToolOverride.objects.aget(tool_name="strict")
         assert (usage.called, usage.failed) == (2, 1)
         assert usage.last_called_at is not None
 
     async def test_names_that_a_model_made_up_are_not_counted(self) -> None:
         await self.run_calls(ToolCall("1", "invented", "{}"), tools=[make_tool("real")])
-        assert not await ToolUsage.objects.aexists()
+        assert not await ToolOverride.objects.aexists()

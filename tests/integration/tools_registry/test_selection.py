@@ -13,7 +13,7 @@ from knowledge.embeddings.base import Purpose, embedder
 from tests.factories import declared_tools, make_deployment, make_tool, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
-from tools_registry.models import CatalogueState, IndexedTool, ToolExample, ToolOverride
+from tools_registry.models import CatalogueState, ToolOverride
 from tools_registry.selection import MAX_RESIDENT, SelectedTool, SelectionReason, SelectionSettings, select_tools
 
 TOOLS = (
@@ -106,7 +106,8 @@ class LocalModeTests(SelectionCase):
         before = self.names(question)
         with self.captureOnCommitCallbacks(execute=True):
             row = ToolOverride.objects.get(tool_name="weather_forecast")
-            ToolExample.objects.create(override=row, text="Vais-je être trempé sans parapluie ?")
+            row.examples = ["Vais-je être trempé sans parapluie ?"]
+            row.save()
         assert "weather_forecast" not in before
         assert self.names(question)[0] == "weather_forecast"
 
@@ -116,7 +117,7 @@ class LocalModeTests(SelectionCase):
             self.captureOnCommitCallbacks(execute=True),
         ):
             self.names("Shall we play chess?")
-        assert IndexedTool.objects.filter(tool_name="play_chess").exists()
+        assert ToolOverride.objects.get(tool_name="play_chess").digest
 
     def test_unchanged_index_is_not_read_again(self) -> None:
         self.names("weather")
@@ -174,7 +175,7 @@ class DirectModeTests(SelectionCase):
         assert "delete_user" not in names
 
     def test_mode_direct_needs_no_index(self) -> None:
-        IndexedTool.objects.all().delete()
+        ToolOverride.objects.update(digest="", vector=None)
         assert "weather_forecast" in self.names("anything")
 
 
@@ -200,7 +201,7 @@ class ModeTests(SelectionCase):
         before = sync_index().external
         make_deployment(config_overlay={"tool_mode": "external"})
         assert before is None
-        assert sync_index().external == IndexedTool.objects.count()
+        assert sync_index().external == ToolOverride.objects.exclude(digest="").count()
 
 
 class IndexTests(TestCase):
@@ -216,14 +217,14 @@ class IndexTests(TestCase):
         ToolOverride.objects.filter(tool_name="find_route").update(description="x")
         ToolOverride.objects.get(tool_name="find_route").save()
         report = sync_index()
-        assert (report.embedded, report.reused, report.changed) == (1, 1, ["find_route"])
+        assert (report.embedded, report.changed) == (2, ["find_route"])
 
     def test_tool_that_is_gone_leaves_the_index(self) -> None:
         with declared_tools(make_tool("short_lived", "Lives briefly.")):
             sync_index()
         report = sync_index()
         assert report.removed == 1
-        assert not IndexedTool.objects.filter(tool_name="short_lived").exists()
+        assert not ToolOverride.objects.get(tool_name="short_lived").digest
 
 
 class CommandTests(TestCase):

@@ -17,7 +17,7 @@ from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.errors import ToolServerError
 from tools_registry.execution import ToolCall, ToolContext, breakers, execute_calls
-from tools_registry.models import RemoteTool, ToolSource, ToolUsage
+from tools_registry.models import RemoteTool, ToolOverride, ToolSource
 from tools_registry.sources import mcp
 from tools_registry.sources.remote import refresh_source
 
@@ -111,7 +111,7 @@ class StrangeServerTests(SourceCase):
     def test_mistake_of_the_caller_is_told_and_suspends_nothing(self) -> None:
         for _time in range(2):
             success, code, content = self.run_tool("wants_foo")
-        usage = ToolUsage.objects.get(tool_name="lib_wants_foo")
+        usage = ToolOverride.objects.get(tool_name="lib_wants_foo")
         assert (success, code) == (False, "tool_reported_error")
         assert "write foo=1" in content["error"]["detail"]
         assert breakers["lib_wants_foo"]._failures == 0
@@ -124,7 +124,7 @@ class StrangeServerTests(SourceCase):
         assert (success, code) == (False, "tool_failed")
         assert "closed on Mondays" in content["error"]["detail"]
         assert breakers["lib_breaks_down"]._failures == 1
-        assert "closed on Mondays" in ToolUsage.objects.get().last_error
+        assert "closed on Mondays" in ToolOverride.objects.exclude(last_error="").get().last_error
         assert "Mondays" not in str(logs.output)
 
     def test_result_that_breaks_its_own_schema_says_so(self) -> None:

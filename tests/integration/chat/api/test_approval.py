@@ -22,7 +22,7 @@ from tests.readers import LibraryCase
 from tests.sockets import Socket
 from tests.tools import asking, call, declared
 from tools_registry.index import sync_index
-from tools_registry.models import ToolOverride, ToolUsage
+from tools_registry.models import ToolOverride
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 ran: list[str] = []
@@ -192,7 +192,7 @@ class ApprovalTests(ApprovalCase):
         async with self.paused():
             pass
         await asyncio.gather(*runner._settling)
-        assert (await ToolUsage.objects.aget(tool_name="book")).selected == 1
+        assert (await ToolOverride.objects.aget(tool_name="book")).selected == 1
 
     async def test_nobody_decides_for_somebody_else(self) -> None:
         async with self.paused() as (_socket, turn):

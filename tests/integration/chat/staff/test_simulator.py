@@ -40,7 +40,7 @@ from tests.factories import (
     set_settings,
 )
 from tests.integration.chat.turn.test_path import FAR, ask, scripted
-from tools_registry.models import ToolUsage
+from tools_registry.models import ToolOverride
 
 UNKNOWN = "Peut-on louer un xylophone quelconque ?"
 ADDRESS = admin_url(Turn, "try")
@@ -79,7 +79,7 @@ class TryingTests(TryingCase):
             assert self.ask(question).status_code == 200
         assert fresh(entry).usage_count == 0
         assert LearnedResponse.objects.get().times_served == 0
-        for model in (Conversation, Turn, UnansweredQuestion, ToolUsage):
+        for model in (Conversation, Turn, UnansweredQuestion):
             assert not model._default_manager.exists()
 
     def test_it_is_in_no_figure_of_answers(self) -> None:
@@ -179,7 +179,7 @@ class NeighboursTests(TryingCase):
                 page = self.ask("route", user="driver", setting_tool_mode=mode)
                 assert page.context["tools"].mode == mode
                 assert page.context["tools"].walled == []
-        assert not ToolUsage.objects.exists()
+        assert not ToolOverride.objects.exclude(selected=0).exists()
 
 
 class TryingRightsTests(TryingCase):

@@ -37,7 +37,7 @@ from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import asking, call, declared
 from tools_registry.catalog import forget_recent, permitted_now
 from tools_registry.index import sync_index
-from tools_registry.models import CatalogueState, ToolOverride, ToolUsage
+from tools_registry.models import CatalogueState, ToolOverride
 from tools_registry.tool import ToolContext, ToolImage, ToolSpec
 
 ANSWER = ModelReply(tokens=["À l’accueil."])
@@ -75,7 +75,7 @@ class RefusedToolsTests(LoopTestCase):
         assert result.answer.stop_reason == StopReason.ANSWERED
         told = [line["detail"] for line in result.trace.lines if line["outcome"] == "refused"]
         assert [line.split(":")[0] for line in told] == ["bad_one", "bad_two"]
-        usage = await ToolUsage.objects.aget(tool_name="bad_one")
+        usage = await ToolOverride.objects.aget(tool_name="bad_one")
         assert usage.last_error_code == "refused_by_model"
         assert "invalid_function_parameters" in usage.last_error
 
