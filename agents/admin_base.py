@@ -175,12 +175,9 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """By the first words only: each is a condition on every searched column, and a database bounds those."""
-        kept = _bounded_search(search_term)
-        if kept != search_term and not request.path.endswith(_AUTOCOMPLETE):
-            text = gettext("Recherche trop longue : seuls ses %(words)d premiers mots comptent.")
-            self.message_user(request, text % {"words": ADMIN_SEARCH_MAX_WORDS}, messages.WARNING)
-        return super().get_search_results(request, queryset, kept)
+        """By the first words only; a NUL, which some databases refuse, is in none of them."""
+        words = search_term.replace("\0", "")[:ADMIN_SEARCH_MAX_CHARACTERS].split(" ")
+        return super().get_search_results(request, queryset, " ".join(words[:ADMIN_SEARCH_MAX_WORDS]))
 
     def _compares(self, lookup: str) -> bool:
         """Whether all that follows the column, or the name of a filter, in a look-up only compares it."""
@@ -227,8 +224,6 @@ _COMPARISONS = frozenset("exact in isnull gt gte lt lte year month day date".spl
 #: Look-ups of a related row by its number, which our own links use.
 _WHOLE_ROW = ("", "exact", "id__exact", "pk__exact")
 _DATABASE_KEY = re.compile(r"[0-9]{1,18}")
-#: The end of the address where the admin's choices of related rows are looked up: it shows no messages.
-_AUTOCOMPLETE = "/autocomplete/"
 
 
 def _is_beyond(value: str) -> bool:
@@ -236,13 +231,6 @@ def _is_beyond(value: str) -> bool:
     # As Python reads numbers: with a sign, blanks around it, underscores within.
     digits = value.strip().lstrip("+-").replace("_", "")
     return digits.isdecimal() and len(digits.lstrip("0")) >= len(str(BigIntegerField.MAX_BIGINT))
-
-
-def _bounded_search(term: str) -> str:
-    """The first words and characters of a search; a NUL, which some databases refuse, is none of them."""
-    words = term.replace("\0", "")[:ADMIN_SEARCH_MAX_CHARACTERS].split()
-    short = " ".join(words[:ADMIN_SEARCH_MAX_WORDS])
-    return term if len(short) == len(" ".join(term.split())) else short
 
 
 class ReadOnlyAdmin(StaffAdmin):

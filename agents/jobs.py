@@ -435,12 +435,10 @@ def recover_all(held: Held) -> Outcome:
     """The recovery job: recover jobs, then run each app's own recovery (`settings.RECOVERY`). A step that fails does
     not stop the others.
     """
-    found: dict[str, int] = {}
     failed: dict[str, str] = {}
     for name, path in settings.RECOVERY.items():
         try:
-            if count := import_string(path)():
-                found[name] = count
+            import_string(path)()
         except DatabaseError:
             raise
         except Exception as error:
@@ -454,12 +452,10 @@ def recover_all(held: Held) -> Outcome:
         # One that cannot be done would fill the table with its failures.
         if not lately.filter(kind=kind).exists():
             ensure(kind)
-    before = held.job.report
-    told = {"done": found, "found_at": now.isoformat()} if found else {k: before[k] for k in before if k != "failed"}
     # A little early: the next worker that looks finds it due.
     began = held.job.started_at or now
     again_at = began + timedelta(seconds=0.8 * settings.JOB_REAP_SECONDS)
-    return Outcome(report=told | ({"failed": failed} if failed else {}), again_at=again_at)
+    return Outcome(report={"failed": failed} if failed else {}, again_at=again_at)
 
 
 def _waiting_messages() -> int:
@@ -476,9 +472,6 @@ def _waiting_messages() -> int:
 
 
 # --- Workers ---------------------------------------------------------------------------------------------------------
-
-#: What a worker runs, for its row.
-Running = Callable[[], list[dict[str, Any]]]
 
 _using_the_database = threading.RLock()
 _held_for_a_fork = threading.local()
@@ -516,7 +509,7 @@ def worker_state() -> WorkerState:
 def announce(name: str) -> None:
     """Record that a worker of this name is starting, so that it does not count as missing."""
     try:
-        _write_worker(name, started_at=timezone.now(), running=[])
+        _write_worker(name, started_at=timezone.now())
     except DatabaseError as error:
         logger.warning("The start of a worker could not be noted: %s", first_line(error))
 
@@ -529,8 +522,8 @@ class Heartbeat:
     connection of its parent.
     """
 
-    def __init__(self, name: str, running: Running) -> None:
-        self._name, self._running = name, running
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._started_at = timezone.now()
         self._stopped = threading.Event()
         self._is_lost = False
@@ -546,7 +539,7 @@ class Heartbeat:
     def beat(self) -> None:
         with no_fork():
             try:
-                _write_worker(self._name, started_at=self._started_at, running=self._running())
+                _write_worker(self._name, started_at=self._started_at)
                 self._is_lost = False
             except DatabaseError as error:
                 if not self._is_lost:
@@ -562,7 +555,7 @@ class Heartbeat:
                 return
 
 
-def _write_worker(name: str, *, started_at: datetime, running: list[dict[str, Any]]) -> None:
+def _write_worker(name: str, *, started_at: datetime) -> None:
     Job.objects.update_or_create(
         kind=JobKind.WORKER,
         key=name[:200],
@@ -571,7 +564,7 @@ def _write_worker(name: str, *, started_at: datetime, running: list[dict[str, An
             "lease_owner": name[:200],
             "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
             "started_at": started_at,
-            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"]), "running": running},
+            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"])},
         },
     )
 

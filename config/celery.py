@@ -7,7 +7,6 @@ itself, so that no scheduler process is needed.
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +42,7 @@ class Maintenance(bootsteps.StartStopStep):
 
         from agents.jobs import Heartbeat
 
-        self._heartbeat = Heartbeat(parent.hostname, _running)
+        self._heartbeat = Heartbeat(parent.hostname)
         self._heartbeat.start()
         if settings.JOB_REAP_SECONDS > 0:
             _look()
@@ -56,19 +55,6 @@ class Maintenance(bootsteps.StartStopStep):
             timer.cancel()
         if self._heartbeat is not None:
             self._heartbeat.stop()
-
-
-def _running() -> list[dict[str, Any]]:
-    """What this worker runs, for its row: names, and keys where a task has one."""
-    now = time.time()
-    found = []
-    for request in tuple(state.active_requests):
-        args = getattr(request, "args", None) or [None]
-        key = args[0] if isinstance(args[0], (int, str)) else ""
-        began = request.time_start or now
-        task = str(request.name).rpartition(".")[2]
-        found.append({"task": task, "id": str(key), "seconds": round(max(0.0, now - began))})
-    return found
 
 
 def _look() -> None:

@@ -96,7 +96,7 @@ class ToolOverride(models.Model):
         blank=True,
         default=list,
         db_default=models.Value([], models.JSONField()),
-        help_text=_("Des questions telles que vos utilisateurs les posent, qui demandent cet outil ; une par ligne."),
+        help_text=_("Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil"),
     )
     updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
     selected = models.PositiveBigIntegerField(_("proposé"), default=0, db_default=0, editable=False)

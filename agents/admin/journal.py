@@ -1,7 +1,5 @@
 """The journal: who changed what, before and after, with a button that takes a change of a setting or a text back."""
 
-import csv
-from collections.abc import Iterator
 from typing import Any
 
 import auditlog.admin  # noqa: F401  # its page is taken out below, whichever of the two is loaded first
@@ -41,8 +39,6 @@ _COLUMN_NAMES = {
     PHRASINGS: _("Autres formulations"),
 }
 _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté")}
-#: Lines of one export.
-_EXPORTED = 50_000
 
 admin.site.unregister(LogEntry)
 
@@ -85,7 +81,6 @@ class JournalAdmin(ReadOnlyAdmin):
     date_hierarchy = "timestamp"
     ordering = ("-timestamp", "-id")
     show_full_result_count = False
-    actions = ("export_selected",)
     fields = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LogEntry]:
@@ -112,22 +107,6 @@ class JournalAdmin(ReadOnlyAdmin):
             "restore_url": admin_url(LogEntry, "restore", line.pk) if may else "",
         }
         return super().render_change_form(request, context, *args, **kwargs)
-
-    @admin.action(description=_("Exporter en CSV"), permissions=["view"])
-    def export_selected(self, request: HttpRequest, queryset: QuerySet[LogEntry]) -> HttpResponse:
-        response = HttpResponse(content_type="text/csv; charset=utf-8")
-        response["Content-Disposition"] = 'attachment; filename="changes.csv"'
-        response.write("\ufeff")
-        writer = csv.writer(response)
-        writer.writerow(("when", "who", "origin", "action", "object", "name", "field", "before", "after"))
-        for line in queryset.select_related("content_type", "actor")[:_EXPORTED]:
-            data = line.additional_data or {}
-            first = (line.timestamp.isoformat(), data.get("who", ""), data.get("origin", ""))
-            about = (line.get_action_display(), _label(line.content_type), line.object_repr)
-            for name, old, new in changes_of(line, raw=True) or [("", "", "")]:
-                row = (*first, *about, name, _text(old), _text(new))
-                writer.writerow([_inert(cell) for cell in row])
-        return response
 
     @admin.display(description=_("quand"), ordering="timestamp")
     def when(self, line: LogEntry) -> str:
@@ -163,24 +142,23 @@ def _readable(request: HttpRequest, lines: QuerySet[LogEntry]) -> QuerySet[LogEn
     return lines.filter(content_type__in=kinds)
 
 
-def changes_of(line: LogEntry, *, raw: bool = False) -> Iterator[tuple[str, Any, Any]] | list[Any]:
-    """Column (in words, unless `raw`), before, after; of related rows what was added or taken."""
+def changes_of(line: LogEntry) -> list[tuple[str, Any, Any]]:
+    """Column, before, after; of related rows what was added or taken."""
     found = []
     for name, change in sorted((line.changes or {}).items()):
-        title = name if raw else _column_name(line, name)
         if isinstance(change, dict):
             objects = ", ".join(map(str, change.get("objects", ())))
             is_added = change.get("operation") == "add"
-            found.append((title, "" if is_added else objects, objects if is_added else ""))
+            found.append((name, "" if is_added else objects, objects if is_added else ""))
         else:
-            found.append((title, change[0], change[1]))
+            found.append((name, change[0], change[1]))
     return found
 
 
 def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
     """Without those that nobody sees: an empty text in the place of none."""
     rows = []
-    for name, old, new in changes_of(line, raw=True):
+    for name, old, new in changes_of(line):
         labels = _choices(line, name)
         before, after = (_shown(labels.get(value, value) if isinstance(value, str) else value) for value in (old, new))
         rows.append((_column_name(line, name), before, after))
@@ -217,24 +195,10 @@ def _kind_name(kind: ContentType) -> str:
     return str(capfirst(model._meta.verbose_name)) if model is not None else kind.model
 
 
-def _label(kind: ContentType) -> str:
-    return f"{kind.app_label}.{kind.model}"
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return gettext("oui") if value else gettext("non")
-    return _text(value) or "–"
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _inert(cell: Any) -> str:
-    """A spreadsheet takes none of it for a formula."""
-    text = str(cell)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return "–" if value in (None, "") else str(value)
 
 
 def _object_url(line: LogEntry) -> str:

@@ -98,34 +98,17 @@ def background(workers: WorkerState, waiting_seconds: float, patience: float) ->
         if is_waited_for:
             waited = gettext("Le plus ancien travail attend depuis %(since)s.")
             alarm = f"{alarm} {waited % {'since': duration_text(waiting_seconds)}}"
-    kinds = (JobKind.RECOVER, JobKind.RETENTION)
-    runs = {row.kind: row for row in Job.objects.filter(kind__in=kinds).order_by("pk")}
-    maintenance = (_recovery_text(runs.get(JobKind.RECOVER)), _retention_text(runs.get(JobKind.RETENTION)))
-    lines = [*map(_worker_text, workers.alive), *maintenance]
+    retention = _retention_text(Job.objects.filter(kind=JobKind.RETENTION).order_by("pk").last())
+    lines = [*map(_worker_text, workers.alive), retention]
     return Background(alarm, tuple(line for line in lines if line))
 
 
 def _worker_text(worker: Job) -> str:
-    text = gettext("%(name)s (%(version)s), démarré le %(moment)s") % {
+    return gettext("%(name)s (%(version)s), démarré le %(moment)s") % {
         "name": worker.key,
         "version": worker.report["version"],
         "moment": moment_text(worker.started_at or worker.created_at),
     }
-    running = worker.report["running"]
-    tasks = [f"{each['task']} {each['id']}".strip() + f" ({duration_text(each['seconds'])})" for each in running]
-    idle = gettext("rien à faire")
-    return f"{text} : {', '.join(tasks) or idle}"
-
-
-def _recovery_text(run: Job | None) -> str:
-    if run is None or run.finished_at is None:
-        return ""
-    text = gettext("Travaux abandonnés ou oubliés, cherchés le %(moment)s") % {"moment": moment_text(run.finished_at)}
-    if not (found := run.report.get("done")):
-        return f"{text}."
-    at = moment_text(datetime.fromisoformat(run.report["found_at"]))
-    told = gettext("trouvés le %(moment)s : %(done)s") % {"moment": at, "done": _counts(found)}
-    return f"{text} ; {told}."
 
 
 def _retention_text(run: Job | None) -> str:
@@ -136,19 +119,16 @@ def _retention_text(run: Job | None) -> str:
     if run.status == JobStatus.FAILED:
         failed = ngettext("%(count)d étape en échec", "%(count)d étapes en échec", 1) % {"count": 1}
         return f"{run.get_kind_display()}, {moment_text(run.finished_at)} ; {failed} ({run.error})."
+    done = ", ".join(f"{name} {count}" for name, count in run.report.get("done", {}).items()) or gettext("rien")
     text = gettext("Dernier nettoyage le %(moment)s : %(done)s") % {
         "moment": moment_text(run.finished_at),
-        "done": _counts(run.report.get("done", {})),
+        "done": done,
     }
     names = run.report.get("failed", {})
     if not names:
         return f"{text}."
     failed = ngettext("%(count)d étape en échec", "%(count)d étapes en échec", len(names))
     return f"{text} ; {failed % {'count': len(names)}} ({', '.join(names)})."
-
-
-def _counts(found: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in found.items()) or gettext("rien")
 
 
 #: The front page counts what waits up to here, and says "1,000+" beyond; it names so many rows of each kind itself.

@@ -14,7 +14,7 @@ from django.test import Client
 from agents.admin_base import StaffAdmin, admin_url
 from agents.models import RuntimeSettings
 from chat.models import ApiKey, ServiceToken
-from tests.admin_pages import shown_messages, superuser_client
+from tests.admin_pages import superuser_client
 from tests.factories import make_agent, make_user
 
 pytestmark = pytest.mark.django_db
@@ -45,8 +45,6 @@ def test_every_list_is_one_of_ours() -> None:
 def test_a_search_of_any_length_is_answered(client: Client, each: "ModelAdmin[Any]", term: str) -> None:
     response = client.get(admin_url(each.model, "changelist"), {"q": term})
     assert response.status_code in (200, 302)
-    if "\0" not in term:
-        assert "20 premiers mots" in shown_messages(response)
     choices = {"app_label": "knowledge", "model_name": "document", "field_name": "agent", "term": term}
     assert client.get("/admin/autocomplete/", choices).status_code == 200
 
@@ -55,7 +53,7 @@ def test_the_first_words_count(client: Client) -> None:
     make_agent(name="Le service des passeports")
     address = admin_url("agents.agent", "changelist")
     found = client.get(address, {"q": "service passeports"})
-    assert (found.context["cl"].result_count, shown_messages(found)) == (1, "")
+    assert found.context["cl"].result_count == 1
     assert client.get(address, {"q": "service " * 100}).context["cl"].result_count == 1
     assert client.get(address, {"q": "piscine " * 100}).context["cl"].result_count == 0
 

@@ -7,7 +7,7 @@ from django import forms
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
-from django.utils.text import Truncator
+from django.utils.text import Truncator, format_lazy
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
@@ -50,11 +50,11 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
     )
 
     examples = forms.CharField(
-        label=_("Formulations"),
+        label=_("formulations"),
         required=False,
         max_length=_LONGEST_EXAMPLES,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
-        help_text=ToolOverride._meta.get_field("examples").help_text,
+        help_text=format_lazy("{}. {}", ToolOverride._meta.get_field("examples").help_text, _("Une par ligne.")),
     )
 
     class Meta:

@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='tooloverride',
             name='examples',
-            field=models.JSONField(blank=True, db_default=models.Value([], models.JSONField()), default=list, help_text='Des questions telles que vos utilisateurs les posent, qui demandent cet outil ; une par ligne.', verbose_name='formulations'),
+            field=models.JSONField(blank=True, db_default=models.Value([], models.JSONField()), default=list, help_text='Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil', verbose_name='formulations'),
         ),
         migrations.AddField(
             model_name='tooloverride',

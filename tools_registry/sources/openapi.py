@@ -2,11 +2,7 @@
 
 The document is foreign text: references are followed inside it only, its size and depth are bounded, and what cannot be
 described to a model is left out with its reason. A call goes to the service's own server, which must be an allowed
-host. Operations that change something (anything but GET and HEAD) need a person's approval unless staff say otherwise.
-
-An alias of YAML costs nothing to write and its whole target each time that it is read. So events are counted first, then
-the text is composed (aliases are references there), its size with every alias written out is counted, and only then are
-values made of it. Arguments cannot climb the path, leave the allowed hosts or set a header that the source or HTTP sets.
+host. Operations that change something (anything but GET and HEAD) need a person's approval unless staff say otherwise. Arguments cannot climb the path, leave the allowed hosts or set a header that the source or HTTP sets.
 """
 
 import base64
@@ -38,14 +34,13 @@ from tools_registry.tool import Arguments, ToolImage
 
 TOOL_MAX_DOCUMENT_BYTES = 30_000_000
 
-#: Nodes of a YAML document with its aliases written out: some 5 MB of text.
+#: Values of a YAML document: some 5 MB of text.
 MOST_NODES = 200_000
-#: Numbers and dates; a longer one is a text that was not quoted, and a long number takes the square of its length to
-#: read.
-LONGEST_PLAIN_VALUE = 100
+#: A longer number takes the square of its length to read.
+LONGEST_NUMBER = 100
 #: libyaml composes by recursion in C, without a limit of its own: 100,000 brackets ended the process.
 DEEPEST = 100
-_TEXT = "tag:yaml.org,2002:str"
+_NUMBER = re.compile(r"[-+0-9._:eExXoa-fA-F]+")
 #: libyaml's reader is ten times faster, and optional in the package.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -61,69 +56,26 @@ def parsed(text: str) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    _count_events(text)
-    loader = _Loader(text)
-    try:
-        root = loader.get_single_node()
-        if root is None:
-            return None
-        if _written_out(root) > MOST_NODES:
-            raise ToolSourceError(f"The document holds more than {MOST_NODES} values once its aliases are written out.")
-        return loader.construct_document(root)
-    finally:
-        loader.dispose()
-
-
-def _count_events(text: str) -> None:
+    """Look at the events first, which cost nothing: an alias costs its whole target each time that it is read."""
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=_Loader)):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise ToolSourceError("The document has aliases (*name), which are not read: give it as JSON.")
         if depth > DEEPEST:
             raise ToolSourceError(f"The document is nested deeper than {DEEPEST} levels.")
         if number > 2 * MOST_NODES:
             raise ToolSourceError(
                 f"The document holds more than {MOST_NODES} values: give it as JSON, which is read whole."
             )
-
-
-def _written_out(root: yaml.Node) -> int:
-    """The nodes of the document, those behind an alias as often as they are named; each node is looked at once."""
-    sizes: dict[int, int] = {}
-    open_: set[int] = set()
-    pending = [root]
-    while pending:
-        node = pending[-1]
-        if id(node) in sizes:
-            pending.pop()
-        elif id(node) in open_:
-            open_.discard(id(node))
-            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in _children(node))
-            pending.pop()
-        else:
-            open_.add(id(node))
-            for child in _children(node):
-                if id(child) in open_:
-                    raise ToolSourceError("The document holds an alias of itself.")
-                pending.append(child)
-    return sizes[id(root)]
-
-
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield key
-            yield value
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
-    elif node.tag != _TEXT and len(node.value) > LONGEST_PLAIN_VALUE:
-        raise ToolSourceError(f"A value of more than {LONGEST_PLAIN_VALUE} characters needs quotes.")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
+            raise ToolSourceError(f"A number of more than {LONGEST_NUMBER} characters needs quotes.")
+    return yaml.load(text, Loader=_Loader)  # noqa: S506  # a safe loader
 
 
 BODY = "body"
-FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+FORM = "application/x-www-form-urlencoded"
 #: Bytes of an answer that are looked at where it does not say what it is.
 _SAMPLE = 1_000
 _TEXTUAL = re.compile(r"text/|[/+](?:json|xml|yaml|javascript|csv|x-www-form-urlencoded)\b")
@@ -161,29 +113,19 @@ def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int 
 
 
 def _body(operation: Mapping[str, Any], arguments: Arguments) -> dict[str, Any]:
-    """The body as the client takes it; what has a file goes as a form of parts."""
-    value, kind = arguments.get(BODY), operation.get("body_kind", "")
+    """The body as the client takes it: JSON, or a form."""
+    value = arguments.get(BODY)
     if value is None or not operation.get("has_body"):
         return {}
-    if kind not in (FORM, MULTIPART) or not isinstance(value, dict):
+    if operation.get("body_kind") != FORM or not isinstance(value, dict):
         return {"json": value}
-    given = {name: inner for name, inner in value.items() if inner is not None}
-    files = set(operation.get("files") or ()) if kind == MULTIPART else set()
-    joined = operation.get("body_joined") or {}
-    fields = {name: _values(inner, joined.get(name, "")) for name, inner in given.items() if name not in files}
-    if kind == FORM:
-        return {"data": fields}
-    parts = [
-        (name, (f"{name}.txt", _text(inner).encode(), "text/plain")) for name, inner in given.items() if name in files
-    ]
-    plain = [(name, (None, item.encode())) for name, inner in fields.items() for item in inner]
-    return {"files": [*plain, *parts]}
+    return {"data": {name: _values(inner, False) for name, inner in value.items() if inner is not None}}
 
 
 def _request_parts(operation: Mapping[str, Any], arguments: Arguments) -> tuple[str, _Pairs, dict[str, str]]:
     url, headers = str(operation["url"]), {}
     query: _Pairs = []
-    joined = _joined(operation)
+    joined = operation.get("joined") or ()
     for name, place in operation["places"].items():
         if name not in arguments:
             continue
@@ -194,22 +136,16 @@ def _request_parts(operation: Mapping[str, Any], arguments: Arguments) -> tuple[
                 raise ToolReportedError(f"{name} cannot stand in an address.")
             url = url.replace(f"{{{name}}}", quote(text, safe=""))
         elif place == "query":
-            query.extend((name, item) for item in _values(value, joined.get(name, "")))
+            query.extend((name, item) for item in _values(value, name in joined))
         else:
             headers[name] = _text(value).replace("\r", " ").replace("\n", " ")
     return url, query, headers
 
 
-def _joined(operation: Mapping[str, Any]) -> dict[str, str]:
-    """Between the values of which lists of a query what is written."""
-    said = operation.get("joined") or {}
-    return said if isinstance(said, dict) else dict.fromkeys(said, ",")
-
-
-def _values(value: object, separator: str) -> list[str]:
-    """The texts of a value, or of a list's; with a separator as one."""
+def _values(value: object, is_joined: bool) -> list[str]:
+    """The texts of a value, or of a list's; joined as one."""
     texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
-    return [separator.join(texts)] if separator else texts
+    return [",".join(texts)] if is_joined else texts
 
 
 def _text(value: object) -> str:
@@ -246,7 +182,6 @@ _NAMED = 30
 #: What a tool's arguments may not set.
 _RESERVED_HEADERS = {"host", "authorization", "cookie", "content-length", "content-type", "accept"}
 _VARIABLE = re.compile(r"{([^{}]+)}")
-_SEPARATORS = {"spaceDelimited": " ", "tabDelimited": "\t", "pipeDelimited": "|"}
 _JSON = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
 
 
@@ -417,13 +352,13 @@ def _tool(document: Mapping[str, Any], base: str, operation: _Operation) -> Decl
 class _Inputs:
     """What an operation takes: the schema of each argument, those required, and where each goes in the request.
 
-    The lists `joined` are sent as one value, with this sign between.
+    The lists `joined` are sent as one value, with commas.
     """
 
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    joined: dict[str, str] = field(default_factory=dict)
+    joined: list[str] = field(default_factory=list)
 
 
 def _at(document: Mapping[str, Any], node: Any) -> Any:
@@ -448,21 +383,14 @@ def _inputs(document: Mapping[str, Any], operation: _Operation) -> _Inputs:
             **({"description": str(text)} if text else {}),
         }
         inputs.places[parameter] = place
-        if place == "query" and (separator := _separator(item)):
-            inputs.joined[parameter] = separator
+        if place == "query" and item.get("explode") is False:
+            inputs.joined.append(parameter)
         if place == "path" or item.get("required") is True:
             inputs.required.append(parameter)
     missing = [part for part in _VARIABLE.findall(operation.path) if inputs.places.get(part) != "path"]
     if missing:
         raise ToolDefinitionError(f"The path has parameters without description: {missing[0]}.")
     return inputs
-
-
-def _separator(item: Mapping[str, Any]) -> str:
-    """What the values of a list are joined by; empty: each is sent by itself."""
-    style = str(item.get("style", "form"))
-    is_joined = item.get("explode", style not in _SEPARATORS) is False
-    return _SEPARATORS.get(style, ",") if is_joined else ""
 
 
 def _parameters(document: Mapping[str, Any], operation: _Operation) -> dict[tuple[str, str], dict[str, Any]]:
@@ -477,37 +405,24 @@ def _parameters(document: Mapping[str, Any], operation: _Operation) -> dict[tupl
 
 
 def _add_body(inputs: _Inputs, document: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Add the body as one more argument; how it is sent where that is not as JSON, `None` where the operation has none.
-
-    JSON before a form, a form before one with files: a file is what the model writes, as a text.
-    """
+    """Add the body as one more argument, JSON before a form; `None` where the operation has none."""
     body = _at(document, operation.get("requestBody"))
     content = body.get("content") if isinstance(body, dict) else None
     if not isinstance(content, dict):
         return None
     media = {str(kind).split(";")[0].strip(): each for kind, each in content.items()}
-    kinds = [kind for kind in media if _JSON.fullmatch(kind)]
-    kinds += [kind for kind in (FORM, MULTIPART) if kind in media]
+    kinds = [kind for kind in media if _JSON.fullmatch(kind)] + [kind for kind in media if kind == FORM]
     is_required = body.get("required") is True
     if not kinds:
         if is_required:
             raise ToolDefinitionError(
-                f"The body is {', '.join(list(media)[:3]) or 'not described'}: only JSON and forms are sent."
+                f"The body is {', '.join(list(media)[:3]) or 'not described'}: only JSON and plain forms are sent."
             )
         return None
     if BODY in inputs.properties:
         raise ToolDefinitionError("A parameter has the name of the body.")
     sent = media[kinds[0]] if isinstance(media[kinds[0]], dict) else {}
-    schema, encoding = sent.get("schema"), sent.get("encoding")
+    schema = sent.get("schema")
     inputs.properties[BODY] = schema if isinstance(schema, dict) else {}
     inputs.required.extend([BODY] if is_required else [])
-    if kinds[0] not in (FORM, MULTIPART):
-        return {}
-    fields = fitted(schema, document).get("properties", {})
-    files = [name for name, inner in fields.items() if inner.get("format") in ("binary", "byte")]
-    joined = {
-        str(name): separator
-        for name, item in (encoding.items() if isinstance(encoding, dict) else ())
-        if isinstance(item, dict) and (separator := _separator(item))
-    }
-    return {"body_kind": kinds[0], "files": files, **({"body_joined": joined} if joined else {})}
+    return {"body_kind": FORM} if kinds[0] == FORM else {}

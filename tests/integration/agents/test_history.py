@@ -1,6 +1,5 @@
 """The journal as a table: every kind of change, by every way and door, with before and after, and taken back."""
 
-import csv
 import io
 import sys
 from collections.abc import Callable
@@ -437,17 +436,12 @@ class RealDoorsTest(TestCase):
         assert "colonne_partie" in page.content.decode()
         assert self.client.get(admin_url(LogEntry, "change", line.pk)).status_code == 200
 
-    def test_filters_and_export(self) -> None:
+    def test_filters(self) -> None:
         with acting(self.user, origin="import"):
-            make_agent(name="=cmd()")
+            make_agent(name="Importé")
         make_agent()
         address = admin_url(LogEntry, "changelist", origin="import", kind="agents.agent")
         page = self.client.get(address)
         [line] = page.context["cl"].result_list
-        form = {"action": "export_selected", "_selected_action": str(line.pk)}
-        response = self.client.post(address, form)
-        rows = list(csv.reader(io.StringIO(response.content.decode("utf-8-sig"))))
-        assert rows[0][1] == "who"
-        assert {row[1] for row in rows[1:]} == {self.user.username}
-        assert not any(cell.startswith("=") for row in rows for cell in row)
+        assert line.object_repr == "Importé"
         assert origin() in ("command", "page")

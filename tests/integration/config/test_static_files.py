@@ -4,7 +4,6 @@ import gzip
 import re
 from typing import Any
 
-import brotli
 import pytest
 from django.conf import settings as site_settings
 from django.contrib.staticfiles import finders
@@ -33,8 +32,8 @@ def body(response: Any) -> bytes:
 def test_text_is_compressed_as_the_browser_takes_it(client: Client) -> None:
     text = body(client.get(PLAIN))
     for accepted, encoding, back in (
-        ("gzip, deflate, br, zstd", "br", brotli.decompress),
-        ("gzip, br;q=0", "gzip", gzip.decompress),
+        ("gzip, deflate, br, zstd", "gzip", gzip.decompress),
+        ("br, gzip;q=0.5", "gzip", gzip.decompress),
         ("gzip;q=0, br;q=0.0", None, bytes),
         ("", None, bytes),
     ):
@@ -48,8 +47,8 @@ def test_text_is_compressed_as_the_browser_takes_it(client: Client) -> None:
 
 
 def test_what_did_not_change_is_not_sent_again(client: Client) -> None:
-    first = client.get(static("chat/chat.css"), headers={"Accept-Encoding": "br"})
-    again = client.get(static("chat/chat.css"), headers={"Accept-Encoding": "br", "If-None-Match": first["ETag"]})
+    first = client.get(static("chat/chat.css"), headers={"Accept-Encoding": "gzip"})
+    again = client.get(static("chat/chat.css"), headers={"Accept-Encoding": "gzip", "If-None-Match": first["ETag"]})
     assert again.status_code == 304
     assert "Content-Encoding" not in again
 
@@ -67,14 +66,14 @@ def test_address_of_this_version_is_kept_for_ever_and_of_another_never(client: C
 
 
 def test_pictures_and_parts_come_as_they_are(client: Client) -> None:
-    part = client.get(PLAIN, headers={"Accept-Encoding": "br", "Range": "bytes=0-9"})
+    part = client.get(PLAIN, headers={"Accept-Encoding": "gzip", "Range": "bytes=0-9"})
     assert part.status_code == 206
     assert len(body(part)) == 10
     assert client.post(PLAIN).status_code == 405
     picture = next(
         path for finder in finders.get_finders() for path, _storage in finder.list(None) if path.endswith(".woff2")
     )
-    assert "Content-Encoding" not in client.get(static(picture), headers={"Accept-Encoding": "br"})
+    assert "Content-Encoding" not in client.get(static(picture), headers={"Accept-Encoding": "gzip"})
 
 
 @pytest.mark.django_db

@@ -60,34 +60,17 @@ def test_any_document_is_read_or_refused(
     assert all(reason for _name, reason in read.refused)
 
 
-def merge_bomb(levels: int, width: int) -> str:
-    lines = ["openapi: 3.0.0", "a0: &a0 {x: 1}"]
-    for level in range(1, levels):
-        aliases = ", ".join([f"*a{level - 1}"] * width)
-        lines.append(f"a{level}: &a{level} {{<<: [{aliases}]}}")
-    return "\n".join(lines)
-
-
-def alias_bomb(levels: int, width: int) -> str:
-    first = "a0: &a0 [1]\n"
-    return first + "\n".join(
-        f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]" for level in range(1, levels)
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (merge_bomb(14, 6), "aliases"),
-        (alias_bomb(30, 9), "aliases"),
-        ("a: &a [*a]", "alias of itself"),
-        ("a: &a {b: *a}", "alias of itself"),
+        ("a: &a [1]\nb: [*a, *a]", "aliases"),
+        ("a: &a {x: 1}\nb: {<<: *a}", "aliases"),
         # These ended the process: libyaml composes by recursion in C.
         ("[" * 100_000, "deeper"),
         ("- " * 100_000 + "a", "deeper"),
         ("".join(" " * depth + "a:\n" for depth in range(1_000)), "deeper"),
         ("- 1\n" * 500_000, "values"),
-        ("a: " + ":".join(["1"] * 300_000), "quotes"),
+        ("a: " + "1" + ":1" * 300_000, "quotes"),
         ("a: " + "1" * 1_000_000, "quotes"),
         ('{"a":' * 100_000, "neither"),
     ],
@@ -103,14 +86,11 @@ def test_a_bomb_is_refused_at_once(text: str, reason: str) -> None:
 def test_the_reader_without_libyaml_refuses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openapi, "_Loader", yaml.SafeLoader)
     with pytest.raises(ToolSourceError, match="aliases"):
-        parsed(merge_bomb(14, 6))
+        parsed("a: &a [*a]")
     with pytest.raises(ToolSourceError, match="deeper"):
         parsed("[" * 1_000)
 
 
-def test_anchors_and_merges_of_an_honest_document_are_read() -> None:
-    text = "base: &base {type: string}\nname: {<<: *base, maxLength: 5}\nlist: [*base, *base]"
-    assert parsed(text)["name"] == {"type": "string", "maxLength": 5}
-    assert parsed(text)["list"] == [{"type": "string"}, {"type": "string"}]
+def test_json_and_an_empty_text_are_read() -> None:
     assert parsed('{"openapi": "3.0.0"}') == {"openapi": "3.0.0"}
     assert parsed("") is None
