@@ -84,7 +84,6 @@ LOGGED = {
         restore="knowledge.indexing.chunks.restore_chunk",
     ),
     "knowledge.synonym": Logged("short long state", by_people=True, restore="knowledge.synonyms.restore_synonym"),
-    "knowledge.questionoverlap": Logged("dismissed", births=False, by_people=True),
     "agents.job": Logged("agent kind status", by_people=True, is_restorable=False, page="knowledge.indexbuild"),
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),

@@ -105,7 +105,6 @@ class Outcome:
     again_at: datetime | None = None
     value: Any = None
     #: A service that is rendered once the end is noted.
-    afterwards: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -310,8 +309,6 @@ def carry_out(job_id: int, *, on_progress: OnProgress = _no_progress, in_backgro
         _go_on_at(job, outcome.again_at, outcome)
     else:
         _finish(job, outcome)
-        if outcome.afterwards:
-            outcome.afterwards()
     return outcome
 
 

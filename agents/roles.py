@@ -28,7 +28,7 @@ from agents.models import Agent, AgentLimit, Role
 
 _CONTENT = (
     "agents.agent agents.deployment knowledge.category knowledge.websource knowledge.document knowledge.chunk "
-    "knowledge.questionoverlap knowledge.synonym knowledge.indexbuild faqs.learnedresponse faqs.cachedresponse "
+    "knowledge.synonym knowledge.indexbuild faqs.learnedresponse faqs.cachedresponse "
     "faqs.questiongroup"
 )
 
@@ -44,7 +44,7 @@ _READ = _LOOK | {"chat.view_turn", "chat.view_figures"}
 _WRITE = (
     _rights("add change", "knowledge.category")
     | _rights("add change delete", "knowledge.document knowledge.websource knowledge.synonym")
-    | _rights("change delete", "knowledge.chunk knowledge.questionoverlap")
+    | _rights("change delete", "knowledge.chunk")
     # A web source goes with its jobs.
     | _rights("delete", "knowledge.indexbuild")
     | _rights("add change", "faqs.learnedresponse")
@@ -53,7 +53,7 @@ _WRITE = (
 _REVIEW = (
     _rights("add change", "faqs.learnedresponse knowledge.pairverdict")
     | _rights("change delete", "faqs.cachedresponse")
-    | _rights("change", "faqs.questiongroup knowledge.questionoverlap")
+    | _rights("change", "faqs.questiongroup")
     | _rights("change", "chat.feedback")
     | _rights("view", "knowledge.pairverdict")
     | _rights("view add change delete", "chat.goldenset chat.goldenquestion")
@@ -176,7 +176,6 @@ OWNED = {
     "knowledge.websource": "agent",
     "knowledge.document": "agent",
     "knowledge.chunk": "document__agent",
-    "knowledge.questionoverlap": "agent",
     "knowledge.synonym": "agent",
     "knowledge.indexbuild": "agent",
     "agents.job": "agent",

@@ -6,7 +6,7 @@ of the next try. Every step is idempotent: point ids belong to the rows, so a re
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -35,16 +35,15 @@ from faqs.models import (
 )
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
-from faqs.second_key.agreement import are_opposites, ask_the_same, compare_questions
+from faqs.second_key.agreement import are_opposites, ask_the_same
 from faqs.validity import confirm_learned
 from knowledge.above import PlannedPoint, ValidatedAnswers
 from knowledge.acronyms import Form, Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
-from knowledge.errors import CollectionMissingError, KnowledgeError
+from knowledge.errors import CollectionMissingError
 from knowledge.indexing.points import OnProgress, PointWriter, no_progress, plan_faq_point
 from knowledge.indexing.sync import current_generation, remove_points
 from knowledge.language.words import fold, same_writing, words
-from knowledge.overlaps import find_overlaps
 from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
 
 #: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a
@@ -82,7 +81,7 @@ def schedule_indexing(keys: Sequence[int]) -> None:
 def take_effect(keys: Sequence[int]) -> None:
     """Mark a few rows that a person has just written, and index them at once after the commit.
 
-    The worker is notified in any case: it retries what failed and compares the answers with the documents' questions.
+    The worker is notified in any case: it retries what failed.
     """
     mark_pending(keys)
     transaction.on_commit(partial(settle_now, list(keys)), robust=True)
@@ -131,14 +130,11 @@ def settle_answers(held: Held) -> None:
     keys = held.job.payload["ids"]
     waiting = LearnedResponse.objects.unsettled().filter(pk__in=keys)
     sync_learned(list(waiting.values_list("pk", flat=True)), on_progress=held.progress)
-    compare_with_index(Agent.objects.filter(learned_responses__in=keys).distinct())
 
 
 def remove_answers(held: Held) -> None:
     """The job that removes the points of deleted answers."""
-    slug = held.job.payload["agent"]
-    remove_learned_points(agent_slug=slug, ids=held.job.payload["ids"])
-    compare_with_index(Agent.objects.filter(slug=slug))
+    remove_learned_points(agent_slug=held.job.payload["agent"], ids=held.job.payload["ids"])
 
 
 def expire_reviews() -> int:
@@ -173,18 +169,6 @@ def sync_learned(keys: Sequence[int] | None = None, *, on_progress: OnProgress =
             done += len(batch)
             on_progress(done, len(waiting))
     return report
-
-
-def compare_with_index(agents: Iterable[Agent]) -> None:
-    """Look for questions of documents that a validated answer repeats or contradicts, now that its points are written.
-
-    A service to staff after the work is done: that it failed is no failure of the work.
-    """
-    for agent in agents:
-        try:
-            find_overlaps(agent, document_ids=(), validated=True)
-        except KnowledgeError as error:
-            logger.warning("%s: close questions could not be looked for: %s", agent.slug, error)
 
 
 def plan_learned(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
@@ -438,6 +422,3 @@ class AnswersOfFaqs(ValidatedAnswers):
     conflicts = staticmethod(find_conflicts)
     settle_again = staticmethod(settle_again)
     are_opposites = staticmethod(are_opposites)
-
-    def ask_the_same(self, first: str, second: str) -> bool:
-        return compare_questions(first, second).agrees

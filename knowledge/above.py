@@ -49,10 +49,6 @@ class ValidatedAnswers:
     def are_opposites(self, first: str, second: str) -> bool:
         return False
 
-    def ask_the_same(self, first: str, second: str) -> bool:
-        """Whether two questions ask for the same thing, beyond their similarity."""
-        return True
-
 
 _registered = ValidatedAnswers()
 

@@ -301,43 +301,6 @@ class Chunk(models.Model):
         return self.conflict is not None
 
 
-class OverlapKind(models.TextChoices):
-    DUPLICATE = "duplicate", _("Même question, même réponse")
-    CONTRADICTION = "contradiction", _("Même question, réponses différentes")
-
-
-class QuestionOverlap(models.Model):
-    """Two stored questions that ask the same; `key` names the pair with its answers, so that a decision holds for it."""
-
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="overlaps", verbose_name=_("agent"))
-    key = models.CharField(max_length=64, editable=False)
-    kind = models.CharField(_("constat"), max_length=20, choices=OverlapKind.choices)
-    similarity = models.FloatField(_("similarité"))
-    first_question = models.TextField(_("question"))
-    first_answer = models.TextField(_("réponse"))
-    first_source = models.TextField(_("source"), blank=True, default="")
-    first_chunk = models.ForeignKey(
-        Chunk, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("passage")
-    )
-    second_question = models.TextField(_("autre question"))
-    second_answer = models.TextField(_("autre réponse"))
-    second_source = models.TextField(_("autre source"), blank=True, default="")
-    second_chunk = models.ForeignKey(
-        Chunk, null=True, blank=True, on_delete=models.CASCADE, related_name="+", verbose_name=_("autre passage")
-    )
-    dismissed = models.BooleanField(_("accepté tel quel"), default=False)
-    found_at = models.DateTimeField(_("constaté le"), auto_now_add=True)
-
-    class Meta:
-        verbose_name = _("questions proches")
-        verbose_name_plural = _("questions proches")
-        ordering: ClassVar = ["dismissed", "kind", "-similarity"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["agent", "key"], name="overlap_once_per_agent")]
-
-    def __str__(self) -> str:
-        return f"{self.first_question} / {self.second_question}"
-
-
 class SynonymState(models.TextChoices):
     FOUND = "found", _("Trouvé")
     CONFIRMED = "confirmed", _("Confirmé")

@@ -116,7 +116,6 @@ ADVANCED: tuple[Section, ...] = (
         (
             Entry(_("Adresses du web"), "public", "knowledge.websource"),
             Entry(_("Passages"), "segment", "knowledge.chunk"),
-            Entry(_("Questions proches"), "difference", "knowledge.questionoverlap"),
             Entry(_("Sigles et synonymes"), "abc", "knowledge.synonym"),
             Entry(_("Catégories"), "label", "knowledge.category"),
             Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),

@@ -22,7 +22,7 @@ from agents.database import named_trouble
 from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, Job, JobKind, JobStatus
-from knowledge.errors import KnowledgeError, RebuildInProgressError, named_machine, staff_reason
+from knowledge.errors import RebuildInProgressError, named_machine, staff_reason
 from knowledge.indexing import sync
 from knowledge.indexing.path import index_documents, update_documents
 from knowledge.indexing.points import IndexReport, OnProgress, no_progress
@@ -31,7 +31,6 @@ from knowledge.indexing.rebuild import complete_generation, fill_generation, is_
 from knowledge.indexing.refresh import next_reading, refresh_pages
 from knowledge.indexing.sync import methods_without_index, new_generation, stale_documents
 from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
-from knowledge.overlaps import find_overlaps
 from knowledge.vectors.base import collection_alias, vector_store
 
 logger = logging.getLogger(__name__)
@@ -186,8 +185,7 @@ def carry_out(held: Held) -> Outcome:
     if build.kind != JobKind.QUESTIONS and build.document_ids:
         # Before the end is noted: a worker that dies in between does it again.
         enqueue_questions(agent=build.indexed_agent, document_ids=build.document_ids)
-    afterwards = partial(_look_for_overlaps, build) if report.embedded else None
-    return Outcome(_status(build, report), report.as_json(), failure, value=report, afterwards=afterwards)
+    return Outcome(_status(build, report), report.as_json(), failure, value=report)
 
 
 def _tell_waiting(build: IndexBuild, error: ApplicationError) -> None:
@@ -204,15 +202,6 @@ def _status(build: IndexBuild, report: IndexReport) -> JobStatus:
         return JobStatus.DONE
     has_done = report.documents or report.unchanged or build.kind == JobKind.REBUILD
     return JobStatus.PARTLY_FAILED if has_done else JobStatus.FAILED
-
-
-def _look_for_overlaps(build: IndexBuild) -> None:
-    """Look for similar questions, for staff; a failure here does not fail the build."""
-    whole = build.kind == JobKind.REBUILD
-    try:
-        find_overlaps(build.indexed_agent, document_ids=None if whole else set(build.document_ids))
-    except KnowledgeError as error:
-        logger.warning("Build %s: close questions could not be looked for: %s", build.pk, error)
 
 
 def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> IndexReport:

@@ -39,17 +39,7 @@ from chat.models import (
 from chat.runs.runner import runner
 from chat.staff.golden import add_questions
 from faqs.models import QuestionGroup
-from knowledge.models import (
-    Category,
-    Chunk,
-    Document,
-    IndexBuild,
-    OverlapKind,
-    PairVerdict,
-    QuestionOverlap,
-    Synonym,
-    WebSource,
-)
+from knowledge.models import Category, Chunk, Document, IndexBuild, PairVerdict, Synonym, WebSource
 from tests.factories import (
     make_api_key,
     make_calibration,
@@ -122,16 +112,6 @@ def _knowledge_rows(agent: Agent) -> Iterator[Model]:
     yield WebSource.objects.create(agent=agent, url=f"https://{MARK}.example.org/", kind="page")
     yield IndexBuild.objects.create(
         agent=agent, kind=JobKind.REBUILD, payload={"method": "qr_atomique"}, status=JobStatus.FAILED, error=MARK
-    )
-    yield QuestionOverlap.objects.create(
-        agent=agent,
-        key="1",
-        kind=OverlapKind.DUPLICATE,
-        similarity=0.97,
-        first_question=MARK,
-        first_answer="12",
-        second_question="Quel prix ?",
-        second_answer="12",
     )
     yield Synonym.objects.create(agent=agent, short="MRK", long=MARK, short_key="mrk", long_key=MARK.casefold())
     yield make_calibration(model=MARK)

@@ -28,7 +28,6 @@ from knowledge.management.terminal import (
     report_lines,
 )
 from knowledge.models import Category, Document, WebSource, page_address
-from knowledge.overlaps import find_overlaps
 from knowledge.readers.registry import SUPPORTED_SUFFIXES
 
 #: Of a document's name, which is its key.
@@ -71,8 +70,6 @@ class Command(JsonCommand):
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
-            if report.embedded:
-                find_overlaps(agent, document_ids={document.pk for document in documents})
             waiting = queue_questions(agent, files)
             if is_agreed:
                 # Last, so that a run that is cut has lost nothing; and only what nobody has sent again meanwhile.

@@ -122,7 +122,6 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "knowledge.document": ("title", "Autre titre"),
     "knowledge.chunk": ("enabled", False),
     "knowledge.synonym": ("state", "refused"),
-    "knowledge.questionoverlap": ("dismissed", True),
     "agents.job": ("status", "cancelled"),
     "knowledge.thresholdcalibration": ("memory", 0.91),
     "knowledge.pairverdict": ("same_answer", None),

@@ -14,7 +14,7 @@ from agents.models import Agent, AgentLimit, Deployment, Role, Specialist
 from agents.roles import OWNED, ROLES, agents_for, install_roles, limit_of, visible
 from chat.models import GoldenSet
 from faqs.models import LearnedResponse, QuestionGroup
-from knowledge.models import Category, Chunk, Document, QuestionOverlap
+from knowledge.models import Category, Chunk, Document
 from tests.admin_pages import client_of, superuser_client
 from tests.doors.admin import form_of, in_role
 from tests.doors.world import MARK, add_private_rows, grant, make_owned, make_site
@@ -139,22 +139,21 @@ class LimitTest(TestCase):
             assert not visible(request, rows).exists(), model
             assert list(agents_for(request)) == [self.other]
             seen += 1
-        assert seen >= 14
+        assert seen >= 13
 
     def test_actions_and_forms_touch_no_others_rows(self) -> None:
         world = make_site()
         user = grant(make_user(is_staff=True), only=None, actions=())
         self.limit(self.mine, user=user)
         client = client_of(user)
-        chunk, overlap = world.rows[Chunk], world.rows[QuestionOverlap]
+        chunk = world.rows[Chunk]
         for model, action, row in (
             (Chunk, "disable", chunk),
-            (QuestionOverlap, "accept", overlap),
             (QuestionGroup, "dismiss_groups", world.rows[QuestionGroup]),
         ):
             form = {"action": action, "_selected_action": str(row.pk)}
             client.post(admin_url(model, "changelist"), form)
-            before = {name: getattr(row, name) for name in ("enabled", "dismissed", "status") if hasattr(row, name)}
+            before = {name: getattr(row, name) for name in ("enabled", "status") if hasattr(row, name)}
             row.refresh_from_db()
             assert {name: getattr(row, name) for name in before} == before
         answer = {"agent": self.other.pk, "question": "Qui ?", "answer": "Nous.", "status": "valid"}

@@ -12,9 +12,9 @@ from agents.models import IndexingMethod, JobKind, JobStatus
 from knowledge.indexing import questions
 from knowledge.indexing.jobs import run_build
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import Chunk, IndexBuild, OverlapKind, QuestionOverlap, UnitsOrigin
+from knowledge.models import Chunk, IndexBuild, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
+from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
 from tests.factories import FAQ_TEXT, add_document, fresh, make_agent
 from tests.scripted import ScriptedLLM
 
@@ -137,37 +137,6 @@ class PassageTest(TestCase):
         assert client.post(self.address, {"content": "x"}).status_code == 403
         resolve = reverse("admin:knowledge_chunk_resolve", args=[self.chunk.pk])
         assert client.post(resolve, {"choice": "staff"}).status_code == 403
-
-
-class CloseQuestionsTest(TestCase):
-    def make(self) -> QuestionOverlap:
-        number = QuestionOverlap.objects.count()
-        return QuestionOverlap.objects.create(
-            agent=make_agent(),
-            key=str(number),
-            kind=OverlapKind.CONTRADICTION,
-            similarity=0.97,
-            first_question="Prix ?",
-            first_answer="12 euros.",
-            second_question="Quel prix ?",
-            second_answer="15 euros.",
-        )
-
-    def test_a_pair_is_listed_and_accepted(self) -> None:
-        client, overlap = superuser_client(), self.make()
-        address = admin_url(QuestionOverlap, "changelist")
-        page = client.get(address)
-        for text in ("Prix ?", "Quel prix ?", "12 euros.", "15 euros.", "réponses différentes"):
-            self.assertContains(page, text)
-        client.post(address, {"action": "accept", "_selected_action": [overlap.pk]})
-        assert fresh(overlap).dismissed
-        assert client.get(admin_url(QuestionOverlap, "change", overlap.pk)).status_code == 200
-
-    def test_the_list_takes_the_same_queries_whatever_its_length(self) -> None:
-        one, ten = queries_with_one_and_ten_rows(
-            superuser_client(), admin_url(QuestionOverlap, "changelist"), self.make
-        )
-        assert one == ten
 
 
 class BuildPageTest(TestCase):
