@@ -65,18 +65,13 @@ def stale_entries(
     return entries.filter(RawSQL(STALE, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
 
 
-def is_stale_answer() -> RawSQL:
-    """The SQL condition of `stale_answers`; it names the table, so it works in the outermost query only."""
-    return RawSQL(STALE_ANSWER, (), output_field=models.BooleanField())  # noqa: S611  # constant text
-
-
 def stale_answers(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[LearnedResponse]":
     """The validated answers with a passage that changed, was switched off or went; of all passages, or of these."""
     answers = LearnedResponse.objects.all()
     if chunk_ids is not None:
         origins = AnswerChunk.objects.filter(chunk_id__in=list(chunk_ids))
         answers = answers.filter(pk__in=origins.values("response_id"))
-    return answers.filter(is_stale_answer())
+    return answers.filter(RawSQL(STALE_ANSWER, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
 
 
 def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":

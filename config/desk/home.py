@@ -28,7 +28,15 @@ from agents.roles import limit_of, visible
 from agents.setting_fields import unmeasured_model
 from chat.models import Feedback, Message, Role, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
-from faqs.models import GroupStatus, IndexState, LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
+from faqs.models import (
+    CachedResponse,
+    GroupStatus,
+    IndexState,
+    LearnedResponse,
+    QuestionGroup,
+    UnansweredQuestion,
+    UnansweredReason,
+)
 from faqs.review import answers_to_review, entries_to_review
 from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
 
@@ -175,28 +183,25 @@ Rows = QuerySet[Any]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows that make a line. All of `rights` are needed; rows of several tables are counted together."""
+    """Rows that make a line. All of `rights` are needed; `since` is the column that says how long rows wait."""
 
     title: str | Promise
     remedy: str | Promise
     tone: Tone
     rights: tuple[str, ...]
-    #: Each queryset with the column that says since when its rows wait, and the right that opens them.
-    rows: Callable[[], Sequence[tuple[Rows, str, str]]]
+    rows: Callable[[], Rows]
+    since: str
     address: Callable[[], str]
     named: Callable[[HttpRequest], Sequence[Named]] | None = None
     why: str | Promise = ""
-    #: Whether that column does say since when they wait.
+    #: Whether that column does say how long they wait.
     tells_since: bool = True
 
     def line(self, request: HttpRequest) -> Line | None:
         if not request.user.has_perms(self.rights):
             return None
-        moments: list[datetime] = []
-        for rows, since, right in self.rows():
-            if request.user.has_perm(right):
-                oldest_first = visible(request, rows).order_by(since).values_list(since, flat=True)
-                moments += oldest_first[: FRONT_PAGE_COUNTED + 1]
+        oldest_first = visible(request, self.rows()).order_by(self.since).values_list(self.since, flat=True)
+        moments = list(oldest_first[: FRONT_PAGE_COUNTED + 1])
         if not moments:
             return None
         known = [moment for moment in moments if moment is not None and self.tells_since]
@@ -317,17 +322,9 @@ def _failed_builds() -> Rows:
     return recent.filter(status=JobStatus.FAILED).exclude(Exists(later))
 
 
-def _to_review(*, stale: bool) -> Callable[[], Sequence[tuple[Rows, str, str]]]:
-    """No column says since when an entry of the memory waits: these lines tell no duration."""
-    return lambda: (
-        (entries_to_review(stale=stale), "created_at", "faqs.change_cachedresponse"),
-        (answers_to_review(stale=stale), "updated_at", "faqs.change_learnedresponse"),
-    )
-
-
 def _of(rows: Callable[[], Rows], since: str, right: str) -> dict[str, Any]:
     """Rows of one table, and the right without which there is no line."""
-    return {"rows": lambda: ((rows(), since, right),), "rights": (right,)}
+    return {"rows": rows, "since": since, "rights": (right,)}
 
 
 def _list(model: Any, **query: Any) -> Callable[[], str]:
@@ -339,29 +336,27 @@ WAITING: tuple[Waiting, ...] = (
         _("Réponses signalées comme fausses"),
         _("Corriger"),
         "bad",
-        rows=lambda: ((Feedback.objects.to_correct(), "updated_at", "chat.view_turn"),),
+        rows=lambda: Feedback.objects.to_correct(),
+        since="updated_at",
         rights=("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse"),
         address=_list(Feedback, follow_up="open"),
         named=_reports,
     ),
     Waiting(
-        _("Réponses périmées"),
+        _("Réponses validées à relire"),
         _("Relire"),
         "warning",
-        rows=_to_review(stale=True),
-        rights=(),
-        tells_since=False,
-        address=lambda: admin_url(LearnedResponse, "review", kind="stale"),
-        why=_("Un passage dont elles viennent a changé, ou leur date de relecture est passée."),
+        **_of(answers_to_review, "updated_at", "faqs.change_learnedresponse"),
+        address=_list(LearnedResponse, review="waiting"),
     ),
     Waiting(
-        _("Réponses à relire"),
+        _("Réponses en mémoire à relire"),
         _("Relire"),
         "warning",
-        rows=_to_review(stale=False),
-        rights=(),
+        # No column says since when an entry waits.
+        **_of(entries_to_review, "created_at", "faqs.change_cachedresponse"),
         tells_since=False,
-        address=lambda: admin_url(LearnedResponse, "review", kind="other"),
+        address=_list(CachedResponse, review="waiting"),
     ),
     Waiting(
         _("Questions sans réponse"),

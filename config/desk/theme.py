@@ -72,13 +72,6 @@ DAILY: tuple[Section, ...] = (
         _("Aujourd’hui"),
         (
             Entry(_("Le travail du jour"), "checklist", page="admin:index"),
-            Entry(
-                _("À relire"),
-                "rate_review",
-                "faqs.learnedresponse",
-                ("faqs.view_learnedresponse", "faqs.view_cachedresponse"),
-                "review",
-            ),
             Entry(_("Avis"), "thumbs_up_down", "chat.feedback", ("chat.view_turn",)),
             Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
             Entry(_("Questions posées"), "quiz", "chat.turn"),

@@ -43,13 +43,13 @@ from agents.errors import ApplicationError
 from agents.history import PHRASINGS, lines_of, take_back
 from agents.roles import visible
 from faqs.admin.imports import IMPORT_RIGHTS, Change, compare_fields, import_faqs, preview_import
-from faqs.admin.unanswered import review_answers
 from faqs.answer_points import schedule_indexing
 from faqs.answers import check_texts, clean_answer, one_line, other_phrasings, save_learned, set_status
 from faqs.csv import export_csv
 from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import find_similar, similar_text
+from faqs.review import answers_to_review
 
 #: The button that saves a draft and puts it in service at once.
 APPROVE = "_approve"
@@ -227,6 +227,7 @@ class ReviewFilter(ConditionFilter):
     title = _("relecture")
     parameter_name = "review"
     conditions: ClassVar = {
+        "waiting": (_("À relire"), lambda rows: rows.filter(pk__in=answers_to_review().values("pk"))),
         "overdue": (_("Dépassée"), lambda rows: rows.filter(review_date__lt=timezone.localdate())),
         "planned": (_("Prévue"), lambda rows: rows.filter(review_date__gte=timezone.localdate())),
         "none": (_("Sans date"), lambda rows: rows.filter(review_date=None)),
@@ -273,7 +274,6 @@ class LearnedResponseAdmin(StaffAdmin):
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
         return [
-            path("to-review/", wrap(review_answers), name="faqs_learnedresponse_review"),
             path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
             path("import/<uuid:key>/", wrap(preview_import), name="faqs_learnedresponse_import_preview"),
             path("<int:pk>/changes/<int:line>/restore/", wrap(restore_change), name="faqs_learnedresponse_restore"),

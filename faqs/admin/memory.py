@@ -44,7 +44,7 @@ from faqs.memory import delete_entries, edit_entry, key_hash, set_status
 from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
 from faqs.neighbours import similar_text
 from faqs.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
-from faqs.review import promote_entry
+from faqs.review import entries_to_review, promote_entry
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
 
@@ -88,6 +88,14 @@ class CachedResponseForm(forms.ModelForm[CachedResponse]):
         return data
 
 
+class ReviewFilter(ConditionFilter):
+    title = _("relecture")
+    parameter_name = "review"
+    conditions: ClassVar = {
+        "waiting": (_("À relire"), lambda rows: rows.filter(pk__in=entries_to_review().values("pk")))
+    }
+
+
 class DoubtFilter(ConditionFilter):
     title = _("doutes de visiteurs")
     parameter_name = "doubts"
@@ -105,6 +113,7 @@ class CachedResponseAdmin(StaffAdmin):
     list_filter = (
         "status",
         "status_reason",
+        ReviewFilter,
         DoubtFilter,
         "deployment",
         "embedding_model",

@@ -1,6 +1,5 @@
-"""What waits for staff: questions that were asked in vain, in groups, and answers that are to be read (« À relire »)."""
+"""Questions that were asked in vain, in groups, as staff see them."""
 
-from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -13,14 +12,13 @@ from django.utils import formats, timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from agents.admin_base import ReadOnlyAdmin, Tone, admin_page, admin_url, badge, clipped, linked, open_to, signed_in
+from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, linked, open_to, signed_in
 from agents.errors import ApplicationError
 from agents.roles import visible
-from faqs.models import CachedResponse, GroupStatus, LearnedResponse, QuestionGroup
-from faqs.review import REVIEW_PAGE_ANSWERS, ToReview, decide, page_to_review
+from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
 from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
 
 _GROUP_TONES: dict[str, Tone] = {
@@ -156,81 +154,3 @@ def approve_answer(request: HttpRequest, group_id: int) -> HttpResponse:
     if request.user.has_perm("chat.view_turn"):
         return HttpResponseRedirect(admin_url("chat.turn", "replay_group", group.pk))
     return back
-
-
-REVIEW_MAX_PAGES = 40
-
-_MODELS = {"memory": CachedResponse, "faq": LearnedResponse}
-_KINDS = {"": None, "stale": True, "other": False}
-
-
-@require_http_methods(["GET", "POST"])
-def review_answers(request: HttpRequest) -> HttpResponse:
-    """The list, and the decision on what is ticked in it. `kind` narrows it: `stale` (overtaken by time) or `other`."""
-    tables = _tables(request, "view")
-    if not tables:
-        raise PermissionDenied
-    kind = request.GET.get("kind", "")
-    if request.method == "POST":
-        _decide(request)
-        return HttpResponseRedirect(request.get_full_path())
-    wanted = request.GET.get("page", "1")
-    page = min(max(int(wanted) if wanted.isdecimal() and len(wanted) < 5 else 1, 1), REVIEW_MAX_PAGES)
-    shown, has_more = page_to_review(page, tables=tables, stale=_KINDS.get(kind), among=partial(visible, request))
-    changeable = _tables(request, "change")
-    return admin_page(
-        request,
-        "admin/faqs/learnedresponse/review.html",
-        model=LearnedResponse,
-        title=_("À relire"),
-        rows=[_row(each, changeable) for each in shown],
-        kinds=[
-            ("", _("Toutes"), kind not in ("stale", "other")),
-            ("stale", _("Périmées"), kind == "stale"),
-            ("other", _("Apprises, signalées, brouillons"), kind == "other"),
-        ],
-        kind=kind,
-        previous=page - 1,
-        next=page + 1 if has_more and page < REVIEW_MAX_PAGES else 0,
-    )
-
-
-def _tables(request: HttpRequest, right: str) -> list[str]:
-    return [name for name, model in _MODELS.items() if request.user.has_perm(f"faqs.{right}_{model._meta.model_name}")]
-
-
-def _row(waiting: ToReview, changeable: list[str]) -> dict[str, Any]:
-    table = "memory" if waiting.is_learned else "faq"
-    return {
-        "waiting": waiting,
-        "owner": waiting.row.deployment if isinstance(waiting.row, CachedResponse) else waiting.row.agent,
-        "url": admin_url(_MODELS[table], "change", waiting.row.pk),
-        "may_decide": table in changeable,
-    }
-
-
-def _decide(request: HttpRequest) -> None:
-    changeable = _tables(request, "change")
-    chosen = request.POST.getlist("answer")[:REVIEW_PAGE_ANSWERS]
-    keys = {key for key in chosen if key.partition("-")[0] in changeable}
-    if not keys:
-        messages.warning(request, _("Cochez d’abord les réponses à valider ou à retirer."))
-        return
-    is_valid = request.POST.get("decision") != "withdraw"
-    try:
-        changed = decide(keys, is_valid=is_valid, among=partial(visible, request))
-    except ApplicationError as error:
-        messages.error(request, str(error.public_message))
-        return
-    if is_valid:
-        text = ngettext("%(count)d réponse validée.", "%(count)d réponses validées.", changed)
-    else:
-        text = ngettext("%(count)d réponse retirée.", "%(count)d réponses retirées.", changed)
-    messages.success(request, text % {"count": changed})
-    if left := len(keys) - changed:
-        text = ngettext(
-            "%(count)d réponse n’a pas changé : vide, de date de relecture passée, ou déjà décidée. Ouvrez-la.",
-            "%(count)d réponses n’ont pas changé : vides, de date de relecture passée, ou déjà décidées. Ouvrez-les.",
-            left,
-        )
-        messages.warning(request, text % {"count": left})

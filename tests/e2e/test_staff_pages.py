@@ -31,7 +31,6 @@ PAGES = {
     "turn": "chat/turn/{turn}/change/",
     "correct": "chat/turn/{turn}/correct/",
     "feedback": "chat/feedback/",
-    "review": "faqs/learnedresponse/to-review/",
     "answers": "faqs/learnedresponse/",
     "memory": "faqs/cachedresponse/",
     "unanswered": "faqs/questiongroup/",

@@ -16,9 +16,9 @@ class MenuTest(TestCase):
         items = [item for section in navigation(request) for item in section["items"]]
         return [str(item["title"]) for item in items if item["active"]]
 
-    def test_it_has_thirteen_entries(self) -> None:
+    def test_it_has_twelve_entries(self) -> None:
         entries = [entry for _title, entries in DAILY for entry in entries]
-        assert len(entries) + 1 == 13
+        assert len(entries) + 1 == 12
 
     def test_every_list_is_in_it_or_on_the_page_of_the_rest(self) -> None:
         entries = [entry for _title, entries in (*DAILY, *ADVANCED) for entry in entries]
@@ -46,7 +46,6 @@ class MenuTest(TestCase):
             ("/admin/chat/turn/", "Questions posées"),
             ("/admin/chat/turn/try/", "Essayer une question"),
             (f"/admin/chat/turn/{Turn().pk}/change/", "Questions posées"),
-            ("/admin/faqs/learnedresponse/to-review/", "À relire"),
             ("/admin/knowledge/category/", "Avancé"),
             ("/admin/advanced/", "Avancé"),
         ):

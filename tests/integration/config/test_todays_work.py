@@ -146,7 +146,7 @@ class TodaysWorkTest(TestCase):
         entry = make_entry(self.deployment, "Vieille ?", "Oui.", status=EntryStatus.TO_REVIEW)
         then = timezone.now() - timedelta(days=300)
         type(entry).objects.filter(pk=entry.pk).update(created_at=then)
-        line = self.lines()["Réponses à relire"]
+        line = self.lines()["Réponses en mémoire à relire"]
         assert (line.count, line.waiting_for) == ("1", "")
 
     def test_failed_answers_of_the_last_days_open_on_these_alone(self) -> None:
@@ -169,14 +169,6 @@ class TodaysWorkTest(TestCase):
             ("Deux fois ?", 2),
             (named[2].text, 1),
         ]
-
-    def test_overtaken_answers_are_told_apart_from_learned_ones(self) -> None:
-        yesterday = timezone.localdate() - timedelta(days=1)
-        status = LearnedStatus.TO_REVIEW
-        make_learned(self.agent, question="Périmée ?", status=status, review_date=yesterday)
-        make_learned(self.agent, question="Brouillon ?", status=status)
-        lines = self.lines()
-        assert lines["Réponses périmées"].count == lines["Réponses à relire"].count == "1"
 
     def test_a_failed_job_that_was_made_up_for_is_no_work(self) -> None:
         for status in (JobStatus.FAILED, JobStatus.DONE):
@@ -223,11 +215,6 @@ class TodaysWorkTest(TestCase):
         ]
         assert "Réponses signalées comme fausses" not in self.lines("chat.view_turn")
         assert self.lines("agents.view_agent") == {}
-
-    def test_of_two_tables_only_what_may_be_changed_is_counted(self) -> None:
-        self.add_one_of_each()
-        assert self.lines("faqs.change_learnedresponse")["Réponses à relire"].count == "1"
-        assert self.lines()["Réponses à relire"].count == "2"
 
     # --- On big tables ---------------------------------------------------------------------------
 
