@@ -82,7 +82,6 @@ RULES = (
         count="faqs.memory.count_expired",
         delete="faqs.memory.delete_expired",
     ),
-    Rule("imports", _("imports en attente ou finis"), "FAQ_PREVIEW_SECONDS", "faqs.previews.forgotten_previews"),
     Rule(
         "generations",
         _("index abandonnés"),

@@ -185,7 +185,6 @@ OWNED = {
     "faqs.cachedresponse": "deployment__agent",
     "faqs.questiongroup": "agent",
     "faqs.unansweredquestion": "agent",
-    "faqs.importpreview": "agent",
     "chat.conversation": "deployment__agent",
     "chat.turn": "conversation__deployment__agent",
     "chat.feedback": "turn__conversation__deployment__agent",

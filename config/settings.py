@@ -363,7 +363,6 @@ RECOVERY = {
     "lessons": "chat.runs.afterwards.settle_left_behind",
     "answers": "faqs.answer_points.reap_learned",
     "unanswered": "faqs.unanswered.tidy_unanswered",
-    "previews": "faqs.previews.purge_previews",
     "chats": "chat.archive.forget_expired",
 }
 
@@ -382,7 +381,6 @@ VOCABULARY_CACHE_SECONDS = 300.0
 #: A file is read in a process of its own; tests read it in theirs, where their settings and patches are.
 PARSE_ISOLATED = True
 #: An import that waits for its uploader's choice is forgotten after this time; its rows with what they would replace.
-FAQ_PREVIEW_SECONDS = 24 * 3_600
 #: A frame of a page holds one question, in UTF-8 and JSON.
 MAX_FRAME_BYTES = 64 * 1024
 #: Pauses between the tries to save an answer while the database is in trouble: half a minute, since it exists nowhere

@@ -4,9 +4,8 @@ Several phrasings stand in the cell of the question, one a line, the question fi
 same. A cell that a spreadsheet would run as a formula is written with an apostrophe in front, which is taken off again
 on the way in.
 
-An import has two steps. `plan_import` says what each row would do, and writes nothing. The new rows are written, and
-what would replace an answer, or stand beside another answer to the same question, only where a person chose it and that
-answer is still as the plan showed it. A row that cannot be kept is reported with its line, and the rest is done.
+An import has two steps. `plan_import` says what each row would do, and writes nothing. `apply_import` writes the new rows,
+and what would replace an answer, or stand beside another answer to the same question, only where a person chose it. A row that cannot be kept is reported with its line, and the rest is done.
 """
 
 import csv
@@ -103,6 +102,12 @@ class PlannedRow:
     contradicts: tuple[StoredAnswer, ...] = ()
 
     @property
+    def choice(self) -> str:
+        """The row with the answers that it is shown beside as they are: a choice holds for these alone."""
+        answers = filter(None, (self.replaces, *self.contradicts))
+        return "-".join([str(self.row.line), *(f"{answer.id}.{answer.revision}" for answer in answers)])
+
+    @property
     def old(self) -> StoredAnswer | None:
         """The answer that it is shown beside."""
         return self.replaces or next(iter(self.contradicts), None)
@@ -171,11 +176,11 @@ def guarded(cell: str) -> str:
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
-def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
+def parse_csv(data: bytes | str) -> tuple[list[FaqRow], list[Failure]]:
     """Return the rows of a file and what was refused; raise `AnswerRejectedError` where nothing can be read."""
     if len(data) > FAQ_MAX_IMPORT_BYTES:
         raise AnswerRejectedError(_("Le fichier dépasse %(limit)d octets.") % {"limit": FAQ_MAX_IMPORT_BYTES})
-    text = _decoded(data)
+    text = data if isinstance(data, str) else decoded(data)
     if (found := csv_dialect(text)) is None:
         raise AnswerRejectedError(
             _(
@@ -209,7 +214,7 @@ def parse_csv(data: bytes) -> tuple[list[FaqRow], list[Failure]]:
     return rows, failed
 
 
-def _decoded(data: bytes) -> str:
+def decoded(data: bytes) -> str:
     """Read UTF-8, UTF-16 with its mark, or what a French Windows writes."""
     utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     for encoding in ("utf-16",) if utf_16 else ("utf-8-sig", "cp1252"):
@@ -234,7 +239,7 @@ def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
 
 
 def plan_import(
-    agent: Agent, data: bytes, *, max_compared: int | None = None, on_progress: OnProgress = no_progress
+    agent: Agent, data: bytes | str, *, max_compared: int | None = None, on_progress: OnProgress = no_progress
 ) -> ImportPlan:
     """Return what an import of this file would do; at most `max_compared` questions are compared by meaning.
 
@@ -361,37 +366,18 @@ def _similar(agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress) -> d
 def apply_import(plan: ImportPlan, *, chosen: Collection[int] = (), by: AbstractBaseUser | None = None) -> ImportReport:
     """Write the new rows and, of those that a person is asked about, the `chosen` lines.
 
-    What has changed in the database since the plan was made is not written and is reported. The caller calls
-    `sync_learned(report.keys)`.
+    What has changed in the database since the plan was made is not written and is reported. The caller has
+    `report.keys` indexed.
     """
     wanted = plan.wanted(chosen)
-    stale = changed_answers(wanted)
     unchanged = len(plan.of_kind(RowKind.UNCHANGED))
     report = ImportReport(unchanged=unchanged, failed=list(plan.failed), left=plan.left(chosen))
     for batch in batches(wanted, _BATCH):
-        write_rows(plan.agent_id, batch, stale, report, by)
+        _write_rows(plan.agent_id, batch, report, by)
     return report
 
 
-def changed_answers(wanted: Iterable[PlannedRow]) -> set[int]:
-    """Return the answers beside which rows stand that changed since the plan.
-
-    Looked up before anything is written: the import itself may withdraw what a row stands beside.
-    """
-    revisions = {answer.id: answer.revision for planned in wanted for answer in planned.contradicts}
-    now: dict[int, int] = {}
-    for keys in batches(revisions, _BATCH):
-        now.update(LearnedResponse.objects.filter(pk__in=keys).values_list("pk", "revision"))
-    return {key for key, revision in revisions.items() if now.get(key) != revision}
-
-
-def write_rows(
-    agent_id: int,
-    batch: Sequence[PlannedRow],
-    stale: Collection[int],
-    report: ImportReport,
-    by: AbstractBaseUser | None,
-) -> None:
+def _write_rows(agent_id: int, batch: Sequence[PlannedRow], report: ImportReport, by: AbstractBaseUser | None) -> None:
     """Write a batch in one transaction, and add what became of it to the report."""
     with transaction.atomic():
         # Two imports of one agent take turns: no question gets two rows.
@@ -401,7 +387,7 @@ def write_rows(
         now = LearnedResponse.objects.select_for_update().order_by("pk").in_bulk(replaced)
         for planned in batch:
             try:
-                replaced_row = _as_planned(planned, known, now, stale)
+                replaced_row = _as_planned(planned, known, now)
                 row, response = planned.row, replaced_row or LearnedResponse(agent=agent)
                 response.question, response.answer, response.category = row.question, row.answer, row.category
                 validate(response)
@@ -418,24 +404,18 @@ def write_rows(
 
 
 def _as_planned(
-    planned: PlannedRow,
-    known: Mapping[str, LearnedResponse],
-    now: Mapping[int, LearnedResponse],
-    stale: Collection[int],
+    planned: PlannedRow, known: Mapping[str, LearnedResponse], now: Mapping[int, LearnedResponse]
 ) -> LearnedResponse | None:
     """The answer to replace, if any; raises `AnswerRejectedError` where it has changed since the plan."""
-    changed = next((answer for answer in planned.contradicts if answer.id in stale), None)
-    response = None
-    if planned.replaces is not None:
-        response = now.get(planned.replaces.id)
-        if response is None or response.revision != planned.replaces.revision:
-            changed = planned.replaces
-    if changed is not None:
-        reason = _("La réponse à « %(question)s » a changé depuis l’aperçu ; importez à nouveau.")
-        raise AnswerRejectedError(reason % {"question": changed.question})
-    if response is None and normalised_question(planned.row.question) in known:
+    if (replaced := planned.replaces) is not None:
+        response = now.get(replaced.id)
+        if response is None or response.revision != replaced.revision:
+            reason = _("La réponse à « %(question)s » a changé depuis l’aperçu ; importez à nouveau.")
+            raise AnswerRejectedError(reason % {"question": replaced.question})
+        return response
+    if normalised_question(planned.row.question) in known:
         raise AnswerRejectedError(_("Cette question a reçu une réponse depuis l’aperçu ; importez à nouveau."))
-    return response
+    return None
 
 
 def _failure(row: FaqRow, error: ApplicationError) -> Failure:

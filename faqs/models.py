@@ -466,45 +466,6 @@ class AnswerChunk(PassageLink):
         ]
 
 
-class ImportState(models.TextChoices):
-    PLANNED = "planned", _("À choisir")
-    APPLYING = "applying", _("En cours")
-    DONE = "done", _("Terminé")
-
-
-class ImportPreview(models.Model):
-    """An import that was planned, waits for its uploader's choice, and is then written (`faqs.previews`)."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+")
-    uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    uploaded_at = models.DateTimeField(default=timezone.now, db_index=True)
-    #: The `ImportPlan`, as compressed JSON.
-    plan = models.BinaryField()
-    #: Lines of the file that were chosen so far.
-    chosen = models.JSONField(default=list)
-
-    state = models.CharField(max_length=20, choices=ImportState.choices, default=ImportState.PLANNED)
-    #: Rows to write, and those that are behind: written or refused. A batch of rows and this number are one
-    #: transaction.
-    total = models.PositiveIntegerField(default=0)
-    done = models.PositiveIntegerField(default=0)
-    created = models.PositiveIntegerField(default=0)
-    updated = models.PositiveIntegerField(default=0)
-    #: Rows that could not be kept: `line`, `item`, `reason`.
-    refused = models.JSONField(default=list)
-    #: Answers that had changed since the plan when it began.
-    stale = models.JSONField(default=list)
-
-    class Meta:
-        default_permissions = ()
-        verbose_name = _("import en attente")
-        verbose_name_plural = _("imports en attente")
-
-    def __str__(self) -> str:
-        return str(self.pk)
-
-
 # --- Unanswered questions --------------------------------------------------------------------------------------------
 
 

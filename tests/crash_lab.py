@@ -49,7 +49,6 @@ import chat.thread.rounds
 import chat.turn.path
 import chat.turn.tool_loop
 from agents.errors import LLMResponseError
-from agents.history import lines_of
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk, Usage
 from agents.llm.openai import _wire_message
 from agents.models import Agent, Deployment, IndexingMethod, JobKind, RuntimeSettings
@@ -61,12 +60,10 @@ from chat.thread.rounds import Batch, append_batch, load_thread
 from chat.thread.turns import claim_turn, interrupt_turns, stale_turns
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
-from faqs import previews
+from faqs import csv
 from faqs.answer_points import sync_learned
 from faqs.answers import learn_from_message
-from faqs.csv import plan_import
-from faqs.models import ImportPreview, LearnedResponse
-from faqs.previews import continue_import, keep_preview, start_import
+from faqs.models import LearnedResponse
 from knowledge.indexing import questions
 from knowledge.indexing.jobs import enqueue_questions, run_build
 from knowledge.indexing.points import plan_agent
@@ -83,7 +80,6 @@ from tests.factories import (
     make_entry,
     make_learned,
     make_library,
-    make_user,
 )
 from tests.scripted import ScriptedLLM
 from tests.servers.model_server import _Refusal, check_chat_request
@@ -263,44 +259,36 @@ def build_import() -> None:
     agent = make_agent()
     add_document(agent)
     make_learned(agent, question=CHANGED[0], answer="De 9 heures à 20 heures.")
+
+
+def import_rows() -> None:
     lines = ["question,answer", *(f'"{q}","{a}"' for q, a in (*ROWS, CHANGED))]
-    keep_preview(plan_import(agent, "\n".join(lines).encode()), by=make_user())
+    with mock.patch.object(csv, "_BATCH", BATCH):
+        plan = csv.plan_import(Agent.objects.get(), "\n".join(lines))
+        csv.apply_import(plan, chosen=[len(ROWS) + 2])
 
 
 def apply(fatal: int) -> None:
-    previews.FAQ_IMPORT_BATCH = BATCH
-    preview = ImportPreview.objects.select_related("uploaded_by").get()
     with boundaries(fatal):
-        if start_import(preview, chosen=[len(ROWS) + 2]):
-            preview.refresh_from_db()
-            continue_import(preview, seconds=60)
+        import_rows()
 
 
 def take_up_import() -> None:
-    """As the page of the import does, and then the worker."""
-    previews.FAQ_IMPORT_BATCH = BATCH
-    continue_import(ImportPreview.objects.select_related("uploaded_by").get(), seconds=60)
+    """As its uploader does, and then the worker."""
+    import_rows()
     sync_learned()
 
 
 def importing(fatal: int) -> dict[str, Any]:
     status = forked(lambda: apply(fatal))
-    begun = ImportPreview.objects.get()
+    written = LearnedResponse.objects.count() - 1
     retried = forked(take_up_import)
-    ended = ImportPreview.objects.get()
     stored = Counter(LearnedResponse.objects.values_list("question", "answer"))
     return {
         "status": status,
-        "state": begun.state,
-        "done": begun.done,
+        "written": written,
         "retried": retried,
-        "ended": ended.state,
-        "counts": [ended.done, ended.created, ended.updated, len(ended.refused)],
         "once": stored == Counter([*ROWS, CHANGED]),
-        "changes": [
-            line.changes["answer"]
-            for line in lines_of(LearnedResponse.objects.get(question=CHANGED[0])).filter(action=1)
-        ],
         "settled": not LearnedResponse.objects.unsettled().exists(),
     }
 

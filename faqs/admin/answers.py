@@ -1,20 +1,17 @@
-"""Validated answers as staff see them: the editor with its form, the list, and the history of an answer.
+"""Validated answers as staff see them: the editor with its form, and the list.
 
 Rows are written by the verbs of `faqs.answers`, so that their points follow. What waits for its points, or could not be
 indexed, says so in the list with what to do.
 """
 
-from dataclasses import dataclass
-from datetime import date
 from typing import Any, ClassVar
 
 from auditlog.models import LogEntry
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import ValidationError
+from django.contrib.contenttypes.models import ContentType
 from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
 from django.utils.html import format_html_join
@@ -22,7 +19,6 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldBooleanWidget
 
@@ -35,14 +31,12 @@ from agents.admin_base import (
     change_link,
     clipped,
     open_to,
-    require,
     signed_in,
     stacked,
 )
 from agents.errors import ApplicationError
-from agents.history import PHRASINGS, lines_of, take_back
-from agents.roles import visible
-from faqs.admin.imports import IMPORT_RIGHTS, Change, compare_fields, import_faqs, preview_import
+from agents.history import lines_of
+from faqs.admin.imports import IMPORT_RIGHTS, import_faqs
 from faqs.answer_points import schedule_indexing
 from faqs.answers import check_texts, clean_answer, one_line, other_phrasings, save_learned, set_status
 from faqs.csv import export_csv
@@ -144,68 +138,6 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
             )
 
 
-#: What the history of an answer shows, and what it is called there.
-_SHOWN: dict[str, Any] = {
-    "question": _("Question"),
-    PHRASINGS: _("Autres formulations"),
-    "answer": _("Réponse"),
-    "category": _("Catégorie"),
-    "status": _("Validité"),
-    "status_reason": _("Raison"),
-    "review_date": _("À revoir le"),
-}
-#: Changes that the page of an answer shows, the latest first.
-_CHANGES_SHOWN = 50
-
-
-@dataclass(frozen=True, slots=True)
-class ShownChange:
-    """A line of the history of an answer, with what it changed."""
-
-    line: LogEntry
-    who: str
-    changes: list[Change]
-
-
-def shown_changes(response: LearnedResponse) -> list[ShownChange]:
-    found = []
-    for line in lines_of(response)[:_CHANGES_SHOWN]:
-        values = {name: line.changes[name] for name in _SHOWN if isinstance(line.changes.get(name), list)}
-        sides = (
-            {str(_SHOWN[name]): _shown_text(name, change[side]) for name, change in values.items()} for side in (0, 1)
-        )
-        if changes := compare_fields(*sides):
-            found.append(ShownChange(line, (line.additional_data or {}).get("who", ""), changes))
-    return found
-
-
-def _shown_text(name: str, value: Any) -> str:
-    if value in (None, "", "None"):
-        return ""
-    if name == PHRASINGS:
-        return "\n".join(value)
-    if name == "status":
-        return str(dict(LearnedStatus.choices).get(value, value))
-    return formats.date_format(date.fromisoformat(value)) if name == "review_date" else str(value)
-
-
-@require_POST
-def restore_change(request: HttpRequest, pk: int, line: int) -> HttpResponse:
-    """Put back what a line of the history of an answer says was there before."""
-    response = get_object_or_404(visible(request, LearnedResponse.objects.all()), pk=pk)
-    require(request, "faqs.change_learnedresponse", row=response)
-    found = get_object_or_404(lines_of(response), pk=line)
-    try:
-        take_back(found, by=signed_in(request))
-    except ValidationError as error:
-        messages.error(request, " ".join(error.messages))
-    except ApplicationError as error:
-        messages.error(request, str(error.public_message))
-    else:
-        messages.success(request, gettext("Les valeurs d’avant sont rétablies."))
-    return HttpResponseRedirect(admin_url(LearnedResponse, "change", pk))
-
-
 _STATUS_TONES: dict[str, Tone] = {
     LearnedStatus.VALID: "good",
     LearnedStatus.TO_REVIEW: "warning",
@@ -273,12 +205,7 @@ class LearnedResponseAdmin(StaffAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
-        return [
-            path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"),
-            path("import/<uuid:key>/", wrap(preview_import), name="faqs_learnedresponse_import_preview"),
-            path("<int:pk>/changes/<int:line>/restore/", wrap(restore_change), name="faqs_learnedresponse_restore"),
-            *super().get_urls(),
-        ]
+        return [path("import/", wrap(import_faqs), name="faqs_learnedresponse_import"), *super().get_urls()]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """An answer stays with its agent: its points are in that agent's index."""
@@ -307,9 +234,9 @@ class LearnedResponseAdmin(StaffAdmin):
     ) -> HttpResponse:
         row = kwargs.get("obj")
         if isinstance(row, LearnedResponse):
-            context["changes"] = shown_changes(row)
             may_change = self.has_change_permission(request, row)
-            context["may_restore"] = may_change
+            kind = ContentType.objects.get_for_model(row).pk
+            context["history"] = admin_url(LogEntry, "changelist", content_type__id__exact=kind, object_pk=row.pk)
             context["may_approve"] = may_change and row.status == LearnedStatus.TO_REVIEW
         return super().render_change_form(request, context, *args, **kwargs)
 

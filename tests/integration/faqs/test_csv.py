@@ -2,21 +2,17 @@
 shown.
 """
 
-from typing import Any
 from unittest import mock
 
-import pytest
 from auditlog.models import LogEntry
-from django.test import TestCase, override_settings
+from django.test import TestCase
 
 from agents.history import lines_of
 from agents.models import Agent
 from faqs.answer_points import sync_learned
 from faqs.answers import add_manual_faq, draft_faq, save_learned, set_status
 from faqs.csv import FaqRow, ImportPlan, RowKind, apply_import, csv_lines, plan_import
-from faqs.errors import AnswerRejectedError
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
-from faqs.previews import find_preview, keep_preview, leave_preview, plan_of, purge_previews
 from knowledge.embeddings.base import embedder
 from knowledge.errors import VectorStoreUnavailableError
 from tests.constants import override
@@ -182,9 +178,9 @@ class ApplyingTest(TestCase):
         plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "16 euros."))
         self.row.answer = "13 euros."
         save_learned(self.row)
-        report = apply_import(plan, chosen={2, 3})
+        report = apply_import(plan, chosen={2})
         assert (report.created, report.updated) == (0, 0)
-        assert [failure.line for failure in report.failed] == [2, 3]
+        assert [failure.line for failure in report.failed] == [2]
         assert all("a changé depuis" in failure.reason for failure in report.failed)
         assert fresh(self.row).answer == "13 euros."
 
@@ -196,50 +192,8 @@ class ApplyingTest(TestCase):
         assert (report.created, report.updated, len(report.failed)) == (0, 0, 2)
         assert LearnedResponse.objects.get().answer == "Là."
 
-    def test_import_that_withdraws_what_its_rows_contradict_writes_them_all(self) -> None:
-        plan = planned(
-            self.agent,
-            FaqRow("Sans rapport ?", "15.", phrasings=(PRICE,)),
-            FaqRow("Sans aucun rapport ?", "15.", phrasings=(PRICE,)),
-        )
-        assert kinds(plan) == ["contradictory", "contradictory"]
-
-        def save(response: LearnedResponse, **options: Any) -> None:
-            save_learned(response, **options)
-            set_status([self.row], LearnedStatus.TO_REVIEW)
-
-        with mock.patch("faqs.csv.save_learned", side_effect=save):
-            report = apply_import(plan, chosen={2, 4})
-        assert (report.created, report.failed) == (2, [])
-
     @override(QA_MAX_ANSWER_CHARACTERS=3)
     def test_text_that_is_no_longer_allowed_is_reported(self) -> None:
         with override(QA_MAX_ANSWER_CHARACTERS=100):
             plan = planned(self.agent, FaqRow("Où ?", "Là-bas."))
         assert len(apply_import(plan).failed) == 1
-
-
-class PreviewTest(TestCase):
-    def setUp(self) -> None:
-        self.agent, self.user = make_agent(), make_user()
-        make_learned(self.agent, question=PRICE, answer="12 euros.")
-        self.plan = planned(self.agent, FaqRow(PRICE, "15."), FaqRow(REWORDED, "16."), FaqRow("", ""))
-
-    def test_plan_comes_back_the_same(self) -> None:
-        preview = keep_preview(self.plan, by=self.user)
-        found = find_preview(preview.pk, by=self.user)
-        assert found is not None
-        assert plan_of(found) == self.plan
-
-    def test_it_is_forgotten_after_its_time(self) -> None:
-        preview = keep_preview(self.plan, by=self.user)
-        assert purge_previews() == 0
-        with override_settings(FAQ_PREVIEW_SECONDS=0):
-            assert find_preview(preview.pk, by=self.user) is None
-            assert not leave_preview(preview)
-            assert purge_previews() == 1
-
-    @override(FAQ_MAX_PREVIEW_BYTES=100)
-    def test_one_that_is_too_large_is_refused(self) -> None:
-        with pytest.raises(AnswerRejectedError, match="100"):
-            keep_preview(self.plan, by=self.user)

@@ -8,12 +8,10 @@ from django.contrib.auth.models import User
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.admin_base import admin_url
 from agents.history import PHRASINGS, lines_of, take_back
 from faqs.answers import save_learned, set_status
 from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
-from tests.admin_pages import client_of, make_staff, queries_of, shown_messages, superuser_client
 from tests.constants import override
 from tests.factories import fresh, make_learned, make_user
 
@@ -97,45 +95,3 @@ class RestoringTest(TestCase):
         with pytest.raises(AnswerRejectedError):
             take_back(self.line, by=None)
         assert fresh(self.row).answer == "15 euros."
-
-
-class PageTest(TestCase):
-    def setUp(self) -> None:
-        self.user = make_user(username="anne")
-        self.row = make_answer()
-        self.line = write(self.row, "15 euros <b>.", by=self.user)
-        self.page = admin_url(LearnedResponse, "change", self.row.pk)
-        self.restore = admin_url(LearnedResponse, "restore", self.row.pk, self.line.pk)
-
-    def test_page_shows_who_changed_which_words(self) -> None:
-        page = superuser_client().get(self.page).content.decode()
-        assert "anne" in page
-        assert "<del>12</del>" in page
-        assert "<ins>15</ins>" in page
-        assert "&lt;" in page
-        assert "<b>.</ins>" not in page
-        assert page.count(f'action="{self.restore}"') == 1
-
-    def test_page_without_a_history_says_so(self) -> None:
-        LogEntry.objects.all().delete()
-        assert "Aucun changement" in superuser_client().get(self.page).content.decode()
-
-    def test_number_of_queries_does_not_grow_with_the_history(self) -> None:
-        client = superuser_client()
-        client.get(self.page)  # content types and the like are cached by the first request
-        few = queries_of(client, self.page)
-        for number in range(5):
-            write(self.row, f"{number} euros.", by=self.user)
-        assert queries_of(client, self.page) == few
-
-    def test_restoring_puts_the_values_before_back(self) -> None:
-        response = superuser_client().post(self.restore, follow=True)
-        assert "valeurs d’avant sont rétablies" in shown_messages(response)
-        assert fresh(self.row).answer == "12 euros."
-
-    def test_who_may_only_look_restores_nothing(self) -> None:
-        reader = client_of(make_staff("faqs.view_learnedresponse"))
-        assert "Rétablir" not in reader.get(self.page).content.decode()
-        assert reader.post(self.restore).status_code == 403
-        other = make_learned(question="Où ?", answer="Ici.")
-        assert superuser_client().post(admin_url(LearnedResponse, "restore", other.pk, self.line.pk)).status_code == 404
