@@ -230,7 +230,6 @@ MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents
 #: How many different anonymous visitors must find an answer of the memory wrong before it is withdrawn. One, since a
 #: wrong answer costs more than a right one that waits for staff; more for a public page where somebody switches answers
 #: off.
-ANONYMOUS_REPORTS_TO_WITHDRAW = env.int("ANONYMOUS_REPORTS_TO_WITHDRAW", default=1)
 
 # --- Documents -------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
@@ -20,19 +19,9 @@ from django.utils.translation import gettext_lazy
 from agents.models import Deployment
 from agents.settings import MemoryLearning
 from faqs.answers import cited_sources
-from faqs.memory import (
-    PHASE,
-    Scope,
-    doubt_entry,
-    find_entry,
-    holding_memory,
-    new_entry,
-    put_entry,
-    recipe_key,
-    report_pair,
-)
+from faqs.memory import PHASE, Scope, find_entry, holding_memory, new_entry, put_entry, recipe_key
 from faqs.memory_matrix import current_audience
-from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
+from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
 from faqs.origins import origins_of, stale_entries
 from faqs.precedence import is_answered_since
 from faqs.second_key.agreement import ask_the_same
@@ -299,35 +288,6 @@ def _is_set_aside(entry: CachedResponse) -> bool:
     )
 
 
-def report_wrong(
-    *,
-    entry_id: int,
-    question: str,
-    reason: str = "",
-    source_turn: uuid.UUID | None = None,
-    visitor: uuid.UUID | None = None,
-) -> bool:
-    """Bar this entry from this question for good, because a person reported the answer as wrong.
-
-    The entry goes to *to review* and answers nobody until staff decide. Anonymous reports need
-    `ANONYMOUS_REPORTS_TO_WITHDRAW` different visitors, unless the entry was learned from this very turn and no member
-    of staff has validated it since. `False` if nothing was withdrawn.
-    """
-    if visitor is not None and source_turn is not None:
-        own = CachedResponse.objects.filter(pk=entry_id, source_turn=source_turn)
-        if not own.filter(confirmed_at=F("created_at")).exists():
-            return doubt_entry(
-                entry_id=entry_id, visitor=visitor, question=question, reason=reason, source_turn=source_turn
-            )
-    return report_pair(entry_id=entry_id, question=question, reason=reason, source_turn=source_turn)
-
-
-def withdraw_doubts(turn_id: uuid.UUID) -> bool:
-    """Delete an anonymous report that has not withdrawn its entry yet; `False` where there was none."""
-    deleted, _rows = AnswerDoubt.objects.filter(source_turn=turn_id).delete()
-    return bool(deleted)
-
-
 def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
     """The entries that were learned from the answer of this turn."""
     return list(CachedResponse.objects.filter(source_turn=turn_id).values_list("pk", flat=True))
@@ -346,7 +306,6 @@ def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
     # One that asks what the entry asks has no words of its own.
     reported.filter(answer_digest="").update(question="")
     reported.update(source_turn=None, reason="")
-    AnswerDoubt.objects.filter(source_turn__in=turn_ids).delete()
     LearnedResponse.objects.filter(source_message__in=turn_ids).update(source_message=None)
 
 

@@ -26,7 +26,6 @@ from agents.database import PreparedObject, PreparedUpdate, parameter, short_wri
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Audience, Deployment
 from faqs.models import (
-    AnswerDoubt,
     CachedResponse,
     DeletedResponse,
     DeploymentMemory,
@@ -215,7 +214,6 @@ def put_entry(
         entry.confirmed_at, entry.version = entry.created_at, memory.version
         if existing is not None:
             entry.pk, entry.usage_count = existing.pk, entry.usage_count or existing.usage_count
-            AnswerDoubt.objects.filter(response=existing).delete()
             forget_origins(existing.pk)
         entry.save()
         keep_origins(entry.pk, origins)
@@ -223,10 +221,7 @@ def put_entry(
 
 
 def edit_entry(entry: CachedResponse) -> None:
-    """Store staff's changes to an entry; a changed question gets a new vector and key.
-
-    A correction deletes open doubts, which were about the previous text.
-    """
+    """Store staff's changes to an entry; a changed question gets a new vector and key."""
     stored = CachedResponse.objects.only("question", "answer").get(pk=entry.pk)
     is_corrected = (stored.question, stored.answer) != (entry.question, entry.answer)
     model = embedder()
@@ -242,8 +237,6 @@ def edit_entry(entry: CachedResponse) -> None:
         entry.validated_at, entry.superseded_by = timezone.now(), None
     with writing(entry.deployment_id) as memory:
         entry.version = memory.version
-        if is_corrected:
-            AnswerDoubt.objects.filter(response=entry).delete()
         # The counter belongs to the lookups that go on meanwhile.
         names = [f.name for f in CachedResponse._meta.concrete_fields if f.name != "usage_count"]
         entry.save(update_fields=[name for name in names if name != "id"])
@@ -270,7 +263,6 @@ def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as memory:
             accept_origins(keys)
-            AnswerDoubt.objects.filter(response_id__in=keys).delete()
             for entry in foreign:
                 if entry.deployment_id == deployment_id:
                     entry.save(update_fields=["embedding", "embedding_model", "recipe_key"])
@@ -345,7 +337,6 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
             ResponseAnswer.objects.filter(response_id__in=keys).delete()
             LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(superseded_by_entry=None)
             WrongPair.objects.filter(response_id__in=keys).delete()
-            AnswerDoubt.objects.filter(response_id__in=keys).delete()
             # Not `delete()`: its signal would record each row a second time, under a version of its own.
             count += CachedResponse.objects.filter(pk__in=keys)._raw_delete(using="default") or 0
     return count
@@ -420,8 +411,10 @@ def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
     return delete_entries(expired_entries(deployment_id, max_age_days))
 
 
-def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
-    """Never give this entry to this question again, and have staff review it; `False` if it is gone."""
+def report_wrong(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
+    """Never give this entry to this question again, and have staff review it, because a person reported the answer as
+    wrong; `False` if it is deleted.
+    """
     entry = CachedResponse.objects.filter(pk=entry_id).first()
     if entry is None:
         return False
@@ -440,25 +433,6 @@ def report_pair(*, entry_id: int, question: str, reason: str = "", source_turn: 
             status_note=reason,
             version=memory.version,
         )
-    return True
-
-
-def doubt_entry(*, entry_id: int, visitor: uuid.UUID, question: str, reason: str = "", source_turn: uuid.UUID) -> bool:
-    """Store an anonymous report; `True` where enough different visitors agree, so that the entry is withdrawn."""
-    if not CachedResponse.objects.filter(pk=entry_id).exists():
-        return False
-    with short_write():
-        AnswerDoubt.objects.get_or_create(
-            response_id=entry_id,
-            visitor=visitor,
-            defaults={"question": question, "reason": reason, "source_turn": source_turn},
-        )
-    doubts = list(AnswerDoubt.objects.filter(response=entry_id).order_by("said_at"))
-    if len(doubts) < settings.ANONYMOUS_REPORTS_TO_WITHDRAW:
-        return False
-    for doubt in doubts:
-        report_pair(entry_id=entry_id, question=doubt.question, reason=doubt.reason, source_turn=doubt.source_turn)
-    AnswerDoubt.objects.filter(pk__in=[doubt.pk for doubt in doubts]).delete()
     return True
 
 

@@ -220,29 +220,6 @@ class WrongPair(models.Model):
         return self.question[:80]
 
 
-class AnswerDoubt(models.Model):
-    """An anonymous visitor's report that an entry is wrong, stored until there are `ANONYMOUS_REPORTS_TO_WITHDRAW`.
-
-    Deleted with its conversation, and once staff have validated or corrected the entry.
-    """
-
-    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="doubts")
-    visitor = models.UUIDField(editable=False)
-    source_turn = models.UUIDField(editable=False, db_index=True)
-    question = models.TextField(_("question"))
-    reason = models.TextField(_("raison"), blank=True, default="")
-    said_at = models.DateTimeField(_("signalée le"), default=timezone.now, editable=False)
-
-    class Meta:
-        db_table = "responses_doubts"
-        verbose_name = _("doute d’un visiteur")
-        verbose_name_plural = _("doutes des visiteurs")
-        constraints: ClassVar = [models.UniqueConstraint(fields=["response", "visitor"], name="doubt_once_per_visitor")]
-
-    def __str__(self) -> str:
-        return self.question[:80]
-
-
 class DeletedResponse(models.Model):
     """Marks an entry as deleted, until every array in memory can have seen the deletion."""
 

@@ -1,11 +1,9 @@
 """What readers say of answers: stored at once, then told to whoever can make it better.
 
 A thumb down bars the stored answer that was given, or the one that was learned from this turn, from this question
-(`report_wrong`), and keeps the question for staff (`keep_unanswered`). Of anonymous visitors, whom nothing stops from
-switching off answer after answer, a site may ask for several (`ANONYMOUS_REPORTS_TO_WITHDRAW`). Both happen once a
-turn, outside any transaction of the verdict, and a failure there costs the reader nothing: the next thumb down on the
-answer tries again. A verdict that is taken back stays for staff, marked; what was reported stays reported, for staff to
-decide.
+(`report_wrong`), and keeps the question for staff (`keep_unanswered`). Both happen once a turn, outside any transaction of
+the verdict, and a failure there costs the reader nothing: the next thumb down on the answer tries again. A verdict that is
+taken back stays for staff, marked; what was reported stays reported, for staff to decide.
 """
 
 import logging
@@ -19,7 +17,8 @@ from agents.effective import effective_config
 from agents.errors import ApplicationError
 from chat.models import AnswerSource, DailyCount, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
-from faqs.learning import entries_of_turn, report_wrong, withdraw_doubts
+from faqs.learning import entries_of_turn
+from faqs.memory import report_wrong
 from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered, is_kept, keep_unanswered
 from knowledge.embeddings.base import Purpose, embedder
@@ -45,9 +44,7 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
             feedback.owner = feedback.settled_by = None
             feedback.settled_at = feedback.dismissed_at = None
             feedback.save()
-    if verdict != Verdict.DOWN:
-        _take_back(turn)
-    elif feedback.reported_at is None:
+    if verdict == Verdict.DOWN and feedback.reported_at is None:
         _report(feedback)
     return feedback
 
@@ -58,7 +55,6 @@ def withdraw_feedback(turn: Turn) -> bool:
     with short_write():
         changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
         DailyCount.objects.note_change(turn.pk)
-    _take_back(turn)
     return bool(changed)
 
 
@@ -95,12 +91,6 @@ _STANDING = PreparedSelect(
 )
 
 
-def _take_back(turn: Turn) -> None:
-    """A visitor's report that has barred nothing yet no longer counts; said again, it is reported again."""
-    if withdraw_doubts(turn.pk):
-        Feedback.objects.filter(turn=turn).update(reported_at=None)
-
-
 def _report(feedback: Feedback) -> None:
     """Both verbs change nothing the second time, so two reports at once do no harm."""
     turn = Turn.objects.select_related("conversation__deployment__agent").get(pk=feedback.turn_id)
@@ -110,24 +100,12 @@ def _report(feedback: Feedback) -> None:
     question = asked_question(turn)
     try:
         for entry_id in _stored_answers(turn):
-            report_wrong(
-                entry_id=entry_id,
-                question=question,
-                reason=_note(feedback),
-                source_turn=turn.pk,
-                visitor=_visitor(turn),
-            )
+            report_wrong(entry_id=entry_id, question=question, reason=_note(feedback), source_turn=turn.pk)
         _keep_question(turn, question)
     except ApplicationError as error:
         logger.warning("a thumb down could not be reported round_id=%s: %s", turn.pk, error)
         return
     Feedback.objects.filter(pk=feedback.pk).update(reported_at=timezone.now())
-
-
-def _visitor(turn: Turn) -> uuid.UUID | None:
-    """Who says so, where nobody is signed in; conversations without a visitor count for themselves."""
-    conversation = turn.conversation
-    return None if conversation.user_id else conversation.visitor or conversation.pk
 
 
 def _stored_answers(turn: Turn) -> set[int]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Count, Model, OuterRef, QuerySet, Subquery
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -39,9 +39,8 @@ from agents.admin_base import (
 from agents.database import short_write
 from agents.errors import ApplicationError
 from faqs.answers import without_citations
-from faqs.learning import report_wrong
-from faqs.memory import delete_entries, edit_entry, key_hash, set_status
-from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, StatusReason
+from faqs.memory import delete_entries, edit_entry, key_hash, report_wrong, set_status
+from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.neighbours import similar_text
 from faqs.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
 from faqs.review import entries_to_review, promote_entry
@@ -96,14 +95,6 @@ class ReviewFilter(ConditionFilter):
     }
 
 
-class DoubtFilter(ConditionFilter):
-    title = _("doutes de visiteurs")
-    parameter_name = "doubts"
-    conditions: ClassVar = {
-        "1": (_("Mise en doute"), lambda rows: rows.filter(pk__in=AnswerDoubt.objects.values("response")))
-    }
-
-
 @admin.register(CachedResponse)
 class CachedResponseAdmin(StaffAdmin):
     purpose = _("Les réponses gardées des conversations, pour répondre de même à la même question, sans modèle.")
@@ -114,7 +105,6 @@ class CachedResponseAdmin(StaffAdmin):
         "status",
         "status_reason",
         ReviewFilter,
-        DoubtFilter,
         "deployment",
         "embedding_model",
         ("created_at", RangeDateFilter),
@@ -137,7 +127,6 @@ class CachedResponseAdmin(StaffAdmin):
         "details",
         "passages",
         "reports",
-        "doubted",
         "replaced",
     )
     fieldsets = (
@@ -146,7 +135,7 @@ class CachedResponseAdmin(StaffAdmin):
             _("Portée et usage"),
             {"fields": ("deployment", "audience", "embedding_model", "usage_count", "created_at", "confirmed_at")},
         ),
-        (_("Provenance"), {"fields": ("origin", "replaced", "passages", "details", "reports", "doubted")}),
+        (_("Provenance"), {"fields": ("origin", "replaced", "passages", "details", "reports")}),
     )
 
     replaced = linked("superseded_by", _("remplacée par"))
@@ -156,11 +145,7 @@ class CachedResponseAdmin(StaffAdmin):
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CachedResponse]:
-        entries: QuerySet[CachedResponse] = super().get_queryset(request)
-        counted = AnswerDoubt.objects.filter(response=OuterRef("pk")).order_by().values("response")
-        return entries.defer("embedding").annotate(
-            doubt_count=Subquery(counted.annotate(found=Count("pk")).values("found"))
-        )
+        return super().get_queryset(request).defer("embedding")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         with short_write():
@@ -251,11 +236,8 @@ class CachedResponseAdmin(StaffAdmin):
         return stacked(clipped(entry.question), answer)
 
     @admin.display(description=_("état"), ordering="status")
-    def state(self, entry: Any) -> SafeString:
+    def state(self, entry: CachedResponse) -> SafeString:
         shown = badge(entry.get_status_display(), _TONES.get(entry.status, "neutral"))
-        if count := entry.doubt_count:
-            doubted = ngettext("mise en doute par %(count)d visiteur", "mise en doute par %(count)d visiteurs", count)
-            return stacked(shown, doubted % {"count": count})
         return stacked(shown, entry.get_status_reason_display()) if entry.status_reason else shown
 
     @admin.display(description=_("apprise de"))
@@ -279,11 +261,6 @@ class CachedResponseAdmin(StaffAdmin):
     def reports(self, entry: CachedResponse) -> SafeString | str:
         pairs, deleted = entry.wrong_pairs.order_by("-reported_at"), _("(conversation supprimée)")
         return long_text("\n".join(f"{pair.question or deleted} {pair.reason}".strip() for pair in pairs))
-
-    @admin.display(description=_("doutes de visiteurs"))
-    def doubted(self, entry: CachedResponse) -> SafeString | str:
-        doubts = entry.doubts.order_by("-said_at")
-        return long_text("\n".join(f"{doubt.question} {doubt.reason}".strip() for doubt in doubts))
 
 
 def _keys(queryset: QuerySet[CachedResponse]) -> list[int]:

@@ -8,8 +8,8 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.settings import MemoryLearning
-from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
-from faqs.memory import prune_expired, report_pair, set_status
+from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer
+from faqs.memory import prune_expired, report_wrong, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_lesson, recall, source_of
@@ -208,7 +208,7 @@ class PruneTests(TestCase):
         old = timezone.now() - timedelta(days=400)
         kept = make_entry(deployment, "Que coûte la carte ?", status=EntryStatus.OBSOLETE)
         reported = make_entry(deployment, "Où est la gare ?")
-        report_pair(entry_id=reported.pk, question="Où est le parking ?")
+        report_wrong(entry_id=reported.pk, question="Où est le parking ?")
         gone = make_entry(deployment, "Quand ouvre la piscine ?")
         CachedResponse.objects.update(confirmed_at=old)
         assert prune_expired(deployment_id=deployment.pk, max_age_days=180) == 1

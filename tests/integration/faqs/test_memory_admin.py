@@ -9,8 +9,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from faqs.learning import report_wrong
-from faqs.memory import validate_entries
+from faqs.memory import report_wrong, validate_entries
 from faqs.models import (
     CachedResponse,
     DeletedResponse,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from agents.models import Deployment
-from faqs.memory import delete_entries, report_pair, set_status
+from faqs.memory import delete_entries, report_wrong, set_status
 from faqs.memory_matrix import memory_mark, nearest_entries
 from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
@@ -197,7 +197,7 @@ class Followed(RuleBasedStateMachine):
     @rule(number=st.integers(0, 5))
     def report(self, number: int) -> None:
         for entry in self.entries(number):
-            report_pair(entry_id=entry.pk, question=entry.question)
+            report_wrong(entry_id=entry.pk, question=entry.question)
 
     @rule(number=st.integers(0, 5))
     def roll_back(self, number: int) -> None:

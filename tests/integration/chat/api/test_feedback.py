@@ -4,14 +4,14 @@ import uuid
 from typing import Any
 from unittest import mock
 
-from django.test import Client, override_settings
+from django.test import Client
 
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Conversation, Feedback, Message, Role, Turn, Verdict
-from chat.thread.verdicts import asked_question, give_feedback, withdraw_feedback
+from chat.thread.verdicts import asked_question, give_feedback
 from chat.turn.values import Trace
-from faqs.memory import delete_entries, edit_entry, question_hash, validate_entries
-from faqs.models import AnswerDoubt, CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
+from faqs.memory import question_hash
+from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion, WrongPair
 from knowledge.embeddings.base import embedder
 from knowledge.errors import EmbeddingUnavailableError
 from tests.admin_pages import superuser_client
@@ -66,48 +66,15 @@ class FeedbackTests(ReaderTest):
             conversation, QUESTION, "À l’accueil.", answer_source=AnswerSource.MEMORY_GUARD, trace=trace.lines
         )
 
-    def test_thumb_down_of_somebody_signed_in_bars_the_stored_answer_at_once(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
-        turn = self.given_from_memory(entry, user=make_user())
-        for _ in range(2):
-            give_feedback(turn, Verdict.DOWN, reason="outdated")
-        assert fresh(entry).status == EntryStatus.TO_REVIEW
-        assert WrongPair.objects.get().response_id == entry.pk
+    def test_thumb_down_bars_the_stored_answer_at_once_and_once(self) -> None:
+        for number, owner in enumerate(({"user": make_user()}, {"visitor": uuid.uuid4()})):
+            entry = make_entry(self.deployment, f"{QUESTION} {number}", "À l’accueil.")
+            turn = self.given_from_memory(entry, **owner)
+            for _ in range(2):
+                give_feedback(turn, Verdict.DOWN, reason="outdated")
+            assert fresh(entry).status == EntryStatus.TO_REVIEW
+            assert WrongPair.objects.get(response=entry)
 
-    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
-    def test_one_anonymous_visitor_bars_nothing_however_often(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
-        visitor = uuid.uuid4()
-        for _ in range(3):
-            give_feedback(self.given_from_memory(entry, visitor=visitor), Verdict.DOWN)
-        assert fresh(entry).status == EntryStatus.VALID
-        assert not WrongPair.objects.exists()
-        assert entry.doubts.count() == 1
-
-    def test_as_many_anonymous_visitors_as_the_setting_says_bar_it(self) -> None:
-        for needed in (1, 2, 3):
-            entry = make_entry(self.deployment, f"{QUESTION} {needed}", "À l’accueil.")
-            with self.settings(ANONYMOUS_REPORTS_TO_WITHDRAW=needed):
-                for _ in range(needed):
-                    assert fresh(entry).status == EntryStatus.VALID
-                    give_feedback(self.given_from_memory(entry), Verdict.DOWN, reason="outdated")
-            assert (fresh(entry).status, entry.status_reason) == (EntryStatus.TO_REVIEW, "reported")
-            assert not entry.doubts.exists()
-
-    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
-    def test_doubt_that_is_taken_back_does_not_count(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
-        first, second = self.given_from_memory(entry), self.given_from_memory(entry)
-        give_feedback(first, Verdict.DOWN)
-        give_feedback(first, Verdict.UP)
-        give_feedback(second, Verdict.DOWN)
-        withdraw_feedback(second)
-        assert not entry.doubts.exists()
-        give_feedback(first, Verdict.DOWN)
-        give_feedback(second, Verdict.DOWN)
-        assert fresh(entry).status == EntryStatus.TO_REVIEW
-
-    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
     def test_visitor_who_changes_their_mind_again_and_again_costs_one_embedding(self) -> None:
         turn = self.given_from_memory(make_entry(self.deployment, QUESTION, "À l’accueil."))
         with mock.patch("chat.thread.verdicts.embedder", wraps=embedder) as asked:
@@ -116,31 +83,6 @@ class FeedbackTests(ReaderTest):
                 give_feedback(turn, Verdict.UP)
         assert asked.call_count == 1
         assert UnansweredQuestion.objects.count() == 1
-
-    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
-    def test_staff_see_a_doubt_and_their_validation_ends_it(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
-        give_feedback(self.given_from_memory(entry), Verdict.DOWN, comment="Trop vieux.")
-        make_entry(self.deployment, "Une autre question ?")
-        staff = superuser_client()
-        page = staff.get(admin_url(CachedResponse, "changelist", doubts="1")).content.decode()
-        assert "mise en doute par 1 visiteur" in page
-        assert "Une autre question ?" not in page
-        shown = staff.get(admin_url(CachedResponse, "change", entry.pk)).content.decode()
-        assert "Trop vieux." in shown
-        validate_entries(CachedResponse.objects.filter(pk=entry.pk))
-        assert not entry.doubts.exists()
-
-    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
-    def test_doubt_about_an_answer_that_staff_have_corrected_does_not_count(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
-        give_feedback(self.given_from_memory(entry), Verdict.DOWN)
-        entry.refresh_from_db()
-        edit_entry(entry)
-        assert entry.doubts.exists()
-        entry.answer = "Au premier étage."
-        edit_entry(entry)
-        assert not entry.doubts.exists()
 
     def test_words_of_a_report_go_with_its_conversation_and_the_bar_stays(self) -> None:
         entry = make_entry(self.deployment, "Où réserver une grande salle ?", "À l’accueil.")
@@ -155,23 +97,6 @@ class FeedbackTests(ReaderTest):
         assert (fresh(entry).status, entry.status_note) == (EntryStatus.TO_REVIEW, "")
         page = superuser_client().get(admin_url(CachedResponse, "change", entry.pk))
         assert "(conversation supprimée)" in page.content.decode()
-
-    def test_doubt_goes_with_its_conversation_and_with_its_entry(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
-        turn = self.given_from_memory(entry)
-        give_feedback(turn, Verdict.DOWN)
-        turn.conversation.delete()
-        assert not entry.doubts.exists()
-        give_feedback(self.given_from_memory(entry), Verdict.DOWN)
-        assert delete_entries(CachedResponse.objects.filter(pk=entry.pk)) == 1
-        assert not AnswerDoubt.objects.exists()
-
-    @override_settings(ANONYMOUS_REPORTS_TO_WITHDRAW=2)
-    def test_visitor_alone_does_not_bar_what_staff_validated_from_their_turn(self) -> None:
-        entry = make_entry(self.deployment, QUESTION, "À l’accueil.", source_turn=self.turn.pk)
-        validate_entries(CachedResponse.objects.filter(pk=entry.pk))
-        self.judge("down")
-        assert fresh(entry).status == EntryStatus.VALID
 
     def test_thumb_down_bars_what_was_learned_from_the_turn(self) -> None:
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
