@@ -19,7 +19,18 @@ from django.utils.translation import gettext_lazy
 from agents.models import Deployment
 from agents.settings import MemoryLearning
 from faqs.answers import cited_sources
-from faqs.memory import PHASE, Scope, find_entry, holding_memory, new_entry, put_entry, recipe_key
+from faqs.memory import (
+    PHASE,
+    Scope,
+    answer_digest,
+    find_entry,
+    holding_memory,
+    new_entry,
+    put_entry,
+    question_hash,
+    recipe_key,
+    writing,
+)
 from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
 from faqs.origins import origins_of, stale_entries
@@ -286,6 +297,31 @@ def _is_set_aside(entry: CachedResponse) -> bool:
         or entry.status_reason == StatusReason.SUPERSEDED
         or entry.wrong_pairs.exists()
     )
+
+
+def report_wrong(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
+    """Never give this entry to this question again, and have staff review it, because a person reported the answer as
+    wrong; `False` if it is deleted.
+    """
+    entry = CachedResponse.objects.filter(pk=entry_id).first()
+    if entry is None:
+        return False
+    same = question_hash(question) == question_hash(entry.question)
+    with writing(entry.deployment_id) as memory:
+        WrongPair.objects.get_or_create(
+            response=entry,
+            question_hash=question_hash(question),
+            answer_digest=answer_digest(entry.answer) if same else "",
+            defaults={"question": question, "reason": reason, "source_turn": source_turn},
+        )
+        # An entry that staff have set aside stays so.
+        CachedResponse.objects.filter(pk=entry_id, status=EntryStatus.VALID).update(
+            status=EntryStatus.TO_REVIEW,
+            status_reason=StatusReason.REPORTED,
+            status_note=reason,
+            version=memory.version,
+        )
+    return True
 
 
 def entries_of_turn(turn_id: uuid.UUID) -> list[int]:

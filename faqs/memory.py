@@ -8,7 +8,6 @@ the usage counter (`faqs.recall`) changes without a version.
 
 import hashlib
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, Max, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from agents.database import PreparedObject, PreparedUpdate, parameter, short_write
@@ -27,7 +26,6 @@ from agents.effective import EffectiveConfig, effective_config
 from agents.models import Audience, Deployment
 from faqs.models import (
     CachedResponse,
-    DeletedResponse,
     DeploymentMemory,
     EntryStatus,
     LearnedResponse,
@@ -113,9 +111,6 @@ def _groups(audience: str) -> set[str]:
     return {pk for pk in audience.removeprefix(_GROUPS).split(",") if pk}
 
 
-#: Deletions are forgotten this many versions later; a process that missed more loads its array anew.
-MEMORY_PURGE_VERSIONS = 1_000
-
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500
 
@@ -189,7 +184,6 @@ def writing_to(memory: DeploymentMemory) -> Iterator[None]:
     memory.version += 1
     Uncommitted.mark(memory.uuid)
     yield
-    _forget_old_deletions(memory)
     _NEXT.run(deployment=memory.pk, version=memory.version, purged_version=memory.purged_version)
 
 
@@ -332,7 +326,7 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     count = 0
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as memory:
-            record_deletions(memory, keys)
+            memory.purged_version = memory.version
             ResponseChunk.objects.filter(response_id__in=keys).delete()
             ResponseAnswer.objects.filter(response_id__in=keys).delete()
             LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(superseded_by_entry=None)
@@ -340,13 +334,6 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
             # Not `delete()`: its signal would record each row a second time, under a version of its own.
             count += CachedResponse.objects.filter(pk__in=keys)._raw_delete(using="default") or 0
     return count
-
-
-def record_deletions(memory: DeploymentMemory, response_ids: Iterable[int]) -> None:
-    DeletedResponse.objects.bulk_create(
-        [DeletedResponse(memory=memory, response_id=pk, version=memory.version) for pk in response_ids],
-        batch_size=_ID_BATCH,
-    )
 
 
 def memory_threshold(config: EffectiveConfig, *, model: str) -> float | None:
@@ -411,31 +398,6 @@ def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
     return delete_entries(expired_entries(deployment_id, max_age_days))
 
 
-def report_wrong(*, entry_id: int, question: str, reason: str = "", source_turn: uuid.UUID | None = None) -> bool:
-    """Never give this entry to this question again, and have staff review it, because a person reported the answer as
-    wrong; `False` if it is deleted.
-    """
-    entry = CachedResponse.objects.filter(pk=entry_id).first()
-    if entry is None:
-        return False
-    same = question_hash(question) == question_hash(entry.question)
-    with writing(entry.deployment_id) as memory:
-        WrongPair.objects.get_or_create(
-            response=entry,
-            question_hash=question_hash(question),
-            answer_digest=answer_digest(entry.answer) if same else "",
-            defaults={"question": question, "reason": reason, "source_turn": source_turn},
-        )
-        # An entry that staff have set aside stays so.
-        CachedResponse.objects.filter(pk=entry_id, status=EntryStatus.VALID).update(
-            status=EntryStatus.TO_REVIEW,
-            status_reason=StatusReason.REPORTED,
-            status_note=reason,
-            version=memory.version,
-        )
-    return True
-
-
 def _embed(entry: CachedResponse) -> None:
     model = embedder()
     vector = model.embed_one(entry.question, purpose=Purpose.QUERY)
@@ -449,15 +411,3 @@ def _by_deployment(entries: "models.QuerySet[CachedResponse]") -> Iterator[tuple
     for deployment_id, group in groupby(rows, key=lambda row: row[0]):
         for keys in batches((pk for _deployment, pk in group), _ID_BATCH):
             yield deployment_id, keys
-
-
-def _forget_old_deletions(memory: DeploymentMemory) -> None:
-    """Every `MEMORY_PURGE_VERSIONS`, delete records of deletions that all live arrays have applied."""
-    every = MEMORY_PURGE_VERSIONS
-    if memory.version % every:
-        return
-    old = DeletedResponse.objects.filter(memory=memory, version__lte=memory.version - every)
-    newest = old.aggregate(at=Max("version"))["at"]
-    if newest is not None:
-        memory.purged_version = newest
-        old.delete()

@@ -19,7 +19,7 @@ from django.db.models.functions import MD5
 from agents.database import PreparedSelect, parameter
 from agents.models import Audience, Deployment
 from faqs.memory import audience_key, recipe_key
-from faqs.models import CachedResponse, DeletedResponse, DeploymentMemory, EntryStatus, WrongPair
+from faqs.models import CachedResponse, DeploymentMemory, EntryStatus, WrongPair
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector, batches
 from knowledge.vectors.matrix import Followed, FollowedCollections, Uncommitted
@@ -131,7 +131,7 @@ class Nearest:
 
 
 class _Entries(NamedTuple):
-    """Changes of a memory: the keys of deleted or changed entries, and the rows of those that may answer."""
+    """Changes of a memory: the keys of changed entries, and the rows of those that may answer."""
 
     removed: Iterable[int]
     rows: Sequence[tuple[Any, ...]]
@@ -158,7 +158,7 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
         return self._servable(mark).count()
 
     def everything(self, mark: MemoryMark) -> Iterator[_Entries]:
-        self.held = {}
+        self.held, self._oldest = {}, None
         wrong = _wrong_questions(response__deployment_id=mark.deployment_id)
         rows = self._servable(mark).values_list(*_COLUMNS).iterator(chunk_size=_LOAD_BATCH)
         for batch in batches(rows, _LOAD_BATCH):
@@ -167,11 +167,9 @@ class _Array(Followed[MemoryMark, EntryKey, _Entries]):
     def changes(self, mark: MemoryMark) -> _Entries:
         written = CachedResponse.objects.filter(deployment=mark.deployment_id, version__gt=self.seen)
         rows = list(written.order_by().values_list(*_COLUMNS))
-        deleted = DeletedResponse.objects.filter(memory=mark.deployment_id, version__gt=self.seen)
-        removed = list(deleted.order_by().values_list("response_id", flat=True))
         servable = [row for row in rows if row[2] == EntryStatus.VALID and row[3] == self.recipe_key]
         wrong = _wrong_questions(response_id__in=[row[0] for row in servable]) if servable else {}
-        return _Entries([*removed, *(row[0] for row in rows)], servable, wrong)
+        return _Entries([row[0] for row in rows], servable, wrong)
 
     def purged(self, mark: MemoryMark) -> int:
         memory = DeploymentMemory.objects.filter(deployment=mark.deployment_id)

@@ -49,8 +49,8 @@ class StatusReason(models.TextChoices):
 class DeploymentMemory(models.Model):
     """The memory of one deployment. Every write bumps `version`, which the arrays in memory follow.
 
-    `uuid` identifies it to those arrays (a database may give a primary key twice, after a flush). Deletions up to
-    `purged_version` have been forgotten: an array that has seen less is loaded anew.
+    `uuid` identifies it to those arrays (a database may give a primary key twice, after a flush). `purged_version` is that
+    of the last deletion: an array that has seen less is loaded anew.
     """
 
     deployment = models.OneToOneField(Deployment, primary_key=True, on_delete=models.CASCADE, related_name="memory")
@@ -218,23 +218,6 @@ class WrongPair(models.Model):
 
     def __str__(self) -> str:
         return self.question[:80]
-
-
-class DeletedResponse(models.Model):
-    """Marks an entry as deleted, until every array in memory can have seen the deletion."""
-
-    memory = models.ForeignKey(DeploymentMemory, on_delete=models.CASCADE, related_name="deleted")
-    response_id = models.BigIntegerField()
-    version = models.PositiveBigIntegerField()
-
-    class Meta:
-        db_table = "responses_deleted"
-        verbose_name = _("réponse supprimée")
-        verbose_name_plural = _("réponses supprimées")
-        indexes: ClassVar = [models.Index(fields=["memory", "version"])]
-
-    def __str__(self) -> str:
-        return str(self.response_id)
 
 
 # --- Learned responses -----------------------------------------------------------------------------------------------

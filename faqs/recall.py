@@ -204,7 +204,8 @@ def _terms(config: EffectiveConfig, model: str) -> Terms:
 def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
     """Return the best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
     nearest = nearest_entries(mark, vector, recipe=recipe, limit=MEMORY_MAX_CANDIDATES, least=lookup.threshold)
-    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days):
+    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days + 1):
+        # Once a day at most: every array is loaded anew after it.
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
     if not nearest.found:
         return Recall()

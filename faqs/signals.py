@@ -16,7 +16,7 @@ from agents import jobs
 from agents.models import Deployment, JobKind, Specialist
 from faqs.answer_points import point_ids, unsettle
 from faqs.answers import review_stale_answers
-from faqs.memory import record_deletions, review_other_agents, review_stale, writing
+from faqs.memory import review_other_agents, review_stale, writing
 from faqs.models import CachedResponse, LearnedResponse, Phrasing
 from knowledge.models import Chunk
 from knowledge.vectors.base import batches
@@ -98,4 +98,4 @@ def record_deleted_entry(instance: CachedResponse, origin: Any, **_kwargs: Any) 
     asked_for = origin.model if isinstance(origin, QuerySet) else type(origin)
     if asked_for is CachedResponse and instance.pk is not None:
         with writing(instance.deployment_id) as memory:
-            record_deletions(memory, [instance.pk])
+            memory.purged_version = memory.version

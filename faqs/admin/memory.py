@@ -39,7 +39,8 @@ from agents.admin_base import (
 from agents.database import short_write
 from agents.errors import ApplicationError
 from faqs.answers import without_citations
-from faqs.memory import delete_entries, edit_entry, key_hash, report_wrong, set_status
+from faqs.learning import report_wrong
+from faqs.memory import delete_entries, edit_entry, key_hash, set_status
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.neighbours import similar_text
 from faqs.precedence import Older, find_older, supersede_with_entry, vouch_for_entries

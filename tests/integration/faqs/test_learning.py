@@ -8,8 +8,8 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.settings import MemoryLearning
-from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer
-from faqs.memory import prune_expired, report_wrong, set_status
+from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
+from faqs.memory import prune_expired, set_status
 from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_lesson, recall, source_of

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from agents.models import Deployment
-from faqs.memory import delete_entries, report_wrong, set_status
+from faqs.learning import report_wrong
+from faqs.memory import delete_entries, set_status
 from faqs.memory_matrix import memory_mark, nearest_entries
-from faqs.models import CachedResponse, DeletedResponse, EntryStatus, StatusReason
+from faqs.models import CachedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
 from tests.constants import override
 from tests.factories import fresh, make_deployment, make_entry, recall
@@ -92,21 +93,6 @@ class OtherProcessTests(TransactionTestCase):
         make_entry(self.deployment, answer="10 h")
         assert served(self.deployment) == "10 h"
 
-    @override(MEMORY_PURGE_VERSIONS=3)
-    def test_array_that_missed_forgotten_deletions_is_loaded_anew(self) -> None:
-        make_entry(self.deployment)
-        assert served(self.deployment) is not None
-
-        def write_much() -> None:
-            CachedResponse.objects.filter(question=QUESTION).delete()
-            for number in range(12):
-                make_entry(self.deployment, f"Question numéro {number} ?", "Oui.")
-
-        in_thread(write_much)
-        assert not DeletedResponse.objects.exists()
-        assert served(self.deployment) is None
-        assert served(self.deployment, "Question numéro 11 ?") == "Oui."
-
     def test_use_counted_by_another_process_is_kept(self) -> None:
         entry = make_entry(self.deployment)
         in_thread(lambda: recall(self.deployment, QUESTION))
@@ -143,7 +129,6 @@ class BoundsTests(TestCase):
         with CaptureQueriesContext(connection) as captured:
             assert delete_entries(CachedResponse.objects.all()) == 20
         assert len(captured) < 15
-        assert DeletedResponse.objects.values("version").distinct().count() == 1
 
     @override(MEMORY_MAX_CANDIDATES=2)
     def test_candidates_are_bounded(self) -> None:

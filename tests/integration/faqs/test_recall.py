@@ -11,13 +11,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.models import Audience, Deployment
+from faqs.learning import report_wrong
 from faqs.memory import (
     audience_key,
     edit_entry,
     key_hash,
     may_answer,
     normalised_question,
-    report_wrong,
     set_status,
     validate_entries,
 )
