@@ -67,7 +67,8 @@ class FeedbackTests(ReaderTest):
         )
 
     def test_thumb_down_bars_the_stored_answer_at_once_and_once(self) -> None:
-        for number, owner in enumerate(({"user": make_user()}, {"visitor": uuid.uuid4()})):
+        owners: tuple[dict[str, Any], ...] = ({"user": make_user()}, {"visitor": uuid.uuid4()})
+        for number, owner in enumerate(owners):
             entry = make_entry(self.deployment, f"{QUESTION} {number}", "À l’accueil.")
             turn = self.given_from_memory(entry, **owner)
             for _ in range(2):
