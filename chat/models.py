@@ -646,15 +646,6 @@ class ApiKey(models.Model):
     )
     is_revoked = models.BooleanField(_("révoquée"), default=False)
     expires_at = models.DateTimeField(_("expire le"), null=True, blank=True, help_text=_("Vide : jamais."))
-    is_strict = models.BooleanField(
-        _("stricte"),
-        default=False,
-        db_default=False,
-        help_text=_(
-            "Ce que le service ne peut pas honorer (outils, format de réponse, mots d’arrêt, images) est refusé. "
-            "Sinon il est ignoré, comme l’attendent la plupart des programmes."
-        ),
-    )
     created_at = models.DateTimeField(_("créée le"), auto_now_add=True)
     last_used_at = models.DateTimeField(_("dernier usage"), null=True, blank=True, editable=False)
 

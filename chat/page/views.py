@@ -1,13 +1,11 @@
-"""The pages that readers see: the chat page, the same without scripts, shared threads, cited passages and their pages.
+"""The pages that readers see: the chat page, shared threads, cited passages and their pages.
 
 A cited page is a page of pictures, or in a document without pages the passage between its neighbours: the file itself is
 never given. Who may see it is asked anew for each; absent and refused are not told apart.
 """
 
-import asyncio
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +19,16 @@ from django.utils.http import quote_etag
 from django.utils.translation import get_language
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from agents.branding import style_source
-from agents.database import in_database
 from agents.effective import effective_config
-from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.models import Deployment, Logo
-from chat.access.permissions import (
-    kept_conversation,
-    kept_conversations,
-    named,
-    open_deployments,
-    owned_conversation,
-    owned_turn,
-)
+from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments, owned_turn
 from chat.access.rate_limits import address_of, limit_reading
 from chat.access.visitors import Reader, visitor_of
-from chat.api import questions
-from chat.api.conversations import shown_thread
 from chat.api.errors import content_policy
-from chat.api.questions import SessionCaller
 from chat.archive import (
     CitedPassage,
     cited_passage,
@@ -53,11 +39,10 @@ from chat.archive import (
     shared_thread,
 )
 from chat.errors import ConversationNotFoundError, LinkNotFoundError, RateLimitedError, TurnNotFoundError
-from chat.models import FEEDBACK_MAX_CHARACTERS, Conversation, FeedbackReason, SharedThread, Turn
+from chat.models import FEEDBACK_MAX_CHARACTERS, Conversation, FeedbackReason, SharedThread
 from chat.page.strings import page_strings, reader_strings
 from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
-from chat.runs.runner import runner
 from faqs.validity import starter_questions
 from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, page_picture
@@ -140,84 +125,6 @@ def text_of(source: Mapping[str, Any]) -> str:
     return str(source.get("text") or "")
 
 
-#: Servers in front of this one end a request that is silent for longer.
-WAIT_SECONDS = 25
-#: A page whose answer has not come loads itself again after so many.
-RELOAD_SECONDS = 5
-
-
-@require_POST
-async def ask(request: HttpRequest, slug: str) -> HttpResponse:
-    """One question of a form, which says who asks by the session and its token, as every form here."""
-    # A question to choose is a button, which comes after the field.
-    texts = [text for text in request.POST.getlist("question") if text.strip()]
-    body = {
-        "message": texts[-1] if texts else "",
-        "clientMessageId": request.POST.get("message", ""),
-        "conversationId": request.POST.get("conversation", ""),
-        "deployment": slug,
-    }
-    try:
-        turn_id = await questions.begin(request, body, SessionCaller(request))
-        conversation_id = (await in_database(Turn.objects.get, pk=turn_id)).conversation_id
-        with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_SECONDS):
-                async for _event in runner.follow(turn_id):
-                    """Its events are for those who follow; this page reads what is stored at its end."""
-    except ApplicationError as error:
-        return await in_database(_refused, request, body, error)
-    return redirect(f"{reverse('chat-read', args=[slug, conversation_id])}#last")
-
-
-@never_cache
-@require_safe
-def read(request: HttpRequest, slug: str, conversation_id: uuid.UUID) -> HttpResponse:
-    """A reader's own conversation, and the form for the next question."""
-    try:
-        conversation = owned_conversation(Reader.of(request), conversation_id)
-    except ConversationNotFoundError:
-        context = {"login_url": reverse(settings.LOGIN_URL)}
-        return not_kept(request, render(request, "chat/plain.html", context, status=404))
-    return _page(request, conversation.deployment.slug, conversation)
-
-
-def _page(
-    request: HttpRequest, slug: str, conversation: Conversation | None, status: int = 200, **more: Any
-) -> HttpResponse:
-    exchanges = exported_exchanges(conversation) if conversation else []
-    face = conversation.deployment if conversation else None
-    context = {
-        "slug": slug,
-        "conversation": conversation,
-        "face": face,
-        "exchanges": rendered_exchanges(
-            [{"question": e.question, "answer": e.answer, "sources": e.sources} for e in exchanges]
-        ),
-        "is_running": bool(conversation and shown_thread(conversation)["runningTurn"]),
-        "reload_seconds": RELOAD_SECONDS,
-        "client_message_id": uuid.uuid4(),
-        "max_characters": MAX_MESSAGE_CHARACTERS,
-        **more,
-    }
-    page = not_kept(request, render(request, "chat/plain.html", context, status=status), face)
-    # A form of a page that tells nobody its address says that it comes from nowhere, and is refused as forged.
-    page["Referrer-Policy"] = "same-origin"
-    return page
-
-
-def _refused(request: HttpRequest, body: dict[str, Any], error: ApplicationError) -> HttpResponse:
-    """The question comes back, with the reason."""
-    conversation = None
-    with suppress(ConversationNotFoundError, ValueError):
-        wanted = uuid.UUID(body["conversationId"])
-        conversation = owned_conversation(Reader.of(request), wanted)
-    said = {"refusal": error.public_message, "question": body["message"]}
-    response = _page(request, body["deployment"], conversation, error.status, **said)
-    if error.retry_after is not None:
-        response["Retry-After"] = str(round(error.retry_after) or 1)
-    return response
-
-
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
 #: Conversations named on the page of a closed deployment; the others are in the list over HTTP.
@@ -256,8 +163,6 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
         "is_missing": bool(slug) and deployment is None,
         "kept": [] if deployment else _kept_elsewhere(request, slug),
         "login_url": reverse(settings.LOGIN_URL),
-        "max_characters": MAX_MESSAGE_CHARACTERS,
-        "client_message_id": uuid.uuid4(),
         "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),
     }
     found = is_mine and not context["is_missing"]

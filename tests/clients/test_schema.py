@@ -23,8 +23,7 @@ from tests.e2e.conftest import LiveSite
 from tests.servers.model_server import ModelReply
 
 CASES = int(os.environ.get("SCHEMA_CASES", "60"))
-#: Whether data was taken as the schema says is not asked: `/v1` is lenient by design, and rules between fields are not
-#: in it.
+#: Whether data was taken as the schema says is not asked: rules between fields are not in it.
 LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
 #: What a body must hold for its operation to be done, whatever else it holds.
 CALL = "call_1"
@@ -100,13 +99,9 @@ def _schema(site: LiveSite, folder: Path, turn_id: str) -> dict[str, Any]:
     return schema
 
 
-def _configuration(session: dict[str, str], secret: str, service: str, ids: dict[str, dict[str, Any]]) -> str:
+def _configuration(session: dict[str, str], service: str, ids: dict[str, dict[str, Any]]) -> str:
     """`ids`: the path of each operation, by its name; those of the others by an empty one."""
-    headers = {
-        "^/api/(conversations|messages|rag)": session,
-        "^/api/ui/": {"Authorization": f"Bearer {service}"},
-        "^/v1/": {"Authorization": f"Bearer {secret}"},
-    }
+    headers = {"^/api/(conversations|messages|rag)": session, "^/api/ui/": {"Authorization": f"Bearer {service}"}}
     lines = ["[parameters]", *_parameters(ids.get("", {}))]
     for name, own in ids.items():
         if name:
@@ -153,9 +148,7 @@ def _statuses(report: Path) -> dict[str, Counter[int]]:
 
 @pytest.mark.timeout(SECONDS * 8)
 @pytest.mark.parametrize("with_rows", [True, False], ids=["rows", "anything"])
-def test_every_answer_is_as_the_schema_says(
-    busy_site: LiveSite, secret: str, tmp_path: Path, *, with_rows: bool
-) -> None:
+def test_every_answer_is_as_the_schema_says(busy_site: LiveSite, tmp_path: Path, *, with_rows: bool) -> None:
     python = python_with("schemathesis", "schemathesis>=4.32,<5")
     service = busy_site.manage("issue_service_token", f"schema-{with_rows}", "--deployment", "guide").strip()
     visitor = Visitor(busy_site)
@@ -163,7 +156,7 @@ def test_every_answer_is_as_the_schema_says(
     turn_id = ids[""]["turn_id"] if with_rows else visitor.ask()["turn_id"]
     schema = _schema(busy_site, tmp_path, turn_id)
     configuration = tmp_path / "schemathesis.toml"
-    configuration.write_text(_configuration(visitor.headers(), secret, service, ids))
+    configuration.write_text(_configuration(visitor.headers(), service, ids))
     report = tmp_path / "report.ndjson"
     done = subprocess.run(  # noqa: S603  # a program installed for this
         [

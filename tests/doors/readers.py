@@ -224,8 +224,6 @@ class Visitors:
         if knock.method == "GET":
             return {"data": {"origin": SITE}} if name == "widget-frame" else {}
         body = (_CLOSED_BODIES if knock.is_closed else _BODIES).get(name, {})
-        if name == "chat-ask":
-            return {"data": {"question": QUESTION}}
         if name == "widget-stop":
             body = {"conversationId": str(self.world.answered["widget"].conversation_id)}
         if name == "conversation-delete-several":

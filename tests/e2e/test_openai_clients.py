@@ -74,7 +74,6 @@ def test_official_client_reads_responses_and_citations(client: openai.OpenAI) ->
     annotations = completion.choices[0].message.annotations
     assert annotations
     assert annotations[0].url_citation.url.startswith("http")
-    assert KNOWN_ANSWER in client.completions.create(model="guide", prompt=KNOWN).choices[0].text
 
 
 def test_asynchronous_client_streams_and_keeps_its_own_thread(live_site: LiveSite, secret: str) -> None:

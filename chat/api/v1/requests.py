@@ -1,13 +1,9 @@
 """What `/v1` accepts: a body becomes a `CompletionRequest`, or an error that names the field.
 
-Three kinds of fields: those that are used; those that change what an answer *is*, which are ignored too unless the key
-is strict; and all others, which tune a model that the deployment's staff have tuned, and are ignored. System messages
-and what is no text are passed over. The thread is the client's own word: a follow-up leans on it and the prompt shows
+What tunes a model, or asks for what a desk does not do, is ignored; system messages and what is no text are passed over. The thread is the client's own word: a follow-up leans on it and the prompt shows
 it; nothing of it is searched, learned from or shown to others.
 """
 
-import hashlib
-import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -70,23 +66,6 @@ _TEXT_PARTS = {"text", "input_text", "output_text"}
 _INSTRUCTING = {"system", "developer"}
 #: What the client's own tools were asked and said.
 _OF_TOOLS = {"tool", "function"}
-#: Fields that change what an answer is, each with the values that ask for nothing unusual: a strict key has others
-#: refused.
-_FIXED: Mapping[str, tuple[Any, ...]] = {
-    "n": (1,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
-    "response_format": ({"type": "text"},),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-    "stop": ([], ""),
-    "modalities": (["text"], []),
-    "audio": (),
-    "web_search_options": (),
-}
 
 
 class RefusedFieldError(InvalidMessageError):
@@ -103,9 +82,7 @@ class RefusedFieldError(InvalidMessageError):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """`fingerprint` is the same for the same model and messages: what an idempotency key may be used again for.
-
-    `is_task`: the client asks for housekeeping of its own, and no question is meant. `follows`: the turn of the answer
+    """`is_task`: the client asks for housekeeping of its own, and no question is meant. `follows`: the turn of the answer
     before, which the desk keeps.
     """
 
@@ -114,46 +91,29 @@ class CompletionRequest:
     before: ClientThread
     is_streamed: bool
     includes_usage: bool
-    fingerprint: str
     is_task: bool = False
     follows: uuid.UUID | None = None
 
 
-def parse_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
+def parse_request(body: bytes) -> CompletionRequest:
     """Raises `RefusedFieldError`, or `InvalidMessageError` where the body is no JSON object at all."""
-    return read_request(parse_json_object(body), is_strict=is_strict)
+    return read_request(parse_json_object(body))
 
 
-def parse_text_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
-    """A request of the older completions: the prompt is the question. Raises what `parse_request` raises."""
-    data = parse_json_object(body)
-    prompt = data.get("prompt")
-    if isinstance(prompt, list) and len(prompt) == 1:
-        [prompt] = prompt
-    if not isinstance(prompt, str):
-        refuse("prompt", _("« prompt » est un texte."))
-    messages = [{"role": "user", "content": prompt}]
-    return read_request({**data, "messages": messages}, is_strict=is_strict)
-
-
-def read_request(data: Mapping[str, Any], *, is_strict: bool, follows: uuid.UUID | None = None) -> CompletionRequest:
+def read_request(data: Mapping[str, Any], *, follows: uuid.UUID | None = None) -> CompletionRequest:
     model = required_model(data)
-    if is_strict:
-        _refuse_unusual(data)
     is_streamed = flag(data, "stream")
     options = data.get("stream_options")
     if options is not None and not (is_streamed and isinstance(options, dict)):
         refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
-    messages = _Messages.read(data.get("messages"), is_strict=is_strict)
+    messages = _Messages.read(data.get("messages"))
     is_task = _TASK.match(messages.said[-1][1]) is not None
-    said = [model, data.get("messages"), *([follows.hex] if follows else [])]
     return CompletionRequest(
         model=model,
         question="" if is_task else messages.question(),
         before=ClientThread() if is_task else messages.before(),
         is_streamed=is_streamed,
         includes_usage=flag(options or {}, "include_usage", within="stream_options."),
-        fingerprint=hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32],
         is_task=is_task,
         follows=follows,
     )
@@ -173,16 +133,6 @@ def flag(data: Mapping[str, Any], name: str, *, within: str = "") -> bool:
     return bool(value)
 
 
-def _refuse_unusual(data: Mapping[str, Any]) -> None:
-    for name, usual in _FIXED.items():
-        if data.get(name) is not None and data[name] not in usual:
-            refuse(
-                name,
-                _("« %(name)s » n’est pas pris en charge avec cette valeur.") % {"name": name},
-                wire_code="unsupported_value",
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class _Messages:
     """What user and assistant said, to the last question; `place` names it in a refusal."""
@@ -191,19 +141,19 @@ class _Messages:
     place: str
 
     @classmethod
-    def read(cls, messages: Any, *, is_strict: bool) -> "_Messages":
+    def read(cls, messages: Any) -> "_Messages":
         if not isinstance(messages, list) or not messages:
             refuse("messages", _("« messages » est une liste qui n’est pas vide."))
         said: list[tuple[str, str]] = []
         end, place = 0, ""
         for number, message in enumerate(messages):
             where = f"messages[{number}]"
-            role, text = _read_message(message, where, is_strict=is_strict)
+            role, text = _read_message(message, where)
             if role == "user" or (role not in _INSTRUCTING and text.strip()):
                 said.append((role, text))
                 if role == "user":
                     end, place = len(said), f"{where}.content"
-        if not end or (is_strict and end < len(said)):
+        if not end:
             refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
         return cls(said[:end], place)
 
@@ -220,36 +170,26 @@ class _Messages:
         return thread
 
 
-def _read_message(message: Any, where: str, *, is_strict: bool) -> tuple[str, str]:
+def _read_message(message: Any, where: str) -> tuple[str, str]:
     """Its role and its text, which is empty for a message of the client's tools."""
     role = message.get("role") if isinstance(message, dict) else None
-    known = _SAID | _INSTRUCTING | (set() if is_strict else _OF_TOOLS)
-    if not isinstance(role, str) or role not in known:
+    if not isinstance(role, str) or role not in _SAID | _INSTRUCTING | _OF_TOOLS:
         refuse(f"{where}.role", _("« role » doit être « system », « developer », « user » ou « assistant »."))
     if role in _OF_TOOLS:
         return "assistant", ""
-    if role in _INSTRUCTING:
-        return role, text_of(message.get("content"), where, is_strict=False)
-    return role, text_of(message.get("content"), where, is_strict=is_strict and role == "user")
+    return role, text_of(message.get("content"), where)
 
 
-def text_of(content: Any, where: str, *, is_strict: bool) -> str:
-    """The text of a message's content; parts that are no text are passed over, and refused where `is_strict`."""
+def text_of(content: Any, where: str) -> str:
+    """The text of a message's content; parts that are no text are passed over."""
     if isinstance(content, str):
         return content.replace("\0", "")
-    if content is None and not is_strict:
+    if content is None:
         return ""
-    if not isinstance(content, list) or not (content or not is_strict):
+    if not isinstance(content, list):
         refuse(f"{where}.content", _("« content » est un texte, ou une liste de textes."))
-    texts = []
-    for number, part in enumerate(content):
-        is_text = isinstance(part, dict) and part.get("type") in _TEXT_PARTS
-        if is_text and isinstance(part.get("text"), str):
-            texts.append(str(part["text"]).replace("\0", ""))
-        elif is_strict:
-            message = _("Seules les parties de type « text » sont acceptées.")
-            refuse(f"{where}.content[{number}]", message)
-    return "\n".join(texts)
+    parts = (part for part in content if isinstance(part, dict) and part.get("type") in _TEXT_PARTS)
+    return "\n".join(part["text"].replace("\0", "") for part in parts if isinstance(part.get("text"), str))
 
 
 def refuse(param: str, message: str, *, wire_code: str | None = None) -> NoReturn:

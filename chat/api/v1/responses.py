@@ -21,7 +21,7 @@ from chat.protocol import parse_json_object
 PREFIX = "resp_"
 
 
-def parse_response_request(body: bytes, *, is_strict: bool = False) -> CompletionRequest:
+def parse_response_request(body: bytes) -> CompletionRequest:
     """Raises what `parse_request` raises."""
     data = parse_json_object(body)
     asked = data.get("input")
@@ -30,7 +30,6 @@ def parse_response_request(body: bytes, *, is_strict: bool = False) -> Completio
         refuse("input", _("« input » est un texte, ou une liste qui n’est pas vide."))
     return read_request(
         {**data, "messages": [_message(item) for item in items], "stream_options": None},
-        is_strict=is_strict,
         follows=_turn_id(data.get("previous_response_id")),
     )
 

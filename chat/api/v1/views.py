@@ -1,14 +1,13 @@
 """The views of `/v1`: keys in, completions out; sessions and cookies count for nothing.
 
 Each request has a conversation of its own, marked as the API's and nobody's on the pages: the client keeps its thread
-and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again;
-with an `Idempotency-Key` it goes on, since the same key comes back for its answer.
+and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again.
 """
 
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -23,17 +22,15 @@ from django.views.decorators.csrf import csrf_exempt
 from agents.database import in_database, single_write
 from agents.effective import current_config
 from agents.errors import ApplicationError
-from agents.models import Deployment
 from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.api.errors import AsyncView, answering_errors
 from chat.api.questions import HeldRights, bounded_body, event_stream
-from chat.api.v1.requests import ClientThread, CompletionRequest, parse_request, parse_text_request
+from chat.api.v1.requests import CompletionRequest, parse_request
 from chat.api.v1.responses import ResponseWriter, parse_response_request, thread_to
 from chat.api.v1.writers import (
     CompletionWriter,
     Ending,
-    TextWriter,
     WireError,
     Writer,
     client_language,
@@ -42,75 +39,25 @@ from chat.api.v1.writers import (
     source_lines,
     url_citations,
 )
-from chat.errors import ApprovalOverError, ChatError, MessageTooLargeError
-from chat.models import ApiKey, Channel, Conversation, Turn, TurnStatus
+from chat.errors import ApprovalOverError, MessageTooLargeError
+from chat.models import ApiKey, Channel, Conversation, Turn
 from chat.protocol import AskFrame, Delta, Done, Event, Failure, Meta, Sources, Tool
 from chat.runs.runner import runner
-from chat.thread.turns import stale_turns
 
 #: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
 API_MAX_HISTORY_CHARACTERS = 40_000
 
-_OPENED_BY_KEY = uuid.UUID("3d9c1c57-8f3b-4b7e-9a55-0f6f0f1de6f2")
-#: Ends that another try with the same idempotency key may better.
-_UNFINISHED = (TurnStatus.FAILED, TurnStatus.INTERRUPTED)
 
-
-class IdempotencyConflictError(ChatError):
-    code = "idempotency_conflict"
-    status = 422
-    default_message = gettext_lazy("Cette clé « Idempotency-Key » a déjà servi pour une autre demande.")
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedRequest:
-    """A request with the conversation that its turn belongs to."""
-
-    conversation: Conversation
-    client_message_id: str
-    #: The same key may come back for the answer.
-    is_kept: bool
-    writes_source_lines: bool
-
-
-def open_request(key: ApiKey, asked: CompletionRequest, *, idempotency_key: str) -> OpenedRequest:
-    """Find or make its conversation. Raises `IdempotencyConflictError` where the key came with other messages before."""
+def open_conversation(key: ApiKey, asked: CompletionRequest) -> tuple[Conversation, bool]:
+    """A conversation for this request, and whether the titles of the sources end its answer."""
     deployment = keyed_deployment(key, asked.model)
     config = current_config(deployment.pk)
     before = asked.before.last(config.context_exchanges, characters=API_MAX_HISTORY_CHARACTERS)
-    fields: dict[str, Any] = {
-        "deployment": deployment,
-        "channel": Channel.API,
-        "api_key": key,
-        "client_thread": before.as_json(),
-    }
-    if not idempotency_key:
-        with single_write():
-            conversation = Conversation.objects.create(**fields)
-        message_id = str(uuid.uuid4())
-    else:
-        natural_key = f"{key.pk}/{idempotency_key}"
-        with single_write():
-            conversation, _new = Conversation.objects.get_or_create(
-                pk=uuid.uuid5(_OPENED_BY_KEY, natural_key), defaults=fields
-            )
-        message_id = _attempt(conversation, asked, deployment, before)
-    return OpenedRequest(conversation, message_id, bool(idempotency_key), config.api_source_lines)
-
-
-def _attempt(conversation: Conversation, asked: CompletionRequest, deployment: Deployment, before: ClientThread) -> str:
-    """The id of the try that answers this request: the same again, unless all tries so far came to nothing."""
-    # Nothing came of a turn whose process died, whoever marks it as interrupted.
-    stale = {turn.turn_id for turn in stale_turns(conversation.pk)}
-    turns = list(conversation.turns.values_list("pk", "client_message_id", "status"))
-    if any(not message_id.startswith(asked.fingerprint) for _pk, message_id, _status in turns):
-        raise IdempotencyConflictError
-    # Another request with this key may have made the conversation a moment ago, and not have its turn yet.
-    is_others = not turns and conversation.client_thread != before.as_json()
-    if is_others or conversation.deployment_id != deployment.pk:
-        raise IdempotencyConflictError
-    failed = sum(status in _UNFINISHED or pk in stale for pk, _message_id, status in turns)
-    return f"{asked.fingerprint}-{failed}"
+    with single_write():
+        conversation = Conversation.objects.create(
+            deployment=deployment, channel=Channel.API, api_key=key, client_thread=before.as_json()
+        )
+    return conversation, config.api_source_lines
 
 
 async def follow_turn(turn_id: uuid.UUID, *, language: str) -> AsyncGenerator[Event, None]:
@@ -242,12 +189,6 @@ async def chat_completions(request: HttpRequest) -> HttpResponseBase:
 
 
 @_edge("POST")
-async def completions(request: HttpRequest) -> HttpResponseBase:
-    """One question without a thread, as older programs ask."""
-    return await _answer(request, parse_text_request, TextWriter)
-
-
-@_edge("POST")
 async def responses(request: HttpRequest) -> HttpResponseBase:
     """As chat completions, or with the thread that the desk kept."""
     return await _answer(request, parse_response_request, ResponseWriter)
@@ -264,24 +205,23 @@ async def _answer(
     authorization = request.headers.get("Authorization", "")
     async with runner.place() as place:
         key = await in_database(_admitted, authorization)
-        asked = parse(_body(request), is_strict=key.is_strict)
+        asked = parse(_body(request))
         if asked.is_task:
             await in_database(keyed_deployment, key, asked.model)
             return _nothing(asked, written(uuid.uuid4(), asked.model, False))
-        idempotency_key = request.headers.get("Idempotency-Key", "").strip()
         language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
         if asked.follows is not None:
             before = await in_database(thread_to, key, asked.model, asked.follows)
             asked = replace(asked, before=before)
-        opened = await in_database(open_request, key, asked, idempotency_key=idempotency_key)
-        question = AskFrame(asked.question, opened.client_message_id)
-        turn_id = await runner.start(opened.conversation, question, language=language, place=place)
+        conversation, has_lines = await in_database(open_conversation, key, asked)
+        question = AskFrame(asked.question, str(uuid.uuid4()))
+        turn_id = await runner.start(conversation, question, language=language, place=place)
     writer = written(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
-    events = _stopping(follow_turn(turn_id, language=language), opened, rights)
+    events = _stopping(follow_turn(turn_id, language=language), conversation, rights)
     events = _failing_in(client_language(request), events)
-    return await (_streamed if asked.is_streamed else _whole)(events, writer, opened, cite)
+    return await (_streamed if asked.is_streamed else _whole)(events, writer, has_lines, cite)
 
 
 def _nothing(asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
@@ -304,11 +244,9 @@ async def _failing_in(language: str, events: AsyncGenerator[Event, None]) -> Asy
 
 
 async def _stopping(
-    events: AsyncGenerator[Event, None], opened: OpenedRequest, rights: HeldRights
+    events: AsyncGenerator[Event, None], conversation: Conversation, rights: HeldRights
 ) -> AsyncGenerator[Event, None]:
-    """The same events; a client that leaves before the last one, or loses its rights, stops the turn, unless it can
-    come back for it.
-    """
+    """The same events; a client that leaves before the last one, or loses its rights, stops the turn."""
     is_over = False
     try:
         async for event in events:
@@ -320,12 +258,12 @@ async def _stopping(
             is_over = isinstance(event, Done | Failure)
             yield event
     finally:
-        if not is_over and not opened.is_kept:
-            runner.stop(opened.conversation.pk)
+        if not is_over:
+            runner.stop(conversation.pk)
 
 
 async def _whole(
-    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
+    events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
 ) -> HttpResponseBase:
     sources: list[Any] = []
     async with aclosing(events) as following:
@@ -338,7 +276,7 @@ async def _whole(
                 if event.status != "done":
                     raise InterruptedTurnError
                 text = event.content
-                if opened.writes_source_lines:
+                if has_lines:
                     text += source_lines(text, sources)
                 ending = await ending_of(writer.turn_id, event, sources)
                 ending = replace(ending, annotations=cite(event.content, sources))
@@ -347,10 +285,10 @@ async def _whole(
 
 
 async def _streamed(
-    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
+    events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
 ) -> HttpResponseBase:
     """Headers wait for the first text, so that what fails before it has a status of its own."""
-    chunks = _chunks(events, writer, opened, cite)
+    chunks = _chunks(events, writer, has_lines, cite)
     opening = writer.opening()
     first = await anext(chunks, b"")
     if isinstance(first, WireError):
@@ -369,7 +307,7 @@ async def _sent(
 
 
 async def _chunks(
-    events: AsyncGenerator[Event, None], writer: Writer, opened: OpenedRequest, cite: Citing
+    events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
 ) -> AsyncGenerator[bytes | WireError, None]:
     """What a client reads of these events; an error where the turn failed."""
     sources: list[Any] = []
@@ -388,7 +326,7 @@ async def _chunks(
                     yield WireError.of(InterruptedTurnError())
                     return
                 text = "".join(said)
-                lines = source_lines(text, sources) if opened.writes_source_lines else ""
+                lines = source_lines(text, sources) if has_lines else ""
                 if lines:
                     yield writer.text(lines)
                 ending = await ending_of(writer.turn_id, event, sources)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
@@ -37,7 +37,6 @@ _KINDS: Mapping[str, str] = {
     "invalid_message": "invalid_request_error",
     "message_too_large": "invalid_request_error",
     "turn_running": "conflict_error",
-    "idempotency_conflict": "idempotency_error",
     "rate_limited": "rate_limit_error",
 }
 #: OpenAI's own codes where it has one: clients know them.
@@ -151,10 +150,6 @@ class Ending:
         }
 
 
-def error_event(error: WireError) -> bytes:
-    return event(error.as_json())
-
-
 def event(data: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
@@ -201,13 +196,10 @@ class CompletionWriter:
     model: str
     includes_usage: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
-    id_prefix: ClassVar[str] = "chatcmpl-"
-    whole_kind: ClassVar[str] = "chat.completion"
-    chunk_kind: ClassVar[str] = "chat.completion.chunk"
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {
-            "id": f"{self.id_prefix}{self.turn_id.hex}",
+            "id": f"chatcmpl-{self.turn_id.hex}",
             "object": kind,
             "created": self.created,
             "model": self.model,
@@ -217,7 +209,7 @@ class CompletionWriter:
     def whole(self, text: str, ending: Ending) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None, **ending.extension()}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ending.finish_reason}
-        return {**self._head(self.whole_kind), "choices": [choice], "usage": ending.usage()}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": ending.usage()}
 
     def opening(self) -> bytes:
         return self._chunk({"role": "assistant", "content": "", "refusal": None})
@@ -230,41 +222,16 @@ class CompletionWriter:
         last = self._chunk(ending.extension(), finish_reason=ending.finish_reason)
         if not self.includes_usage:
             return last + DONE
-        counted = {**self._head(self.chunk_kind), "choices": [], "usage": ending.usage()}
+        counted = {**self._head("chat.completion.chunk"), "choices": [], "usage": ending.usage()}
         return last + event(counted) + DONE
 
     def _chunk(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        chunk = {**self._head(self.chunk_kind), "choices": [choice]}
+        chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
         return event({**chunk, "usage": None} if self.includes_usage else chunk)
 
     def failure(self, error: WireError) -> bytes:
-        return error_event(error)
-
-
-@dataclass(slots=True)
-class TextWriter(CompletionWriter):
-    """The same in the form of the older completions: a choice has a text and no message."""
-
-    id_prefix: ClassVar[str] = "cmpl-"
-    whole_kind: ClassVar[str] = "text_completion"
-    chunk_kind: ClassVar[str] = "text_completion"
-
-    def _choice(self, text: str, finish_reason: str | None) -> dict[str, Any]:
-        return {"index": 0, "text": text, "logprobs": None, "finish_reason": finish_reason}
-
-    def whole(self, text: str, ending: Ending) -> dict[str, Any]:
-        choice = {**self._choice(text, ending.finish_reason), **ending.extension()}
-        return {**self._head(self.whole_kind), "choices": [choice], "usage": ending.usage()}
-
-    def opening(self) -> bytes:
-        return b""
-
-    def _chunk(self, delta: Mapping[str, Any], *, finish_reason: str | None = None) -> bytes:
-        more = {name: value for name, value in delta.items() if name != "content"}
-        choice = {**self._choice(delta.get("content", ""), finish_reason), **more}
-        chunk = {**self._head(self.chunk_kind), "choices": [choice]}
-        return event({**chunk, "usage": None} if self.includes_usage else chunk)
+        return event(error.as_json())
 
 
 _CITED = re.compile(r"\[(\d{1,3})\]")

@@ -45,7 +45,7 @@ class ApiKeyAdmin(StaffAdmin):
     list_filter = ("is_revoked", "deployments")
     search_fields = ("name", "prefix")
     ordering = ("name",)
-    fields = ("name", "deployments", "is_strict", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
+    fields = ("name", "deployments", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
     readonly_fields = ("shown_prefix", "last_used_at")
     filter_horizontal = ("deployments",)
     actions = ("revoke",)

@@ -16,13 +16,12 @@ OWNERS = {"owner", "widget"}
 #: Whoever holds the link reads them.
 SHARED_BY_LINK = {"GET /p/{token}/", "GET /s/{token}/"}
 #: Whoever is admitted to the deployment begins a conversation of their own there.
-OPEN_TO_QUESTIONS = {"POST /api/conversations/", "POST /api/rag/chat", "POST /d/{slug}/ask", "POST /widget/ask"}
+OPEN_TO_QUESTIONS = {"POST /api/conversations/", "POST /api/rag/chat", "POST /widget/ask"}
 #: Programs with a key or a token of their own.
 PROGRAMS = {
     "GET /api/ui/chat-sessions/{conversation_id}/messages": "service",
     "POST /api/ui/chat-sessions/{conversation_id}/messages/batch": "service",
     "POST /v1/chat/completions": "key",
-    "POST /v1/completions": "key",
     "POST /v1/responses": "key",
 }
 

@@ -30,7 +30,7 @@ from chat.api.errors import error_response
 from chat.api.questions import server_sent_event, websocket_frame
 from chat.api.v1 import views
 from chat.api.v1.requests import ClientThread, RefusedFieldError, read_messages
-from chat.api.v1.views import IdempotencyConflictError, InterruptedTurnError
+from chat.api.v1.views import InterruptedTurnError
 from chat.api.v1.writers import WireError, url_citations
 from chat.page.strings import page_strings
 from chat.protocol import Delta, Done, Event, Failure, Meta
@@ -109,7 +109,6 @@ V1 = [
     (ours.InvalidMessageError(), 400, "invalid_request_error", "invalid_message"),
     (ours.MessageTooLargeError(), 413, "invalid_request_error", "message_too_large"),
     (ours.TurnRunningError(), 409, "conflict_error", "turn_running"),
-    (IdempotencyConflictError(), 422, "idempotency_error", "idempotency_conflict"),
     (ours.RateLimitedError(retry_after=2), 429, "rate_limit_error", "rate_limit_exceeded"),
     (LLMError(), 502, "server_error", "llm_error"),
     (LLMResponseError(), 502, "server_error", "llm_response"),

@@ -349,15 +349,10 @@ class OverloadTests(TestCase):
             assert runner._places._value == 1
 
     async def test_openai(self) -> None:
-        for path in ("chat/completions", "completions", "responses"):
+        for path in ("chat/completions", "responses"):
             response = await AsyncClient().post(
                 f"/v1/{path}",
-                {
-                    "model": self.deployment.slug,
-                    "messages": [{"role": "user", "content": QUESTION}],
-                    "prompt": QUESTION,
-                    "input": QUESTION,
-                },
+                {"model": self.deployment.slug, "messages": [{"role": "user", "content": QUESTION}], "input": QUESTION},
                 "application/json",
                 headers={"Authorization": f"Bearer {self.secret}"},
             )
