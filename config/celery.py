@@ -150,7 +150,7 @@ def require_the_documents(**_kwargs: Any) -> None:
 
     from knowledge.storage import storage_problem
 
-    problem = storage_problem(may_mark=True)
+    problem = storage_problem()
     connections.close_all()
     if problem:
         sys.exit(problem)

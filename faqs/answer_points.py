@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from heapq import nlargest
-from itertools import groupby, product
-from typing import NamedTuple
+from itertools import groupby
 
 from django.conf import settings
 from django.db import transaction
@@ -25,25 +23,17 @@ from agents.errors import ApplicationError
 from agents.jobs import Held
 from agents.models import Agent, IndexingMethod, JobKind
 from faqs.memory import recipe_key, review_stale
-from faqs.models import (
-    IndexState,
-    LearnedResponse,
-    LearnedResponseQuerySet,
-    LearnedStatus,
-    Phrasing,
-    validity_condition,
-)
+from faqs.models import IndexState, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
-from faqs.second_key.agreement import are_opposites, ask_the_same
+from faqs.second_key.agreement import are_opposites
 from faqs.validity import confirm_learned
 from knowledge.above import PlannedPoint, ValidatedAnswers
-from knowledge.acronyms import Form, Forms
+from knowledge.acronyms import Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.indexing.points import OnProgress, PointWriter, no_progress, plan_faq_point
 from knowledge.indexing.sync import current_generation, remove_points
-from knowledge.language.words import fold, same_writing, words
 from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
 
 #: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a
@@ -359,59 +349,18 @@ def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: 
         report.failed.append({"item": row.question, "reason": reason})
 
 
-#: Pairs of questions that are compared for one pair of forms, those with the most words in common (some 0.7 ms each).
-_COMPARED = 500
-#: Questions with each form that are looked at, the newest.
-_LOOKED_AT = 500
 #: Keys in one `IN (…)`, below SQLite's oldest limit on variables.
 _KEY_BATCH = 500
 
 
-class _Asked(NamedTuple):
-    """A way to ask a valid answer. `words`: folded, with each acronym or synonym in one form."""
-
-    learned_id: int
-    text: str
-    answer: str
-    words: frozenset[str]
-    is_in_short_form: bool
-
-
-def find_conflicts(agent_id: int, short: str, long: str) -> Iterator[tuple[str, str]]:
-    """Pairs of questions with different answers that these forms would make the same, the likeliest first."""
-    forms = Forms((Form(short, long, is_confirmed=True),))
-    asked = list(_asked_in(forms, agent_id))
-    with_short = [each for each in asked if each.is_in_short_form][:_LOOKED_AT]
-    with_long = [each for each in asked if not each.is_in_short_form][:_LOOKED_AT]
-    for one, other in nlargest(_COMPARED, product(with_short, with_long), key=_share_in_common):
-        if one.learned_id == other.learned_id or same_writing(one.answer, other.answer):
-            continue
-        if ask_the_same(one.text, other.text, forms) and not ask_the_same(one.text, other.text):
-            yield one.text, other.text
-
-
 def settle_again(agent_id: int, forms: Forms) -> None:
     """Apply again the valid answers with one of the forms, so that they supersede older ones in the other form."""
-    for batch in batches(sorted({each.learned_id for each in _asked_in(forms, agent_id)}), _KEY_BATCH):
+    rows = LearnedResponse.objects.valid().filter(agent=agent_id).prefetch_related("phrasings")
+    found = (
+        row.pk for row in rows.iterator(chunk_size=500) if any(forms.other_reading(text) for _p, text in row.points())
+    )
+    for batch in batches(list(found), _KEY_BATCH):
         unsettle(LearnedResponse.objects.filter(pk__in=batch))
-
-
-def _asked_in(forms: Forms, agent_id: int) -> Iterator[_Asked]:
-    """Ways to ask the agent's valid answers that hold one of the forms, the newest first."""
-    mains = LearnedResponse.objects.valid().filter(agent=agent_id)
-    others = Phrasing.objects.filter(validity_condition("response__"), response__agent=agent_id)
-    texts = ("response_id", "text", "response__answer")
-    for rows in (mains.values_list("pk", "question", "answer"), others.values_list(*texts)):
-        for learned_id, text, answer in rows.order_by("-pk").iterator():
-            if forms.other_reading(text):
-                written = forms.one_writing(text)
-                found = frozenset(words(fold(written)))
-                yield _Asked(learned_id, text, answer, found, written == text)
-
-
-def _share_in_common(pair: tuple[_Asked, _Asked]) -> float:
-    one, other = pair
-    return len(one.words & other.words) / (len(one.words | other.words) or 1)
 
 
 class AnswersOfFaqs(ValidatedAnswers):
@@ -419,6 +368,5 @@ class AnswersOfFaqs(ValidatedAnswers):
 
     plan_points = staticmethod(plan_learned)
     confirm = staticmethod(confirm_learned)
-    conflicts = staticmethod(find_conflicts)
     settle_again = staticmethod(settle_again)
     are_opposites = staticmethod(are_opposites)

@@ -39,10 +39,6 @@ class ValidatedAnswers:
         """The hits on validated answers whose row is valid."""
         return ConfirmedAnswers()
 
-    def conflicts(self, agent_id: int, short: str, long: str) -> Iterator[tuple[str, str]]:
-        """Pairs of questions with different answers that the two forms would make the same."""
-        return iter(())
-
     def settle_again(self, agent_id: int, forms: Forms) -> None:
         """Apply validated answers again after these forms of an agent become one; called after the commit."""
 

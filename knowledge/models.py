@@ -161,24 +161,6 @@ class Document(models.Model):
         return f"{self.name.rstrip('/')}{suffix}"
 
 
-class StorageMark(models.Model):
-    """One row: what the file says that shows where the site's documents are stored (`knowledge.storage`)."""
-
-    mark = models.CharField(max_length=32)
-    made_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        default_permissions = ()
-        constraints: ClassVar = [models.CheckConstraint(condition=Q(pk=1), name="storage_mark_one_row")]
-
-    def __str__(self) -> str:
-        return self.mark
-
-    @property
-    def file_name(self) -> str:
-        return f"storage-{self.mark}"
-
-
 #: What an identifier may hold that a fragment of an address holds as well (RFC 3986, section 3.5).
 _IN_FRAGMENTS = "!$&'()*+,;=:@/?"
 

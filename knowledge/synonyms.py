@@ -8,7 +8,6 @@ goes, unless another document says it or staff confirmed it. The table is rememb
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -123,23 +122,6 @@ def refresh_tables(**_kwargs: object) -> None:
 
 
 _SMALL = word_class("stop_words")
-
-#: What staff are shown of the questions that a pair would make one.
-_SHOWN_CONFLICTS = 3
-
-
-def conflicts_with(agent_id: int, short: str, long: str) -> str:
-    """What a person is told of validated answers that the pair would set against each other; empty where there are
-    none.
-    """
-    found = list(islice(answers_above().conflicts(agent_id, short, long), _SHOWN_CONFLICTS))
-    if not found:
-        return ""
-    questions = " ; ".join(f"« {one} » / « {other} »" for one, other in found)
-    return _(
-        "Ces questions deviendraient une seule, alors que leurs réponses validées diffèrent : %(questions)s. "
-        "Si les deux formes veulent vraiment dire la même chose, corrigez d’abord l’une des deux réponses."
-    ) % {"questions": questions}
 
 
 def objection_to(short: str, long: str) -> str:

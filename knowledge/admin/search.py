@@ -16,7 +16,7 @@ from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration
-from knowledge.synonyms import conflicts_with, keys_of, objection_to, refresh_tables, tell_new_forms
+from knowledge.synonyms import keys_of, objection_to, refresh_tables, tell_new_forms
 from knowledge.thresholds import Rate, load_calibrations, threshold_profile
 
 _TONES: dict[str, Tone] = {SynonymState.FOUND: "neutral", SynonymState.CONFIRMED: "good", SynonymState.REFUSED: "bad"}
@@ -41,9 +41,6 @@ class SynonymForm(forms.ModelForm[Synonym]):
         others = Synonym.objects.filter(agent=cleaned["agent"], short_key=short_key, long_key=long_key)
         if others.exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError(_("Cette paire existe déjà pour cet agent."))
-        agent_id = cleaned["agent"].pk
-        if conflicts := conflicts_with(agent_id, cleaned["short"], cleaned["long"]):
-            raise forms.ValidationError(conflicts)
         return cleaned
 
 

@@ -65,9 +65,9 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
     return _build(jobs.enqueue(JobKind.SYNC, key=str(agent.pk), agent=agent, payload=payload, total=len(ids)))
 
 
-def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
-    """Create the job that writes questions for these documents (default: all of the agent's), or add them to an open
-    one. `None` where no model is configured, or no passage waits.
+def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
+    """Have a worker write questions for these documents (default: all of the agent's), or add them to an open job, which
+    stays postponed. `None` where no model is configured, or no passage waits.
     """
     model = questions_model(agent)
     passages = waiting_passages(agent, model, document_ids) if model else []
@@ -75,13 +75,7 @@ def create_questions(*, agent: Agent, document_ids: Sequence[int] | None = None)
         return None
     payload = {"document_ids": sorted({document_id for _chunk, document_id in passages})}
     key = str(agent.pk)
-    return _build(jobs.create(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages)))
-
-
-def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
-    """Have a worker write questions; a job postponed to tomorrow stays postponed."""
-    build = create_questions(agent=agent, document_ids=document_ids)
-    return _nudged(build) if build else None
+    return _nudged(_build(jobs.create(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages))))
 
 
 def refreshes(source: WebSource) -> QuerySet[IndexBuild]:
@@ -292,15 +286,11 @@ def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgre
 # --- What nobody asked for and is due all the same -------------------------------------------------------------------
 
 
-def due_sources() -> QuerySet[WebSource]:
-    due = WebSource.objects.filter(is_active=True, due_at__lte=timezone.now())
-    return due.select_related("agent").order_by("due_at")
-
-
 def enqueue_due_refreshes() -> int:
     """Queue a refresh of every due source; returns how many. Workers call this every few seconds."""
     count = 0
-    for source in due_sources():
+    due = WebSource.objects.filter(is_active=True, due_at__lte=timezone.now())
+    for source in due.select_related("agent").order_by("due_at"):
         # Of several workers one moves the time on, and queues; a refresh that fails leaves it there.
         taken = WebSource.objects.filter(pk=source.pk, due_at=source.due_at)
         source.checked_at = timezone.now()

@@ -24,7 +24,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from os import stat_result
 from pathlib import Path
@@ -37,9 +37,8 @@ from django.utils.translation import gettext as _
 from agents.errors import ApplicationError
 from agents.models import Agent
 from knowledge.errors import MachineTroubleError, UnreadableDocumentError, machine_trouble
-from knowledge.indexing.chunks import match_chunks, synchronise_chunks
+from knowledge.indexing.chunks import synchronise_chunks
 from knowledge.indexing.points import IndexReport, OnProgress, no_progress
-from knowledge.indexing.questions import questions_model
 from knowledge.indexing.sync import count_points, refuse, write_documents
 from knowledge.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus
@@ -348,56 +347,11 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
 _REREAD_BATCH = 20
 
 
-@dataclass(slots=True)
-class RereadingCost:
-    """The cost of reading again: passages kept, new (each is embedded once) and removed; seconds of reading."""
-
-    documents: int = 0
-    unreadable: int = 0
-    kept: int = 0
-    #: The same text under other headings: they keep their rows and questions.
-    renamed: int = 0
-    new: int = 0
-    gone: int = 0
-    #: New passages that a model would be asked to write questions for.
-    questions: int = 0
-    seconds: float = 0.0
-
-    def as_json(self) -> dict[str, float]:
-        return {**asdict(self), "seconds": round(self.seconds, 1)}
-
-
 def outdated_documents(agent: Agent | None = None) -> list[Document]:
     found = Document.objects.filter(read_by_older(), status=DocumentStatus.INDEXED)
     if agent is not None:
         found = found.filter(agent=agent)
     return list(found.select_related("agent").order_by("agent_id", "name"))
-
-
-def cost_of_rereading(documents: Sequence[Document], *, on_progress: OnProgress = no_progress) -> RereadingCost:
-    """Read the files and compare; nothing is written and no model is asked."""
-    cost, started = RereadingCost(), time.monotonic()
-    with isolated_reader() as reader:
-        sites = SitePages()
-        for done, document in enumerate(documents, start=1):
-            _add_cost(cost, read_stored(reader, sites, document), document)
-            on_progress(done, len(documents), BuildPhase.READING)
-    cost.seconds = time.monotonic() - started
-    return cost
-
-
-def _add_cost(cost: RereadingCost, found: ReadDocument | str, document: Document) -> None:
-    cost.documents += 1
-    if isinstance(found, str):
-        cost.unreadable += 1
-        return
-    matches = match_chunks(document.chunks.all(), found.drafts)
-    cost.kept += len(matches.same)
-    cost.renamed += len(matches.renamed)
-    cost.new += len(matches.new)
-    cost.gone += len(matches.left)
-    if questions_model(document.agent) is not None:
-        cost.questions += sum(not draft.units for draft in matches.new.values())
 
 
 def reread_documents(

@@ -125,14 +125,12 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "  {unchanged} of them unchanged, not read again".format(**report)
     yield from _gone_lines(report)
     if "questions_waiting" in report:
-        yield waiting_line(report["questions_waiting"])
+        yield "  {questions_waiting} chunks answer by their text; a worker has the model write their questions".format(
+            **report
+        )
     yield from _skipped_lines(report["skipped"])
     for row in report["failed"]:
         yield f"  failed: {row['item']}: {row['reason']}"
-
-
-def waiting_line(count: int) -> str:
-    return f"  {count} chunks answer by their text; a worker, or write_questions, has the model write their questions"
 
 
 def _gone_lines(report: Mapping[str, Any]) -> Iterator[str]:

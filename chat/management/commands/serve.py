@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_migrations()
-        if problem := storage_problem(may_mark=True):
+        if problem := storage_problem():
             # It can answer all the same.
             self.stderr.write(problem)
         host, port, processes = options["host"], options["port"], options["processes"]

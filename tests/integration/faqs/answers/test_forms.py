@@ -1,48 +1,14 @@
-"""A new synonym beside validated answers: those that it would set against each other are named before it is saved."""
+"""A new acronym or synonym beside validated answers: those that hold it take effect anew."""
 
 from django.test import TestCase
 
-from agents.admin_base import admin_url
-from faqs.answer_points import find_conflicts, settle_again
+from faqs.answer_points import settle_again
 from faqs.models import LearnedResponse
 from knowledge.acronyms import Form, Forms
-from knowledge.models import Document, Synonym
-from tests.admin_pages import superuser_client
+from knowledge.models import Document
 from tests.factories import add_document, make_agent, make_learned
 
-POOL, RINK = "Combien coûte la piscine ?", "Combien coûte la patinoire ?"
-
-
-class ConflictTests(TestCase):
-    def setUp(self) -> None:
-        self.agent = make_agent()
-
-    def found(self, short: str = "piscine", long: str = "patinoire") -> list[tuple[str, str]]:
-        return list(find_conflicts(self.agent.pk, short, long))
-
-    def test_questions_with_different_answers_that_would_be_one_are_found(self) -> None:
-        make_learned(self.agent, question=POOL, answer="3 €")
-        make_learned(self.agent, question="Et le reste ?", phrasings=[RINK], answer="7 €")
-        assert self.found() == [(POOL, RINK)]
-
-    def test_questions_with_one_answer_are_no_conflict(self) -> None:
-        make_learned(self.agent, question=POOL, answer="3 €")
-        make_learned(self.agent, question=RINK, answer="3 €")
-        assert self.found() == []
-
-    def test_questions_that_ask_something_else_anyway_are_no_conflict(self) -> None:
-        make_learned(self.agent, question=POOL, answer="3 €")
-        make_learned(self.agent, question="Quand ouvre la patinoire ?", answer="À midi.")
-        assert self.found() == []
-
-    def test_admin_refuses_the_pair_and_names_the_questions(self) -> None:
-        make_learned(self.agent, question=POOL, answer="3 €")
-        make_learned(self.agent, question=RINK, answer="7 €")
-        data = {"agent": self.agent.pk, "short": "piscine", "long": "patinoire"}
-        page = superuser_client().post(admin_url(Synonym, "add"), data)
-        self.assertContains(page, "deviendraient une seule")
-        self.assertContains(page, RINK)
-        assert not Synonym.objects.exists()
+POOL = "Combien coûte la piscine ?"
 
 
 class SettleAgainTests(TestCase):

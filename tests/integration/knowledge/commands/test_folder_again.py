@@ -22,7 +22,7 @@ from knowledge.indexing import questions
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import IndexBuild, SourceType
 from knowledge.readers.registry import READER_VERSIONS
-from tests.factories import add_document, fresh, make_agent
+from tests.factories import add_document, make_agent
 from tests.scripted import ScriptedLLM
 
 TEXT = "# {0}\n\n## Partie\n\n" + "La carte {0} coûte 12 euros au guichet de la mairie. " * 6
@@ -181,36 +181,3 @@ class FolderAgainTests(TestCase):
             assert "3 chunks answer by their text" in out.getvalue()
         job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
         assert job.status == JobStatus.QUEUED
-
-
-class WriteQuestionsTests(TestCase):
-    def setUp(self) -> None:
-        self.agent = make_agent()
-        add_document(self.agent)
-
-    def run_command(self, *options: str) -> str:
-        out = io.StringIO()
-        call_command("write_questions", self.agent.slug, *options, stdout=out)
-        return out.getvalue()
-
-    def test_without_a_model_it_says_what_is_missing(self) -> None:
-        with pytest.raises(CommandError, match="OPENAI_API_KEY"):
-            self.run_command()
-
-    def test_the_command_writes_here(self) -> None:
-        reply = {"question": "Et le délai ?", "answer": "Il faut trois semaines."}
-        model = ScriptedLLM([json.dumps({"units": [reply]})])
-        with mock.patch.object(questions, "language_model", return_value=model):
-            assert "1 model calls" in self.run_command()
-        assert IndexBuild.objects.get(kind=JobKind.QUESTIONS).status == JobStatus.DONE
-
-    def test_it_stops_what_a_worker_does(self) -> None:
-        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
-            from knowledge.indexing.jobs import enqueue_questions
-
-            job = enqueue_questions(agent=self.agent)
-            assert job is not None
-            self.run_command("--stop")
-            assert fresh(job).status == JobStatus.CANCELLED
-            with pytest.raises(CommandError, match="no writing of questions to stop"):
-                self.run_command("--stop")

@@ -1,4 +1,4 @@
-"""Documents that an older reader read: found, counted before anything is written, read again without touching what is
+"""Documents that an older reader read: found, read again without touching what is
 the same.
 """
 
@@ -72,19 +72,7 @@ class RereadingTests(TestCase):
         assert [document.name for document in outdated_documents(self.agent)] == ["guide.pdf"]
         assert outdated_documents(make_agent(slug="other")) == []
 
-    def test_estimate_counts_and_writes_nothing(self) -> None:
-        self.as_read_by_the_first_release()
-        cost = self.run_command("reread_documents", "--estimate")
-        assert {key: cost[key] for key in ("documents", "kept", "new", "gone")} == {
-            "documents": 1,
-            "kept": 1,
-            "new": 1,
-            "gone": 1,
-        }
-        assert Chunk.objects.filter(content="Ledossiercomplet").exists()
-        assert len(outdated_documents()) == 1
-
-    def test_estimate_knows_passages_that_only_stand_under_other_headings(self) -> None:
+    def test_passage_that_only_stands_under_other_headings_keeps_its_questions(self) -> None:
         self.as_read_by_the_first_release()
         chunk = Chunk.objects.get(document__name="guide.pdf", index=1)
         units = [{"question": "Qui la remet ?", "answer": "Le guichet."}]
@@ -94,15 +82,6 @@ class RereadingTests(TestCase):
             knowledge_units=units,
             units_origin=UnitsOrigin.GENERATED,
         )
-        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
-            cost = self.run_command("reread_documents", "--estimate")
-        assert {key: cost[key] for key in ("kept", "renamed", "new", "gone", "questions")} == {
-            "kept": 0,
-            "renamed": 1,
-            "new": 1,
-            "gone": 1,
-            "questions": 1,
-        }
         self.run_command("reread_documents")
         assert Chunk.objects.get(pk=chunk.pk).knowledge_units == units
 
