@@ -47,7 +47,6 @@ class EffectiveConfig:
     clarification: bool
     clarification_band: float
     clarification_margin: float
-    dispatch_margin: float | None
     guard_rail_threshold: float | None
     guard_rail_message: str
     courtesies: bool
@@ -56,27 +55,29 @@ class EffectiveConfig:
     memory: bool
     memory_threshold: float | None
     memory_max_age_days: int
-    memory_auto_prune: bool
     withhold_stale_answers: bool
     memory_learning: str
     record_unanswered: bool
     unanswered_threshold: float | None
     generate_questions: bool
     page_refresh_hours: int
-    gone_page_checks: int
     generate_titles: bool
     max_rounds: int
     max_tool_calls: int
-    saturation: int
     context_messages: int
     history_messages: int
     tools_enabled: bool
     tool_mode: str
     tool_top_k: int
     tool_threshold: float | None
-    tool_recent_calls: int
     api_source_lines: bool
     show_cited_pages: bool
+    #: The lead by which a specialist answers; `None`: that of the embedding model.
+    dispatch_margin: float | None = None
+    #: Recalls without progress after which the loop of tools ends.
+    saturation: int = 3
+    #: The tools of so many last calls stay offered.
+    tool_recent_calls: int = 10
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 

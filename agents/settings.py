@@ -180,12 +180,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             (1, 36_500),
         ),
         _switch(
-            "memory_auto_prune",
-            _("purge automatique de la mémoire"),
-            _("Supprimer les réponses trop anciennes quand une question les rencontre."),
-            True,
-        ),
-        _switch(
             "withhold_stale_answers",
             _("retenir les réponses validées à relire"),
             _(
@@ -224,16 +218,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             0.1,
         ),
     ),
-    _("Plusieurs agents"): (
-        _ratio(
-            "dispatch_margin",
-            _("avance du spécialiste"),
-            _(
-                "Quand un déploiement a plusieurs agents : avance que le plus proche doit avoir sur les autres "
-                "pour répondre ; sinon l’agent par défaut répond. Vide : mesure du modèle d’embedding."
-            ),
-        ),
-    ),
     _("Pages du web"): (
         _count(
             "page_refresh_hours",
@@ -241,13 +225,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             _("En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."),
             24,
             (0, 8_760),
-        ),
-        _count(
-            "gone_page_checks",
-            _("relectures avant de désactiver une page disparue"),
-            _("Une page introuvable autant de fois de suite ne sert plus à répondre. 0 : elle reste."),
-            3,
-            (0, 100),
         ),
     ),
     _("Garde-fou"): (
@@ -398,13 +375,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
         ),
         _count(
-            "tool_recent_calls",
-            _("fenêtre des outils récents"),
-            _("Les outils des derniers appels de la conversation, autant que ce nombre, restent proposés. 0 : aucun."),
-            10,
-            (0, 100),
-        ),
-        _count(
             "max_rounds",
             _("relances après outils"),
             _("Rappels du modèle après des outils, au plus, pour une question."),
@@ -417,13 +387,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             _("Au-delà, les derniers appels demandés ne sont pas faits."),
             10,
             (1, 50),
-        ),
-        _count(
-            "saturation",
-            _("relances sans progrès"),
-            _("Après autant de relances aux mêmes appels ou aux mêmes résultats, la boucle s’arrête."),
-            3,
-            (2, 50),
         ),
         _count(
             "context_messages",

@@ -353,10 +353,6 @@ def retention_days(config: EffectiveConfig) -> int:
     return max(agent.memory_max_age_days for agent in config.of_each_agent)
 
 
-def prunes_itself(config: EffectiveConfig) -> bool:
-    return all(agent.memory_auto_prune for agent in config.of_each_agent)
-
-
 def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[CachedResponse]":
     """The entries of a deployment older than `max_age_days` and not confirmed since.
 
@@ -369,12 +365,10 @@ def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[C
 
 
 def _expired_everywhere() -> "Iterator[models.QuerySet[CachedResponse]]":
-    """The expired entries of each deployment whose automatic deletion is on."""
+    """The expired entries of each deployment."""
     with_memory = DeploymentMemory.objects.values("deployment_id")
     for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
-        config = effective_config(deployment)
-        if prunes_itself(config):
-            yield expired_entries(deployment.pk, retention_days(config))
+        yield expired_entries(deployment.pk, retention_days(effective_config(deployment)))
 
 
 def count_expired() -> int:

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from agents.database import single_write
 from agents.effective import EffectiveConfig
-from faqs.memory import PHASE, may_answer, prune_expired, prunes_itself, question_hash, retention_days, set_status
+from faqs.memory import PHASE, may_answer, prune_expired, question_hash, retention_days, set_status
 from faqs.memory import Scope as Scope
 from faqs.memory import memory_threshold as memory_threshold
 from faqs.memory import normalised_question as normalised_question
@@ -99,7 +99,6 @@ class Lookup:
     question: str
     threshold: float
     max_age_days: int
-    auto_prune: bool = True
     writes: bool = True
     #: Of a conversation with a phase or a project: only what was learned in the same may answer.
     scope: Scope | None = None
@@ -188,7 +187,6 @@ def lookup_of(
         question=question,
         threshold=min(thresholds),
         max_age_days=retention_days(config),
-        auto_prune=prunes_itself(config),
         writes=writes and not all(one.is_shadow for one in terms.values()),
         scope=scope,
         agent_ids=[each.agent_id for each in config.of_each_agent],
@@ -204,7 +202,7 @@ def _terms(config: EffectiveConfig, model: str) -> Terms:
 def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
     """Return the best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
     nearest = nearest_entries(mark, vector, recipe=recipe, limit=MEMORY_MAX_CANDIDATES, least=lookup.threshold)
-    if lookup.auto_prune and lookup.writes and nearest.oldest < _oldest(lookup.max_age_days + 1):
+    if lookup.writes and nearest.oldest < _oldest(lookup.max_age_days + 1):
         # Once a day at most: every array is loaded anew after it.
         prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
     if not nearest.found:

@@ -34,6 +34,8 @@ from knowledge.web import (
 )
 
 _UTF8_MARK = b"\xef\xbb\xbf"
+#: A page that was not found so many times in a row no longer answers.
+GONE_PAGE_CHECKS = 3
 
 
 def add_source(
@@ -215,8 +217,7 @@ def _note_gone(source: WebSource, page: WebPage, found: Gone, report: IndexRepor
     page.state = PageState.GONE
     page.error = _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
     report.skip(page.document.name, page.error)
-    checks = int(agent_setting(source.agent, "gone_page_checks"))
-    if checks and page.times_gone >= checks and not page.switched_off:
+    if page.times_gone >= GONE_PAGE_CHECKS and not page.switched_off:
         _switch(page, on=False)
     _fail_if_empty(page)
     _save(page)

@@ -40,9 +40,9 @@ _PARTS = {
 #: Settings that no step of one question reads.
 NOT_ON_THE_PATH = frozenset(
     (
-        "api_source_lines context_exchanges context_messages generate_questions generate_titles gone_page_checks "
-        "history_messages max_rounds max_tool_calls memory_auto_prune memory_learning page_refresh_hours "
-        "record_unanswered rewrite_follow_ups saturation show_cited_pages summarise_exchanges tool_recent_calls "
+        "api_source_lines context_exchanges context_messages generate_questions generate_titles "
+        "history_messages max_rounds max_tool_calls memory_learning page_refresh_hours "
+        "record_unanswered rewrite_follow_ups show_cited_pages summarise_exchanges "
         "unanswered_threshold withhold_stale_answers"
     ).split()
 )

@@ -93,9 +93,9 @@ class EndTests(TestCase):
         with override_settings(CONVERSATION_DAYS=30):
             assert retain_now()["conversations"] == 1
 
-    def test_old_answers_of_the_memory_go_unless_staff_keep_them(self) -> None:
-        for slug, prunes in (("a", True), ("b", False)):
-            deployment = make_deployment(slug=slug, config_overlay={"memory_auto_prune": prunes})
+    def test_old_answers_of_the_memory_go_at_the_age_of_their_deployment(self) -> None:
+        for slug, days in (("a", 180), ("b", 36_500)):
+            deployment = make_deployment(slug=slug, config_overlay={"memory_max_age_days": days})
             make_entry(deployment, "Quels sont les horaires ?", "De 9 heures à 20 heures.")
         CachedResponse.objects.update(confirmed_at=LONG_AGO)
         assert retain_now()["memory"] == 1

@@ -223,19 +223,13 @@ class SeedSection5PolicyTests(TestCase):
         self.aged(179.999)
         assert recall(self.deployment, QUESTION).answer is not None
         self.aged(180.001)
-        assert recall(self.deployment, QUESTION, auto_prune=False).answer is None
+        assert recall(self.deployment, QUESTION).answer is None
 
     def test_auto_prune_deletes_what_is_too_old_at_the_lookup(self) -> None:
         self.aged(181)
         self.aged(1, question="Où est la mairie ?")
         assert recall(self.deployment, QUESTION).answer is None
         assert CachedResponse.objects.get().question == "Où est la mairie ?"
-
-    def test_without_auto_prune_an_old_answer_is_kept_and_not_served(self) -> None:
-        self.aged(181)
-        found = recall(self.deployment, QUESTION, auto_prune=False)
-        assert refusals(found) == ["expired"]
-        assert CachedResponse.objects.count() == 1
 
     def test_old_answer_that_staff_confirm_is_served_again(self) -> None:
         self.aged(181)

@@ -51,7 +51,6 @@ class DispatchTests(TestCase):
         assert result.answer.answered_by == self.deployment.agent.name
 
     async def test_what_is_not_clear_goes_to_the_default_agent(self) -> None:
-        await in_database(Deployment.objects.update, config_overlay={"dispatch_margin": 1.0})
         result, _ = await ask(self.deployment, "xylophone zygote kiwi ?")
         assert result.answer.answered_by == self.deployment.agent.name
         assert result.answer.source == AnswerSource.GUARD_RAIL

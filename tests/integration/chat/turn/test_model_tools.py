@@ -388,16 +388,3 @@ class RecentTests(ToolboxCase):
         later = self.ground(deployment, conversation_id=conversation.pk, is_first=False)
         assert list(first.recent) == []
         assert list(later.recent) == ["find_route"]
-
-    def test_window_of_recent_tools_is_a_setting_of_its_own(self) -> None:
-        agent = make_agent(tool_mode="local", max_tool_calls=1)
-        conversation = make_conversation(make_deployment(agent))
-        for name in ("first", "second", "third"):
-            Message.objects.create(
-                conversation=conversation, role=Role.TOOL, name=name, tool_call_id=name, operation_id=uuid.uuid4()
-            )
-        for window, expected in ((2, ["third", "second"]), (0, [])):
-            overlay = {"tool_recent_calls": window}
-            deployment = make_deployment(agent, slug=f"desk{window}", config_overlay=overlay)
-            ground = self.ground(deployment, conversation_id=conversation.pk, is_first=False)
-            assert list(ground.recent) == expected

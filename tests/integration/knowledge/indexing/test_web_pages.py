@@ -120,14 +120,14 @@ class PageTests(TestCase):
         assert "15 euros" in self.answers()[0]
 
     def test_page_that_is_gone_is_disabled_after_its_number_of_checks_and_comes_back(self) -> None:
-        with self.followed(gone_page_checks=2) as (site, source):
+        with self.followed() as (site, source):
             kept = site.pages.pop("/a")
             states = []
-            for _check in range(2):
+            for _check in range(3):
                 refresh(source)
                 document = self.agent.documents.get()
                 states.append((document.page.state, document.enabled))
-            assert states == [(PageState.GONE, True), (PageState.GONE, False)]
+            assert states == [(PageState.GONE, True), (PageState.GONE, True), (PageState.GONE, False)]
             assert self.answers() == []
             site.pages["/a"] = kept
             refresh(source)
@@ -136,9 +136,10 @@ class PageTests(TestCase):
         assert self.answers()
 
     def test_staff_who_enable_a_gone_page_are_not_overruled(self) -> None:
-        with self.followed(gone_page_checks=1) as (site, source):
+        with self.followed() as (site, source):
             site.pages.clear()
-            refresh(source)
+            for _check in range(3):
+                refresh(source)
             document = self.agent.documents.get()
             document.enabled = True
             document.save()

@@ -38,8 +38,8 @@ def test_criteres_de_qualite_of_an_efficiency(figure: float, grade: str) -> None
 
 
 def test_valeurs_par_defaut_recommandees() -> None:
-    names = ("max_tool_calls", "max_rounds", "saturation", "context_messages", "history_messages")
-    assert [KNOBS[name].default for name in names] == [10, 10, 3, 25, 50]
+    names = ("max_tool_calls", "max_rounds", "context_messages", "history_messages")
+    assert [KNOBS[name].default for name in names] == [10, 10, 25, 50]
 
 
 @pytest.mark.parametrize(
