@@ -262,11 +262,6 @@ SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
 
 # --- Tools -----------------------------------------------------------------------------------------------------------
 
-TOOL_SELECTORS: dict[str, dict[str, object]] = {
-    "direct": {"BACKEND": "tools_registry.selection.DirectToolSelector"},
-    "local": {"BACKEND": "tools_registry.selection.LocalToolSelector"},
-    "external": {"BACKEND": "tools_registry.selection.ExternalToolSelector"},
-}
 #: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x",
 #: "-a"]}.
 MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})

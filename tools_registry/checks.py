@@ -1,4 +1,4 @@
-"""System checks of `tools_registry`: are the selectors, the local MCP servers and the hand-over usable as configured?"""
+"""System checks of `tools_registry`: are the local MCP servers and the hand-over usable as configured?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,27 +6,11 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.core import checks
-from django.core.exceptions import ImproperlyConfigured
-
-from agents.settings import ToolMode
-from tools_registry.selection import tool_selector
 
 
 @checks.register()
 def check_tools(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list[checks.CheckMessage]:
-    return [*_selectors(), *_servers(), *_handover()]
-
-
-def _selectors() -> list[checks.CheckMessage]:
-    found: list[checks.CheckMessage] = []
-    for mode in ToolMode.values:
-        try:
-            tool_selector(mode)
-        except (ImproperlyConfigured, ImportError, KeyError, TypeError) as error:
-            found.append(
-                checks.Error(f"The setting TOOL_SELECTORS is wrong for {mode!r}: {error}", id="tools_registry.E001")
-            )
-    return found
+    return [*_servers(), *_handover()]
 
 
 def _servers() -> list[checks.CheckMessage]:

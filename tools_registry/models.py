@@ -198,9 +198,8 @@ class ToolSource(models.Model):
     problems = models.JSONField(
         blank=True, default=list, db_default=models.Value([], models.JSONField()), editable=False
     )
-    #: Set while the list is being read, with how far that is.
+    #: Set while the list is being read.
     reading_since = models.DateTimeField(null=True, blank=True, editable=False)
-    progress = models.CharField(max_length=40, blank=True, default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("source d’outils")

@@ -6,18 +6,12 @@ judge what a model and the selection read; nothing depends on them.
 
 from dataclasses import dataclass
 
-import numpy as np
 from django.utils.translation import gettext as _
 
-from knowledge.embeddings.base import embedder
 from knowledge.language.words import fold, word_class
-from tools_registry.catalog import all_tools
-from tools_registry.index import indexed_vectors
-from tools_registry.ranking import Ranking, spoken_name, words_of
+from tools_registry.ranking import spoken_name, words_of
 from tools_registry.tool import ToolSpec
 
-#: From this cosine on, two tools are described alike (`benchmarks/tools/README.md`).
-ALIKE = 0.85
 _SHORT, _BRIEF, _LONG = 40, 80, 1_200
 _FEW_WORDS = 5
 _ENOUGH_EXAMPLES = 3
@@ -35,15 +29,9 @@ class QualityReport:
     findings: tuple[Finding, ...]
 
 
-def assess_tool(spec: ToolSpec, *, alike: tuple[str, float] | None = None) -> QualityReport:
-    """The score of a tool's effective texts; `alike` is the nearest other tool with its cosine, where it is known."""
+def assess_tool(spec: ToolSpec) -> QualityReport:
+    """The score of a tool's effective texts."""
     findings = [*_of_description(spec), *_of_parameters(spec), *_of_examples(spec)]
-    if alike is not None and alike[1] >= ALIKE:
-        findings.append(
-            Finding(
-                _("La description ressemble à celle de %(name)s : dites ce qui les distingue.") % {"name": alike[0]}, 20
-            )
-        )
     lost = sum(finding.points for finding in findings)
     return QualityReport(score=max(0, 100 - lost), findings=tuple(findings))
 
@@ -91,25 +79,3 @@ def _of_examples(spec: ToolSpec) -> list[Finding]:
     if len(spec.examples) < _ENOUGH_EXAMPLES:
         return [Finding(_("Peu de formulations d’exemple ; cinq suffisent."), 5)]
     return []
-
-
-def nearest_tool(name: str) -> tuple[str, float] | None:
-    """The tool described most like this one, with the cosine; None where the index has not both."""
-    ranking = _indexed_ranking()
-    if name not in ranking.position or len(ranking.names) < 2:
-        return None
-    scores = ranking.matrix @ ranking.vector(name)
-    scores[ranking.position[name]] = -1.0
-    best = int(np.argmax(scores))
-    return ranking.names[best], float(scores[best])
-
-
-def _indexed_ranking() -> Ranking:
-    """Every indexed tool."""
-    tools, recipe = all_tools(), embedder().recipe
-    vectors, _outdated = indexed_vectors(tools, recipe)
-    indexed = [spec for spec in tools if spec.name in vectors]
-    matrix = np.zeros((len(indexed), recipe.dimensions), dtype=np.float32)
-    for position, spec in enumerate(indexed):
-        matrix[position] = vectors[spec.name]
-    return Ranking(indexed, matrix)

@@ -150,10 +150,6 @@ class Ranking:
         self.words.add_to(scores, question)
         return scores
 
-    def vector(self, name: str) -> Vectors:
-        row: Vectors = self.matrix[self.position[name]]
-        return row
-
 
 def best_positions(scores: Scores, limit: int) -> list[int]:
     """The positions of the `limit` highest scores, best first, ties by position."""

@@ -1,7 +1,7 @@
 """`select_tools`: resident tools, then those that a mode finds for the question, and those used a moment ago.
 
 The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
-Modes are backends of the setting `TOOL_SELECTORS` (`direct`, `local`, `external`); a backend ranks candidates, and the
+Each mode (`direct`, `local`, `external`) is a backend, which ranks candidates; the
 rules (at most three resident, top-K, threshold, recent tools kept, no more than the model takes) are here, once.
 Thresholds are inclusive.
 
@@ -15,11 +15,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 
-from agents.backends import BackendHandler
 from agents.llm.base import LanguageModel, language_model
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
@@ -120,11 +120,16 @@ class ToolSelector(ABC):
         """The `limit` best candidates, best first."""
 
 
-_selectors: BackendHandler[ToolSelector] = BackendHandler("TOOL_SELECTORS", ToolSelector)
-
-
+@cache
 def tool_selector(mode: str) -> ToolSelector:
-    return _selectors[mode]
+    """The selector of this process for a mode."""
+    match ToolMode(mode):
+        case ToolMode.DIRECT:
+            return DirectToolSelector()
+        case ToolMode.LOCAL:
+            return LocalToolSelector()
+        case ToolMode.EXTERNAL:
+            return ExternalToolSelector()
 
 
 def tool_limit() -> int:

@@ -42,7 +42,8 @@ def add_source(page: Page, live_site: LiveSite, *, slug: str, **fields: str) -> 
     page.locator("[name=_save]").click()
     page.wait_for_url("**/toolsource/")
     run_action(page, slug, "refresh")
-    expect(page.get_by_text("outils nouveaux").first).to_be_visible()
+    # Read by the worker; the list asks again by itself.
+    expect(page.locator("tr", has_text=slug).get_by_text("lue", exact=True)).to_be_visible(timeout=20_000)
     for tool in ("count_books", "burn_books"):
         page.goto(f"{live_site.url}/admin/tools_registry/remotetool/?q={slug}_{tool}")
         run_action(page, f"{slug}_{tool}", "allow")

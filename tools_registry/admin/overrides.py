@@ -29,7 +29,7 @@ from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, paramete
 from tools_registry.catalog import apply_override, declared_tools
 from tools_registry.index import ensure_overrides, sync_index
 from tools_registry.models import ToolOverride
-from tools_registry.quality import QualityReport, assess_tool, nearest_tool
+from tools_registry.quality import QualityReport, assess_tool
 from tools_registry.selection import MODEL_THRESHOLDS
 from tools_registry.tool import ToolSpec
 
@@ -202,7 +202,7 @@ class ToolOverrideAdmin(StaffAdmin):
     def quality_explained(self, tool: Any) -> SafeString | str:
         if tool.effective is None:
             return "–"
-        report = assess_tool(tool.effective, alike=nearest_tool(tool.tool_name))
+        report = assess_tool(tool.effective)
         return format_html(
             "{}<ul>{}</ul>",
             _score_badge(report),

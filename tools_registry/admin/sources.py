@@ -30,23 +30,17 @@ from agents.admin_base import (
     stacked,
 )
 from agents.database import short_write
-from agents.errors import ApplicationError
 from agents.models import JobKind
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.catalog import all_tools, forget_recent
 from tools_registry.index import enqueue_index
-from tools_registry.models import CatalogueState, RemoteTool, SourceKind, ToolOverride, ToolSource
+from tools_registry.models import CatalogueState, RemoteTool, ToolOverride, ToolSource
 from tools_registry.selection import tool_limit
-from tools_registry.sources.remote import refresh_source
 
 #: How often, in seconds, the list asks again while a source is being read.
 REFRESH_SECONDS = 3
 #: A reading that has not ended by then has lost its worker.
 _LONGEST_READING = timedelta(minutes=12)
-#: A document that is shorter, in characters, is read while the page waits.
-_READ_AT_ONCE = 500_000
-#: Errors of a source's tools shown on its page.
-_MOST_ERRORS = 20
 
 
 @admin.register(ToolSource)
@@ -60,12 +54,12 @@ class ToolSourceAdmin(StaffAdmin):
     search_fields = ("name", "slug", "url")
     ordering = ("name",)
     actions = ("refresh",)
-    readonly_fields = ("tools", "refreshed_at", "last_error", "unusable", "failing")
+    readonly_fields = ("tools", "refreshed_at", "last_error", "unusable")
     fieldsets = (
         (None, {"fields": ("name", "slug", "kind", "is_active")}),
         (_("Où"), {"fields": ("command", "url", "document", "document_file", "chosen", "allowed_hosts", "headers")}),
         (_("Droits et bornes"), {"fields": ("tags", "is_personal", "timeout_seconds")}),
-        (_("Dernière lecture"), {"fields": ("tools", "refreshed_at", "last_error", "unusable", "failing")}),
+        (_("Dernière lecture"), {"fields": ("tools", "refreshed_at", "last_error", "unusable")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSource]:
@@ -84,16 +78,10 @@ class ToolSourceAdmin(StaffAdmin):
     @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
     def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
         for source in queryset:
-            if source.kind == SourceKind.OPENAPI and (not source.document or len(source.document) > _READ_AT_ONCE):
-                self._read_in_background(request, source)
-            else:
-                refresh_and_report(request, source)
-
-    def _read_in_background(self, request: HttpRequest, source: ToolSource) -> None:
-        ToolSource.objects.filter(pk=source.pk).update(reading_since=timezone.now(), progress="")
-        jobs.enqueue(JobKind.TOOL_SOURCE, key=str(source.pk))
-        said = gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
-        messages.info(request, said % {"source": source})
+            ToolSource.objects.filter(pk=source.pk).update(reading_since=timezone.now())
+            jobs.enqueue(JobKind.TOOL_SOURCE, key=str(source.pk))
+            said = gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
+            messages.info(request, said % {"source": source})
 
     @admin.display(description=_("outils permis"))
     def tools(self, source: Any) -> SafeString | str:
@@ -106,7 +94,7 @@ class ToolSourceAdmin(StaffAdmin):
     def state(self, source: ToolSource) -> SafeString:
         if source.reading_since is not None:
             if source.reading_since > timezone.now() - _LONGEST_READING:
-                return stacked(badge(gettext("en lecture"), "busy"), source.progress)
+                return badge(gettext("en lecture"), "busy")
             return badge(gettext("lecture interrompue"), "bad")
         if source.last_error:
             return stacked(badge(gettext("en erreur"), "bad"), source.last_error[:200])
@@ -122,16 +110,6 @@ class ToolSourceAdmin(StaffAdmin):
     def unusable(self, source: ToolSource) -> SafeString | str:
         """What the model is not offered, and why."""
         return bullets("{} : {}", [tuple(row[:2]) for row in source.problems])
-
-    @admin.display(description=_("outils en échec"))
-    def failing(self, source: ToolSource) -> SafeString | str:
-        """The newest error of each of its tools that has one."""
-        names = RemoteTool.objects.filter(source_id=source.pk).values("tool_name")
-        rows = ToolOverride.objects.filter(tool_name__in=names).exclude(last_error="")
-        return bullets(
-            "{} ({}) : {}",
-            rows.order_by("-last_error_at").values_list("tool_name", "last_error_code", "last_error")[:_MOST_ERRORS],
-        )
 
 
 class _SourceFilter(admin.SimpleListFilter):
@@ -249,22 +227,3 @@ def _changed() -> None:
     CatalogueState.touch("catalogue")
     transaction.on_commit(forget_recent)
     enqueue_index()
-
-
-def refresh_and_report(request: HttpRequest, source: ToolSource) -> None:
-    """Read the source's list and say what came of it."""
-    try:
-        report = refresh_source(source)
-    except ApplicationError as error:
-        messages.error(request, f"{source} : {error.public_message} ({error})")
-        return
-    messages.success(
-        request,
-        gettext(
-            "%(source)s : %(added)d outils nouveaux, %(changed)d changés, %(gone)d disparus. "
-            "Les outils nouveaux et changés attendent d’être permis."
-        )
-        % {"source": source, "added": len(report.added), "changed": len(report.changed), "gone": len(report.gone)},
-    )
-    for name, reason in report.refused[:10]:
-        messages.warning(request, gettext("%(name)s est écarté : %(reason)s") % {"name": name, "reason": reason})

@@ -6,7 +6,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -20,9 +20,6 @@ from tools_registry.models import ToolSource
 
 #: The longest answer of a remote tool, and the longest document of tools, that is read.
 TOOL_MAX_RESPONSE_BYTES = 2_000_000
-
-#: What is read, and of how many.
-OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

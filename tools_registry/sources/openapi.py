@@ -28,7 +28,7 @@ from tools_registry.errors import (
     ToolSourceError,
     ToolTimeoutError,
 )
-from tools_registry.sources.base import DeclaredTool, OnProgress, ReadTools, SourceAddress, reach_of, resolved_headers
+from tools_registry.sources.base import DeclaredTool, ReadTools, SourceAddress, reach_of, resolved_headers
 from tools_registry.sources.fitting import fitted, target_of
 from tools_registry.tool import Arguments, ToolImage
 
@@ -185,7 +185,7 @@ _VARIABLE = re.compile(r"{([^{}]+)}")
 _JSON = re.compile(r"application/([\w.+-]+\+)?json|\*/\*")
 
 
-def read_document(address: SourceAddress, on_progress: OnProgress | None = None) -> ReadTools:
+def read_document(address: SourceAddress) -> ReadTools:
     """The chosen operations of the source's document, fetched from its address where it is not given."""
     document = _document(address.document or _fetch(address))
     base = _server(document, address)
@@ -199,7 +199,7 @@ def read_document(address: SourceAddress, on_progress: OnProgress | None = None)
             f"choose paths or tags. {_ways(operations)}"
         )
     read = ReadTools()
-    for number, operation in enumerate(chosen, start=1):
+    for operation in chosen:
         try:
             read.tools.append(_tool(document, base, operation))
         except ToolDefinitionError as error:
@@ -207,8 +207,6 @@ def read_document(address: SourceAddress, on_progress: OnProgress | None = None)
         except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
             # What nobody thought of: the other operations are as good as before.
             read.refused.append((operation.name, f"not described as expected ({error})"))
-        if on_progress is not None:
-            on_progress(number, len(chosen))
     return read
 
 

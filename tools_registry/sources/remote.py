@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import re
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -103,8 +102,6 @@ _MOST_PROBLEMS = 200
 _BATCH = 200
 #: What a reading may change of a row.
 _READ_FIELDS = (*("description", "parameters", "operation"), *("needs_approval", "is_allowed", "is_present"))
-#: How often a reading says how far it is.
-_TELL_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -118,11 +115,11 @@ class RefreshReport:
 def refresh_source(source: ToolSource) -> RefreshReport:
     """Read the source's list and store it; a failure is kept on the source and raised.
 
-    How far the reading is stands on the source's row meanwhile, and afterwards what of it cannot be used.
+    The source's row says meanwhile that it is being read, and afterwards what of it cannot be used.
     """
     report = RefreshReport()
     row = ToolSource.objects.filter(pk=source.pk)
-    row.update(reading_since=timezone.now(), progress="")
+    row.update(reading_since=timezone.now())
     try:
         declared = _usable(_read(source, report), report)
         with short_write():
@@ -135,7 +132,7 @@ def refresh_source(source: ToolSource) -> RefreshReport:
         row.update(last_error=str(told)[:2_000])
         raise told from error
     finally:
-        row.update(reading_since=None, progress="")
+        row.update(reading_since=None)
     return report
 
 
@@ -146,15 +143,7 @@ def _headers(source: ToolSource) -> dict[str, str]:
 def _read(source: ToolSource, report: RefreshReport) -> Sequence[DeclaredTool]:
     address = SourceAddress.of(source)
     if source.kind == SourceKind.OPENAPI:
-        told = 0.0
-
-        def on_progress(done: int, total: int) -> None:
-            nonlocal told
-            if time.monotonic() - told > _TELL_SECONDS:
-                told = time.monotonic()
-                ToolSource.objects.filter(pk=source.pk).update(progress=f"{done} / {total}")
-
-        read = read_document(address, on_progress)
+        read = read_document(address)
     else:
         read = list_tools(address)
     report.refused.extend(read.refused)

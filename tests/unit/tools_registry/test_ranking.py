@@ -143,10 +143,3 @@ def test_phase_2_every_lost_point_is_explained() -> None:
     assert report.score == max(0, 100 - sum(finding.points for finding in report.findings))
     assert report.score < 30
     assert "q, n" in text
-
-
-def test_tool_described_like_another_loses_points() -> None:
-    report = assess_tool(GOOD, alike=("rain_radar", 0.93))
-    assert report.score == 80
-    assert "rain_radar" in report.findings[0].text
-    assert assess_tool(GOOD, alike=("rain_radar", 0.5)).score == 100

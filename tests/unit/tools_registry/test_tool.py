@@ -182,11 +182,6 @@ def test_defaults_are_right() -> None:
     assert ids() == []
 
 
-@override_settings(TOOL_SELECTORS={"direct": {"BACKEND": "no.such.Selector"}})
-def test_selector_that_cannot_be_loaded_is_an_error() -> None:
-    assert ids() == ["tools_registry.E001"] * 3
-
-
 @override_settings(MCP_STDIO_SERVERS={"files": "/usr/bin/files"})
 def test_command_line_given_as_one_text_is_an_error() -> None:
     assert ids() == ["tools_registry.E002"]
