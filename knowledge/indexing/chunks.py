@@ -4,12 +4,11 @@ A chunk whose text is unchanged keeps its row, and with it its points and vector
 is never lost: its edits move to the chunk that replaces it.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from django.db import transaction
 
@@ -17,6 +16,7 @@ from knowledge.chunking import ChunkDraft, KnowledgeUnit, places_as_json, units_
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
 
 Choice = Literal["staff", "document"]
+T = TypeVar("T")
 CHANGED, REMOVED = "changed", "removed"
 
 
@@ -81,18 +81,18 @@ def carry_over(chunk: Chunk, draft: ChunkDraft) -> None:
         chunk.units_origin = UnitsOrigin.FOUND if draft.units else UnitsOrigin.WAITING
         _apply(chunk, now)
         return
-    text = merge_text(base["content"], chunk.content, now["content"])
-    path = merge_text(base["parent_context"], chunk.parent_context, now["parent_context"])
-    units, units_clash = _merged_units(chunk, base, now)
-    if text.is_conflict or path.is_conflict or units_clash:
+    text = _merged(base["content"], chunk.content, now["content"])
+    path = _merged(base["parent_context"], chunk.parent_context, now["parent_context"])
+    units = _merged_units(chunk, base, now)
+    if text is None or path is None or units is None:
         chunk.conflict = {"kind": CHANGED, **now}
         return
     chunk.conflict, chunk.source = None, now
-    if text.text != chunk.content:
+    if text != chunk.content:
         chunk.summary = ""
     if units != chunk.knowledge_units:
         chunk.units_origin = _origin(units, now["units"])
-    _apply(chunk, _version(text.text, path.text, units))
+    _apply(chunk, _version(text, path, units))
     if _said_by(chunk) == now:
         chunk.source = None
 
@@ -119,21 +119,21 @@ def document_text(chunk: Chunk) -> str:
     return str(chunk.source["content"]) if chunk.source is not None else chunk.content
 
 
-def units_of(chunk: Chunk) -> list[KnowledgeUnit]:
-    return units_from_json(chunk.knowledge_units)
+def _merged(base: T, staff: T, new: T) -> T | None:
+    """What one side changed; `None` where both did, in different ways."""
+    if staff == base:
+        return new
+    return staff if new in (base, staff) else None
 
 
-def _merged_units(chunk: Chunk, base: dict[str, Any], now: dict[str, Any]) -> tuple[list[dict[str, str]], bool]:
-    """The merged units, and whether staff must check them."""
-    untouched = base["units"] == chunk.knowledge_units
-    if not now["units"]:
-        # The model wrote them for another text: it writes its own again, staff's are theirs to check.
-        text_changed = base["content"] != now["content"]
-        if untouched:
-            return ([] if text_changed else chunk.knowledge_units), False
-        return chunk.knowledge_units, text_changed
-    merged = merge_units(units_from_json(base["units"]), units_of(chunk), units_from_json(now["units"]))
-    return units_as_json(merged.units), merged.is_conflict
+def _merged_units(chunk: Chunk, base: dict[str, Any], now: dict[str, Any]) -> list[dict[str, str]] | None:
+    """The merged units; `None` where staff must check them."""
+    if now["units"]:
+        return _merged(base["units"], chunk.knowledge_units, now["units"])
+    # The model wrote them for another text: it writes its own again, staff's are theirs to check.
+    if base["content"] == now["content"]:
+        return list(chunk.knowledge_units)
+    return [] if base["units"] == chunk.knowledge_units else None
 
 
 def _origin(units: Sequence[dict[str, str]], found: Sequence[dict[str, str]]) -> UnitsOrigin:
@@ -169,105 +169,10 @@ def _kind(chunk: Chunk) -> str:
     return "" if chunk.conflict is None else str(chunk.conflict["kind"])
 
 
-_FRAGMENT = re.compile(r".*?(?:(?<=[.!?…;:])[ \t]+|\n+|\Z)", re.DOTALL)
-
-Units = Sequence[KnowledgeUnit]
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """`text` is staff's version where there is a conflict."""
-
-    text: str
-    is_conflict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class MergedUnits:
-    units: tuple[KnowledgeUnit, ...]
-    is_conflict: bool = False
-
-
-def merge_text(base: str, staff: str, new: str) -> Merged:
-    """Merge by sentences and lines."""
-    if base in (staff, new) or staff == new:
-        return Merged(new if staff == base else staff)
-    fragments = [[f for f in _FRAGMENT.findall(text) if f] for text in (base, staff, new)]
-    merged: list[str] = []
-    for old, ours, theirs in _regions(*fragments):
-        if ours == theirs or theirs == old:
-            merged.extend(ours)
-        elif ours == old:
-            merged.extend(theirs)
-        else:
-            return Merged(staff, is_conflict=True)
-    return Merged(_joined(merged))
-
-
-def merge_units(base: Units, staff: Units, new: Units) -> MergedUnits:
-    """Merge by question: staff's additions, changes and deletions stay, unless the document changed the same unit."""
-    was, theirs = ({unit.question: unit.answer for unit in units} for units in (base, new))
-    ours = {unit.question: unit.answer for unit in staff}
-    merged: dict[str, str] = {}
-    conflict = False
-    for question in dict.fromkeys([*ours, *theirs]):
-        old, mine, other = was.get(question), ours.get(question), theirs.get(question)
-        conflict = conflict or (mine != other and old not in (mine, other))
-        kept = other if mine == old else mine
-        if kept is not None:
-            merged[question] = kept
-    if conflict:
-        return MergedUnits(tuple(staff), is_conflict=True)
-    return MergedUnits(tuple(KnowledgeUnit(q, a) for q, a in merged.items()))
-
-
 def resemblance(first: str, second: str) -> float:
     """The share of two texts that is the same words in the same order, from 0 to 1."""
     matcher = SequenceMatcher(None, first.split(), second.split(), autojunk=False)
     return 0.0 if matcher.quick_ratio() < 0.3 else matcher.ratio()
-
-
-def _regions(
-    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]
-) -> Iterator[tuple[Sequence[str], Sequence[str], Sequence[str]]]:
-    """The three texts cut where all agree: stretches that are the same in each, and those between them."""
-    at_base = at_ours = at_theirs = 0
-    for start, in_ours, in_theirs, size in _common(base, ours, theirs):
-        yield base[at_base:start], ours[at_ours:in_ours], theirs[at_theirs:in_theirs]
-        same = base[start : start + size]
-        yield same, same, same
-        at_base, at_ours, at_theirs = start + size, in_ours + size, in_theirs + size
-
-
-def _common(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """(place in base, in ours, in theirs, length) of what both sides left as it was, and the common end."""
-    plain = [_stripped(texts) for texts in (base, ours, theirs)]
-    with_ours = SequenceMatcher(None, plain[0], plain[1], autojunk=False).get_matching_blocks()
-    with_theirs = SequenceMatcher(None, plain[0], plain[2], autojunk=False).get_matching_blocks()
-    first = second = 0
-    while first < len(with_ours) and second < len(with_theirs):
-        a, b = with_ours[first], with_theirs[second]
-        start, end = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
-        if start < end:
-            yield start, a.b + start - a.a, b.b + start - b.a, end - start
-        if a.a + a.size < b.a + b.size:
-            first += 1
-        else:
-            second += 1
-    yield len(base), len(ours), len(theirs), 0
-
-
-def _stripped(texts: Sequence[str]) -> list[str]:
-    """The texts without trailing white space, which depends on what follows and is no change."""
-    return [text.strip() for text in texts]
-
-
-def _joined(fragments: Sequence[str]) -> str:
-    """The fragments, with a space where two sentences would touch (one of them was the last of its text)."""
-    text = ""
-    for fragment in fragments:
-        text += fragment if not text or text[-1].isspace() else f" {fragment}"
-    return text.strip()
 
 
 #: Words in common from which a new text counts as the successor of an edited one.
