@@ -11,8 +11,8 @@ Of a validated answer the row's text is served, never the store's (`faqs.validit
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -34,7 +34,7 @@ from faqs.memory_matrix import MemoryMark as MemoryMark
 from faqs.memory_matrix import is_known_empty as is_known_empty
 from faqs.memory_matrix import memory_mark as memory_mark
 from faqs.memory_matrix import stored_mark as stored_mark
-from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
+from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.origins import STALE, stale_entries
 from faqs.precedence import is_answered_since
 from faqs.second_key.agreement import ask_the_same
@@ -57,7 +57,6 @@ _DAY = 86_400.0
 #: Why an entry near enough was not served.
 REFUSALS: dict[str, str | Promise] = {
     "below_threshold": gettext_lazy("similarité sous le seuil"),
-    "agent_off": gettext_lazy("la mémoire de cet agent est désactivée"),
     "second_key": gettext_lazy("les deux questions diffèrent"),
     "audience": gettext_lazy("apprise pour un autre public"),
     "scope": gettext_lazy("apprise dans une autre phase ou un autre projet"),
@@ -78,22 +77,11 @@ _READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S6
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The least similarity (`None`: never) and the greatest age at which the memory answers.
-
-    In shadow mode an answer is looked up, but neither counted nor given.
-    """
-
-    threshold: float | None
-    max_age_days: int
-    is_shadow: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Lookup:
-    """A query to the memory. With `writes` off nothing is counted, moved or pruned.
+    """A query to the memory: the least similarity and the greatest age at which it answers.
 
-    `threshold` and `max_age_days` are the most permissive of all `terms`.
+    With `writes` off nothing is counted, moved or pruned. In shadow mode an answer is looked up, but neither counted nor
+    given.
     """
 
     question: str
@@ -104,9 +92,9 @@ class Lookup:
     scope: Scope | None = None
     #: The agents of the deployment, whose validated answers stand over what the memory learned.
     agent_ids: Sequence[int] = ()
-    #: By agent, where several differ: an entry leaves on the terms of the agent whose passages it came from. `None`
-    #: stands for the default agent, and for entries without passages.
-    terms: Mapping[int | None, Terms] = field(default_factory=dict)
+    is_shadow: bool = False
+    #: Whether the expired are deleted by a lookup, and from what age on.
+    prune_days: int | None = None
     #: The acronyms and synonyms by which two questions are one.
     forms: Forms = NO_FORMS
 
@@ -175,36 +163,33 @@ class Recall:
 def lookup_of(
     config: EffectiveConfig, question: str, *, model: str, writes: bool, scope: Scope | None = None
 ) -> Lookup | None:
-    """The query of a turn to the memory; `None` where no agent of the deployment uses a memory."""
-    terms: dict[int | None, Terms] = {None: _terms(config, model)}
-    terms |= {each.config.agent_id: _terms(each.config, model) for each in config.agents}
-    thresholds = [one.threshold for one in terms.values() if one.threshold is not None]
-    if not thresholds:
+    """The query of a turn to the memory, on the strictest terms of the deployment's agents; `None` where one of them uses
+    no memory.
+    """
+    agents = config.of_each_agent
+    thresholds = [memory_threshold(each, model=model) for each in agents]
+    known = [threshold for threshold in thresholds if threshold is not None]
+    if len(known) < len(thresholds):
         return None
-    if len(set(terms.values())) == 1:
-        terms = {None: terms[None]}
+    is_shadow = any(each.shadow_mode for each in agents)
     return Lookup(
         question=question,
-        threshold=min(thresholds),
-        max_age_days=retention_days(config),
-        writes=writes and not all(one.is_shadow for one in terms.values()),
+        threshold=max(known),
+        max_age_days=min(each.memory_max_age_days for each in agents),
+        is_shadow=is_shadow,
+        prune_days=retention_days(config),
+        writes=writes and not is_shadow,
         scope=scope,
-        agent_ids=[each.agent_id for each in config.of_each_agent],
-        terms=terms,
+        agent_ids=[each.agent_id for each in agents],
     )
-
-
-def _terms(config: EffectiveConfig, model: str) -> Terms:
-    threshold = memory_threshold(config, model=model)
-    return Terms(threshold, config.memory_max_age_days, config.shadow_mode)
 
 
 def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: Recipe) -> Recall:
     """Return the best entry that may answer, its use counted: +1, or +2 from `MEMORY_STRONG_SIMILARITY` on."""
     nearest = nearest_entries(mark, vector, recipe=recipe, limit=MEMORY_MAX_CANDIDATES, least=lookup.threshold)
-    if lookup.writes and nearest.oldest < _oldest(lookup.max_age_days + 1):
+    if lookup.prune_days and lookup.writes and nearest.oldest < _oldest(lookup.prune_days + 1):
         # Once a day at most: every array is loaded anew after it.
-        prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.max_age_days)
+        prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.prune_days)
     if not nearest.found:
         return Recall()
     refused: list[Verdict] = []
@@ -239,12 +224,7 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         return _refused(held, score, "audience")
     if not _in_scope(held, lookup.scope):
         return _refused(held, score, "scope")
-    terms = _terms_of(held, lookup)
-    if terms.threshold is None:
-        return _refused(held, score, "agent_off")
-    if score < terms.threshold:
-        return _refused(held, score, "below_threshold")
-    if held.confirmed_at < _oldest(terms.max_age_days):
+    if held.confirmed_at < _oldest(lookup.max_age_days):
         return _refused(held, score, "expired")
     if held.review_on is not None and held.review_on < timezone.localdate():
         return _send_to_review(held, score, lookup, StatusReason.REVIEW_DUE)
@@ -255,13 +235,13 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
             stored=lookup.forms.one_writing(held.question),
             asked=lookup.forms.one_writing(asked),
             score=score,
-            threshold=terms.threshold,
+            threshold=lookup.threshold,
         )
         if not decision.served:
             return _refused(held, score, "second_key", decision)
     if _is_superseded(held, lookup):
         return _refused(held, score, "superseded")
-    row = _take(held, score, counts=lookup.writes and not terms.is_shadow)
+    row = _take(held, score, counts=lookup.writes)
     if row is None:
         return _why_not_taken(held, score, lookup)
     text, sources = row
@@ -271,8 +251,8 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         score=score,
         text=text,
         sources=json.loads(sources) if isinstance(sources, str) else sources,
-        threshold=terms.threshold,
-        is_shadow=terms.is_shadow,
+        threshold=lookup.threshold,
+        is_shadow=lookup.is_shadow,
         is_by_form=_is_by_form(held, lookup),
     )
 
@@ -293,15 +273,6 @@ def _is_superseded(held: Held, lookup: Lookup) -> bool:
     if held.is_scoped and vouched_for is not None:
         return False
     return is_answered_since(lookup.agent_ids, questions, than=vouched_for)
-
-
-def _terms_of(held: Held, lookup: Lookup) -> Terms:
-    default = lookup.terms.get(None) or Terms(lookup.threshold, lookup.max_age_days)
-    if len(lookup.terms) < 2:
-        return default
-    origins = ResponseChunk.objects.filter(response=held.pk)
-    agent = origins.values_list("chunk__document__agent", flat=True).first()
-    return lookup.terms.get(agent, default)
 
 
 def _in_scope(held: Held, scope: Scope | None) -> bool:

@@ -226,10 +226,16 @@ class SeedSection5PolicyTests(TestCase):
         assert recall(self.deployment, QUESTION).answer is None
 
     def test_auto_prune_deletes_what_is_too_old_at_the_lookup(self) -> None:
-        self.aged(181)
+        self.aged(182)
         self.aged(1, question="Où est la mairie ?")
-        assert recall(self.deployment, QUESTION).answer is None
+        assert recall(self.deployment, QUESTION, prune_days=180).answer is None
         assert CachedResponse.objects.get().question == "Où est la mairie ?"
+
+    def test_old_answer_is_not_served_even_before_it_is_deleted(self) -> None:
+        self.aged(181)
+        found = recall(self.deployment, QUESTION)
+        assert refusals(found) == ["expired"]
+        assert CachedResponse.objects.count() == 1
 
     def test_old_answer_that_staff_confirm_is_served_again(self) -> None:
         self.aged(181)
