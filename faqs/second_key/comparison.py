@@ -204,7 +204,8 @@ INCLUDING = frozenset(("include", "inclure"))
 #: « Ouvert » and « fermé » say what « ouvre » and « ferme » say.
 STATES = frozenset(("ouvrir", "fermer", "open", "close"))
 _INSIDE = frozenset(("in", "into"))
-_FRENCH_NOUN = re.compile(r"(?:tions?|ments?|[ae]nces?|ages?)$")
+#: Nouns of action, and adjectives that look like verbs (« minimale »).
+_FRENCH_NOUN = re.compile(r"(?:tions?|ments?|[ae]nces?|ages?|(?<!sign)ales?|ees?)$")
 _FRENCH_DONE = re.compile(r"(?:(?:[eiu]|it|is|ert)e?s?|er|ir|re|oir)$")
 _ENGLISH_NOUN = re.compile(r"(?:tions?|ments?|als?|[ae]nces?|ages?)$")
 _ENGLISH_PARTICIPLE = re.compile(r"(?:ed|en|wn|ght|aid|old|ept|ade|ilt|eft|elt|ost|ent|ung|und)$")
@@ -315,7 +316,7 @@ def undergoes_instead(c: Comparison) -> Disagreement | None:
             continue
         if place == 0 and not acts:
             return None
-        is_told = french or one.text != two.text or (asks_who and one.text in told)
+        is_told = one.text != two.text or (one.text in told and (french or asks_who))
         forms = {_form(one, first), _form(two, second)}
         if is_told and one.text[0] == two.text[0] and forms == {"done", "does"}:
             return Disagreement("role", one.text, two.text)

@@ -189,8 +189,9 @@ class Expressions:
     third_person: re.Pattern[str]
     #: Words that make the order of a sentence its meaning (« payer puis signer »).
     sequence: re.Pattern[str]
-    #: A verb before its subject in the text as written (« ferment-ils »).
+    #: In the text as written: a verb before its subject (« ferment-ils »), and what is done to a thing that is asked for.
     inversion: re.Pattern[str]
+    which_done: re.Pattern[str]
 
 
 #: A comparator in its words, with its class.

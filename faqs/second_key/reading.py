@@ -275,8 +275,8 @@ class Reading:
     #: « je vous … » or « vous me … »: who acts on whom, of the two who speak.
     act: str
     is_passive: bool
-    #: The words close behind a form of "be" that is no « est-ce que »: as participles they tell what is done to its
-    #: subject.
+    #: The words close behind a form of "be" that is no « est-ce que », and the participles of a « quel est le »: they
+    #: tell what is done to its subject.
     behind_being: frozenset[str]
     #: « on », who is nobody.
     is_impersonal: bool
@@ -319,7 +319,7 @@ def read_question(text: str, language: str) -> Reading:
         person=_person(words, written, lexicon),
         act=next((act for pattern, act in lexicon.acts if pattern.search(written)), ""),
         is_passive=not _PASSIVE.isdisjoint(words),
-        behind_being=_behind_being(words),
+        behind_being=_behind_being(words) | _participles(text, lexicon),
         is_impersonal=lexicon.has_inversion and "on" in words,
         is_sequence=bool(expressions.sequence.search(written)),
         addresses=not lexicon.words.addressees.isdisjoint(words),
@@ -394,6 +394,11 @@ def _behind_being(words: list[str]) -> frozenset[str]:
         and (word != "faire" or not _ONESELF.isdisjoint(words[max(i - 1, 0) : i]))
     )
     return frozenset(word for i in places for word in words[i + 1 : i + 4])
+
+
+def _participles(text: str, lexicon: Lexicon) -> frozenset[str]:
+    """« Quel (est l') agent signalé »: only the accent tells it from « quel agent signale »."""
+    return frozenset(map(fold, lexicon.expressions.which_done.findall(text)))
 
 
 def _person(words: list[str], written: str, lexicon: Lexicon) -> str:

@@ -53,7 +53,7 @@ def test_pairs_written_for_the_rules_are_told_apart_or_not_and_say_why() -> None
 
 def test_no_pair_of_opposite_meaning_agrees() -> None:
     """Those called a known error do: « changer d'adresse » is « changer son adresse »; « manquer de » is not known."""
-    opposites = rows_of("operators_review", "operators_probe", "operators_fresh", "rephrasing_traps")
+    opposites = rows_of("operators_review", "operators_probe", "operators_fresh", "rephrasing_traps", "forms_traps")
     agreed = [row for row in opposites if any(each.agrees for each in both_ways(row))]
     assert [row for row in agreed if row["category"] != "known error"] == []
 
@@ -72,6 +72,7 @@ def test_no_pair_of_opposite_meaning_agrees() -> None:
         ("independent_fr", 0.60),
         ("independent_en", 0.64),
         ("frames", 0.86),
+        ("forms", 0.95),
     ],
 )
 def test_pairs_keep_their_floor(name: str, floor: float) -> None:
@@ -183,6 +184,82 @@ def test_accents_case_and_politeness_change_nothing(text: str, polite: int, case
 def test_negating_always_disagrees(pair: tuple[str, str], polite: int, swapped: bool) -> None:
     stored, asked = reversed(pair) if swapped else pair
     assert not compare_questions(stored, _POLITE[_language(pair[0])][polite].format(asked)).agrees
+
+
+_THINGS = [
+    ("Quelle", "la ", "distance minimale entre deux réseaux"),
+    ("Quel", "le ", "délai maximal pour rembourser un acompte"),
+    ("Quelle", "la ", "vitesse autorisée sur une route étroite"),
+    ("Quel", "l'", "âge légal de la retraite"),
+    ("Quelle", "l'", "amende encourue en cas de retard"),
+    ("Quels", "les ", "frais de dossier d'un prêt"),
+    ("Quelles", "les ", "conditions pour adopter un enfant"),
+]
+_FRENCH_FORMS = [
+    "{which} {thing} ?",
+    "{which} {be} {the}{thing} ?",
+    "{which} {be} donc {the}{thing} ?",
+    "{which} {be} exactement {the}{thing} ?",
+    "C'est quoi {the}{thing} ?",
+    "Pouvez-vous me dire {which} {be} {the}{thing} ?",
+    "Bonjour, je voudrais savoir {which} {be} {the}{thing}, s'il vous plaît.",
+    "J'aimerais connaître {the}{thing}.",
+]
+_ENGLISH_THINGS = [
+    "maximum weight for hand luggage",
+    "minimum age for a licence",
+    "annual fee of the premium card",
+    "speed limit on a country road",
+]
+_ENGLISH_FORMS = [
+    "What is the {thing}?",
+    "What's the {thing}?",
+    "what is the {thing}",
+    "So what is the {thing}, please?",
+    "Could you tell me what the {thing} is?",
+    "Hi, I would like to know what the {thing} is.",
+    "Please tell me the {thing}.",
+]
+
+
+def _french(form: str, which: str, the: str, thing: str) -> str:
+    be = "sont" if which.endswith("s") else "est"
+    return form.format(which=which if form[0] == "{" else which.lower(), be=be, the=the, thing=thing)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(_THINGS), st.sampled_from(_FRENCH_FORMS), st.sampled_from(_FRENCH_FORMS))
+def test_forms_of_a_french_question_are_one_question(thing: tuple[str, str, str], one: str, two: str) -> None:
+    stored, asked = _french(one, *thing), _french(two, *thing)
+    assert compare_questions(stored, asked).agrees, (stored, asked, compare_questions(stored, asked).disagreements)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(_ENGLISH_THINGS), st.sampled_from(_ENGLISH_FORMS), st.sampled_from(_ENGLISH_FORMS))
+def test_forms_of_an_english_question_are_one_question(thing: str, one: str, two: str) -> None:
+    stored, asked = one.format(thing=thing), two.format(thing=thing)
+    assert compare_questions(stored, asked).agrees, (stored, asked, compare_questions(stored, asked).disagreements)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from(_FRENCH_FORMS), st.sampled_from(_FRENCH_FORMS))
+def test_no_form_makes_two_things_one(data: st.DataObject, one: str, two: str) -> None:
+    first, second = data.draw(st.permutations(_THINGS))[:2]
+    assert not compare_questions(_french(one, *first), _french(two, *second)).agrees
+
+
+@pytest.mark.parametrize(
+    ("done", "doing"),
+    [
+        ("Quels sont les élèves évalués ?", "Quels élèves évaluent ?"),
+        ("Quelle est la banque contrôlée ?", "Quelle banque contrôle ?"),
+        ("Quel est l'employé signalé ?", "Quel employé signale ?"),
+        ("Quel est le client remboursé par la banque ?", "Quel client rembourse la banque ?"),
+        ("Quels sont les résultats de l'examen ?", "Quels ont été les résultats de l'examen ?"),
+    ],
+)
+def test_without_its_verb_a_question_still_says_who_acts_and_when(done: str, doing: str) -> None:
+    assert not compare_questions(done, doing).agrees
 
 
 @pytest.mark.parametrize(
