@@ -1,22 +1,18 @@
-"""Why this answer: the stored trace of a turn in plain words, for staff, and what the second key refused lately.
+"""Why this answer: the stored trace of a turn in plain words, for staff.
 
 The trace is data that outlives the code which wrote it, so a step or an outcome that has no words here is shown
 as it is stored, and a line that is not of the known form is skipped. Scores are shown as stored: cosines, and for the
 guard rail the relevance, a cosine to which the question's words that were found add their part.
 """
 
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chat.models import Message, Role, Turn
 from faqs.learning import NOT_LEARNED
 from faqs.models import StatusReason
 from faqs.recall import refusal_text
@@ -375,48 +371,3 @@ def _detail_text(step: str, detail: str) -> str:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-# --- Refusals --------------------------------------------------------------------------------------------------------
-
-#: Steps of a turn at which a stored answer may be refused, with the outcome that says so.
-_REFUSING = {"memory_guard": "refused", "direct_answer": "second_key_refused"}
-#: Of the latest turns, how many are read for refusals.
-REFUSALS_MAX_TURNS = 1_000
-#: Refusals shown at once, the latest first.
-_SHOWN = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """One step of one turn. `reasons`: one line a stored question, « question (score) : why »."""
-
-    turn_id: uuid.UUID
-    asked_at: datetime
-    deployment: str
-    question: str
-    step: str
-    score: float | None
-    reasons: tuple[str, ...]
-
-
-def recent_refusals(turns: QuerySet[Turn], *, text: str = "", step: str = "") -> list[Refusal]:
-    """The latest refusals among the last `REFUSALS_MAX_TURNS` of these turns, with `text` in a question or a reason."""
-    asked = Message.objects.filter(turn=OuterRef("pk"), role=Role.USER).order_by("-pk").values("content")[:1]
-    latest = turns.order_by("-started_at", "-pk").annotate(asked=Subquery(asked))
-    columns = ("pk", "started_at", "conversation__deployment__name", "asked", "trace")
-    found: list[Refusal] = []
-    for key, asked_at, deployment, question, trace in latest.values_list(*columns)[:REFUSALS_MAX_TURNS].iterator(200):
-        for line in trace:
-            name = line.get("step")
-            if step not in ("", name) or name not in _REFUSING or line.get("outcome") != _REFUSING[name]:
-                continue
-            # An older trace has its lines as they were written for whoever asked.
-            reasons = refusal_lines(line) or list(filter(None, str(line.get("detail") or "").splitlines()))
-            if text.casefold() in "\n".join((question or "", *reasons)).casefold():
-                found.append(
-                    Refusal(key, asked_at, deployment, question or "", name, line.get("score"), tuple(reasons))
-                )
-        if len(found) >= _SHOWN:
-            break
-    return found[:_SHOWN]

@@ -14,9 +14,8 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from django.db.models import Case, Count, F, Max, Model, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
-from django.urls import reverse
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.text import Truncator
@@ -25,23 +24,14 @@ from django.utils.translation import gettext as _
 
 from agents.database import short_write
 from agents.jobs import Held
-from agents.models import Agent, Deployment, RuntimeSettings
-from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Message, Role, Turn, TurnStatus
-from faqs.models import LearnedResponse, QuestionGroup, UnansweredQuestion, UnansweredReason
-from knowledge.models import Chunk
-
-#: The last answers whose sources say which passages people ask for.
-QUESTIONS_USAGE_MESSAGES = 2_000
+from agents.models import Deployment, RuntimeSettings
+from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Turn, TurnStatus
 
 #: What tells the rows of a day apart, and what is added up in each.
 KEYS = ("deployment_id", "ending", "language")
 SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
-#: So many days are counted for who looks at the figures; the others wait for the night, or for `manage.py count_days`.
+#: So many days are counted for who looks at the figures; the others wait for the night.
 FIGURES_DAYS_AT_ONCE = 5
-#: Rows of a list of the most used, of topics.
-FIGURES_LISTED = 10
-#: Told after each day: how many of how many.
-OnCounted = Callable[[int, int], None]
 _Sums = dict[tuple[date, int | None, str, str], Counter[str]]
 
 # --- Counting --------------------------------------------------------------------------------------------------------
@@ -68,10 +58,9 @@ _COUNTED = {
 }
 
 
-def bounds(first: date, last: date) -> tuple[datetime, datetime]:
-    """The first moment of a period of days, and that of the day after it; a day has 23 to 25 hours."""
-    after, zone = last + timedelta(days=1), timezone.get_default_timezone()
-    return datetime.combine(first, time.min, tzinfo=zone), datetime.combine(after, time.min, tzinfo=zone)
+def _begin(day: date) -> datetime:
+    """The first moment of a day; a day has 23 to 25 hours."""
+    return datetime.combine(day, time.min, tzinfo=timezone.get_default_timezone())
 
 
 def _counted(turns: QuerySet[Turn]) -> _Sums:
@@ -101,7 +90,6 @@ def _rows(found: _Sums, *, is_live: bool | None) -> list[DailyCount]:
 
 def count_day(day: date) -> None:
     """Count a day anew. What changes while it is read leaves a row that this count has not seen, so it stays due."""
-    begin, end = bounds(day, day)
     with short_write():
         # One count of a day at a time.
         known = list(DailyCount.objects.filter(day=day).order_by("pk").select_for_update())
@@ -110,7 +98,8 @@ def count_day(day: date) -> None:
             if not row.is_live and row.turns:
                 sums = Counter({name: getattr(row, name) for name in SUMS})
                 deleted[day, row.deployment_id, row.ending, row.language] += sums
-        live = _counted(Turn.objects.filter(started_at__gte=begin, started_at__lt=end))
+        next_day = _begin(day + timedelta(days=1))
+        live = _counted(Turn.objects.filter(started_at__gte=_begin(day), started_at__lt=next_day))
         DailyCount.objects.filter(pk__in=[row.pk for row in known]).delete()
         DailyCount.objects.bulk_create(
             _rows(deleted, is_live=False) + _rows(live, is_live=True),
@@ -136,42 +125,24 @@ def due_days() -> list[date]:
     last = DailyCount.objects.filter(is_live=True).aggregate(day=Max("day"))["day"]
     if last is not None:
         # One day more: a question of its last moment may have been stored after the count.
-        asked = asked.filter(started_at__gte=bounds(last - timedelta(days=1), last)[0])
+        asked = asked.filter(started_at__gte=_begin(last - timedelta(days=1)))
     newest = asked.annotate(day=_DAY).values_list("day", flat=True).distinct()
     return sorted({*changed.values_list("day", flat=True), *newest}, reverse=True)
 
 
 def count_days(held: Held) -> None:
-    """The nightly job."""
-    count_due(held.progress)
-
-
-def count_due(on_counted: OnCounted = lambda _done, _total: None) -> int:
-    """Count every day that is due; how many. May be killed at any moment and run again."""
-    return _count(due_days(), on_counted)
-
-
-def count_anew(on_counted: OnCounted = lambda _done, _total: None) -> int:
-    """Count every day with a question, due or not: after a change of `TIME_ZONE`, or rows restored from a back-up."""
-    asked = Turn.objects.order_by().annotate(day=_DAY)
-    days = {
-        *asked.values_list("day", flat=True).distinct(),
-        *DailyCount.objects.values_list("day", flat=True).distinct(),
-    }
-    return _count(sorted(days, reverse=True), on_counted)
-
-
-def _count(days: Sequence[date], on_counted: OnCounted) -> int:
+    """The nightly job: every day that is due. May be killed at any moment and run again."""
+    days = due_days()
     for done, day in enumerate(days, start=1):
         count_day(day)
-        on_counted(done, len(days))
-    return len(days)
+        held.progress(done, len(days))
 
 
 def bring_up_to_date() -> int:
     """What a page does before it reads: count the newest due days, a few at most; returns how many are left."""
     days = due_days()
-    _count(days[:FIGURES_DAYS_AT_ONCE], lambda _done, _total: None)
+    for day in days[:FIGURES_DAYS_AT_ONCE]:
+        count_day(day)
     return len(days[FIGURES_DAYS_AT_ONCE:])
 
 
@@ -256,7 +227,7 @@ class Totals:
         if deployment is not None:
             rows = rows.filter(deployment_id=deployment.pk)
         self.all = Sums()
-        self.endings, self.kinds, self.deployments, self.languages = (defaultdict[Any, Sums](Sums) for _at in range(4))
+        self.endings, self.kinds, self.deployments = (defaultdict[Any, Sums](Sums) for _at in range(3))
         self.days = {day: defaultdict[str, Sums](Sums) for day in period.each()}
         for row in rows.order_by().values("day", *KEYS).annotate(**{f"sum_{name}": Sum(name) for name in SUMS}):
             kind, day = _KINDS.get(row["ending"], "other"), self.days[row["day"]]
@@ -265,7 +236,6 @@ class Totals:
                 self.endings[row["ending"]],
                 self.kinds[kind],
                 self.deployments[row["deployment_id"]],
-                self.languages[row["language"]],
                 day["all"],
                 day[kind],
             ):
@@ -285,13 +255,6 @@ class Totals:
         means = (model.seconds, stored.seconds)
         found["seconds"] = None if None in means else stored.turns * (means[0] - means[1])  # type: ignore[operator]
         return found
-
-
-def last_used(name: str, **of: Any) -> Counter[int]:
-    """How many of the last answers show each passage (`chunk_id`) or validated answer (`learned_id`) as a source."""
-    answers = Message.objects.filter(role=Role.ASSISTANT, conversation__is_temporary=False, **of).exclude(sources=[])
-    shown = answers.order_by("-pk").values_list("sources", flat=True)[:QUESTIONS_USAGE_MESSAGES]
-    return Counter(key for sources in shown for key in {source.get(name) for source in sources} if key)
 
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
@@ -320,24 +283,19 @@ def shown(value: Any, kind: Kind) -> str:
     return f"{text}%" if get_language() == "en" else f"{text}\u00a0%"
 
 
-def _address(row: Model) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
-
-
 def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
 @dataclass(slots=True)
 class Table:
-    """Plain values; `links` leads from each row's first cell, `chart` is what draws it."""
+    """Plain values; `chart` is what draws them."""
 
     key: str
     title: str
     columns: Sequence[tuple[str, Kind]]
     rows: Sequence[tuple[Any, ...]]
     note: str = ""
-    links: Sequence[str] = ()
     chart: dict[str, Any] | None = None
 
     def chart_data(self) -> str:
@@ -345,31 +303,17 @@ class Table:
 
     def body(self) -> list[dict[str, Any]]:
         """Each row as the page writes it."""
-        links = self.links or [""] * len(self.rows)
         texts = [[shown(value, kind) for value, (_t, kind) in zip(row, self.columns, strict=True)] for row in self.rows]
         titles = [title for title, _kind in self.columns[1:]]
-        return [
-            {"head": head, "link": link, "cells": list(zip(titles, cells, strict=True))}
-            for (head, *cells), link in zip(texts, links, strict=True)
-        ]
+        return [{"head": head, "cells": list(zip(titles, cells, strict=True))} for head, *cells in texts]
 
     def plain(self) -> list[Sequence[Any]]:
         """Heading and rows of a download."""
         return [[title for title, _kind in self.columns], *self.rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """Who reads: whether they have a right, and of any rows those that are for them."""
-
-    may: Callable[[str], bool]
-    theirs: Callable[[QuerySet[Any]], QuerySet[Any]]
-
-
-def report(
-    period: Period, deployment: Deployment | None, viewer: Viewer
-) -> tuple[list[tuple[str, str, str]], list[Table]]:
-    """Everything that this reader may see of a period: tiles (a title, its value, the value before), and tables."""
+def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[str, str, str]], list[Table]]:
+    """What a period says: tiles (a title, its value, the value before), and tables."""
     site = RuntimeSettings.load()
     now, before = Totals(period, deployment), Totals(period.before, deployment)
     tables = [_days(now), _compared("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now, before)]
@@ -378,12 +322,7 @@ def report(
         names = dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
         names |= {key: _("Déploiement supprimé (n° %d)") % key for key in found - set(names)}
         tables.append(_compared("deployments", _("Par déploiement"), _("Déploiement"), names, now, before))
-    languages = {"fr": _("Français"), "en": _("Anglais"), "": _("Inconnue")}
-    tables.append(_compared("languages", _("Par langue"), _("Langue"), languages, now, before))
     tables += [_savings(now, before, site), _ratings(now)]
-    if viewer.may("faqs.view_questiongroup"):
-        tables.append(_topics(period, deployment, viewer))
-    tables += _most_used(period, deployment, viewer)
     return _tiles(now, before, site), tables
 
 
@@ -494,67 +433,3 @@ def _savings(now: Totals, before: Totals, site: RuntimeSettings) -> Table:
         [(text, *(each.get(name) for each in columns)) for name, text in names.items()],
         note,
     )
-
-
-def agents_of(deployment: Deployment) -> QuerySet[Agent]:
-    return Agent.objects.filter(Q(pk=deployment.agent_id) | Q(specialties__deployment=deployment))
-
-
-def _topics(period: Period, deployment: Deployment | None, viewer: Viewer) -> Table:
-    """Groups of questions that were refused or met nothing close, of the conversations that exist."""
-
-    def asked(of: Period) -> QuerySet[UnansweredQuestion]:
-        begin, end = bounds(of.first, of.last)
-        reasons = (UnansweredReason.REFUSED, UnansweredReason.LOW_SCORE)
-        found = UnansweredQuestion.objects.filter(asked_at__gte=begin, asked_at__lt=end, reason__in=reasons)
-        if deployment is not None:
-            found = found.filter(agent__in=agents_of(deployment))
-        return viewer.theirs(found.filter(group__isnull=False)).order_by()
-
-    counted = asked(period).values("group").annotate(times=Count("pk")).order_by("-times", "group")
-    most = {row["group"]: row["times"] for row in counted[:FIGURES_LISTED]}
-    earlier = asked(period.before).filter(group__in=most).values("group").annotate(times=Count("pk"))
-    before = dict(earlier.values_list("group", "times"))
-    groups = QuestionGroup.objects.defer("vector").in_bulk(list(most))
-    named = [(groups[key], times) for key, times in most.items() if key in groups]
-    return Table(
-        "topics",
-        _("Sujets sans réponse"),
-        [(_("Sujet"), "text"), (_("Questions"), "count"), (_("Période précédente"), "count")],
-        [(group.question, times, before.get(group.pk, 0)) for group, times in named],
-        _("Les plus demandés. Leurs mots s’effacent avec les conversations ; le nombre de refus, plus haut, reste."),
-        [_address(group) for group, _times in named],
-    )
-
-
-def _most_used(period: Period, deployment: Deployment | None, viewer: Viewer) -> list[Table]:
-    """What the last answers of the period stand on; of what was deleted, and of what is not the reader's, nothing."""
-    begin, end = bounds(period.first, period.last)
-    of: dict[str, Any] = {"turn__started_at__gte": begin, "turn__started_at__lt": end}
-    if deployment is not None:
-        of["conversation__deployment"] = deployment.pk
-    things: tuple[tuple[str, str, str, QuerySet[Any], Callable[[Any], str]], ...] = (
-        ("chunk_id", "knowledge.view_chunk", _("Passages les plus utilisés"), _PASSAGES, _passage_text),
-        ("learned_id", "faqs.view_learnedresponse", _("Réponses validées les plus utilisées"), _ANSWERS, str),
-    )
-    tables = []
-    for name, right, title, every, text in things:
-        if viewer.may(right):
-            used = last_used(name, **of)
-            rows: dict[int, Model] = viewer.theirs(every.all()).in_bulk(list(used))
-            named = [(rows[key], times) for key, times in used.most_common() if key in rows][:FIGURES_LISTED]
-            links = [_address(row) for row, _times in named]
-            columns: list[tuple[str, Kind]] = [(title, "text"), (_("Réponses"), "count")]
-            note = _("Des %(count)s dernières réponses de la période.") % {
-                "count": shown(QUESTIONS_USAGE_MESSAGES, "count")
-            }
-            found = [(text(row), times) for row, times in named]
-            tables.append(Table(f"used-{name.removesuffix('_id')}", title, columns, found, note, links))
-    return tables
-
-
-_PASSAGES, _ANSWERS = Chunk.objects.select_related("document"), LearnedResponse.objects.all()
-
-
-def _passage_text(chunk: Chunk) -> str:
-    return " · ".join(filter(None, (str(chunk.document), chunk.parent_context, chunk.content[:120])))

@@ -76,18 +76,7 @@ DAILY: tuple[Section, ...] = (
             Entry(_("Questions sans réponse"), "contact_support", "faqs.questiongroup"),
             Entry(_("Questions posées"), "quiz", "chat.turn"),
             Entry(_("Comment va le service"), "monitoring", "chat.turn", ("chat.view_figures",), "figures"),
-            Entry(
-                _("Essayer une question"),
-                "science",
-                "chat.turn",
-                (
-                    "chat.view_turn",
-                    "knowledge.view_chunk",
-                    "faqs.view_cachedresponse",
-                    "tools_registry.view_tooloverride",
-                ),
-                "try",
-            ),
+            Entry(_("Essayer une question"), "science", "chat.turn", ("chat.view_turn",), "try"),
         ),
     ),
     (

@@ -188,7 +188,6 @@ class TurnAdmin(PrivateAdmin):
             path("replay/<int:group_id>/", wrap(simulator.replay_group), name="chat_turn_replay_group"),
             path("try/", wrap(simulator.try_question), name="chat_turn_try"),
             path("figures/", wrap(figures.figures), name="chat_turn_figures"),
-            path("refusals/", wrap(simulator.refusals), name="chat_turn_refusals"),
             *super().get_urls(),
         ]
 

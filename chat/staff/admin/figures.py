@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from datetime import timedelta
-from functools import partial
 from typing import Any, cast
 
 from django import forms
@@ -15,17 +14,14 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.models import Deployment
 from agents.roles import limit_of, visible
 from chat.models import DailyCount, Turn
-from chat.staff.figures import Period, Table, Viewer, bounds, bring_up_to_date, report
+from chat.staff.figures import Period, Table, bring_up_to_date, report
 from faqs.csv import guarded
-
-#: The longest period that is shown.
-FIGURES_MAX_DAYS = 731
 
 RIGHT = "chat.view_figures"
 PERIODS = (7, 30, 90, 365)
@@ -45,16 +41,9 @@ _CHART_OPTIONS = json.dumps(
 )
 
 
-def _date_field(label: Any) -> forms.DateField:
-    widget = UnfoldAdminTextInputWidget(attrs={"type": "date"})
-    return forms.DateField(label=label, required=False, input_formats=["%Y-%m-%d"], widget=widget)
-
-
 class PeriodForm(forms.Form):
-    """So many days up to today, or the days from one date to another; of one deployment or of all."""
+    """So many days up to today, of one deployment or of all."""
 
-    first = _date_field(_("Du"))
-    last = _date_field(_("Au"))
     deployment = forms.ModelChoiceField(
         label=_("Déploiement"),
         queryset=Deployment.objects.order_by("name"),
@@ -77,26 +66,9 @@ class PeriodForm(forms.Form):
             field = cast("forms.ModelChoiceField[Deployment]", self.fields["deployment"])
             field.queryset, field.empty_label = within, None
 
-    def clean(self) -> dict[str, Any]:
-        data: dict[str, Any] = super().clean() or {}
-        if self.errors:
-            return data
-        if self._within is not None:
-            data["deployment"] = data["deployment"] or self._within.first()
-        last = data["last"] or timezone.localdate()
-        first = data["first"] or last - timedelta(days=(data["days"] or _USUAL) - 1)
-        if first > last:
-            raise forms.ValidationError(gettext("La première date est après la dernière."))
-        period = Period(first, last)
-        if period.days > FIGURES_MAX_DAYS:
-            text = gettext("Une période a %(days)d jours au plus.")
-            raise forms.ValidationError(text % {"days": FIGURES_MAX_DAYS})
-        try:
-            bounds(period.before.first, period.last)
-        except OverflowError as error:
-            raise forms.ValidationError(gettext("Cette date est hors du calendrier.")) from error
-        data["period"] = period
-        return data
+    def clean_deployment(self) -> Deployment | None:
+        chosen: Deployment | None = self.cleaned_data["deployment"]
+        return self._within.first() if chosen is None and self._within is not None else chosen
 
 
 def _deployments(request: HttpRequest) -> "QuerySet[Deployment] | None":
@@ -117,8 +89,9 @@ def figures(request: HttpRequest) -> HttpResponse:
     late = bring_up_to_date()
     context: dict[str, Any] = {}
     if form.is_valid():
-        period, deployment = form.cleaned_data["period"], form.cleaned_data["deployment"]
-        tiles, tables = report(period, deployment, Viewer(request.user.has_perm, partial(visible, request)))
+        today = timezone.localdate()
+        period = Period(today - timedelta(days=(form.cleaned_data["days"] or _USUAL) - 1), today)
+        tiles, tables = report(period, form.cleaned_data["deployment"])
         if name := request.GET.get("csv"):
             return _download(tables, name, period)
         asked = any(row[1] for row in tables[0].rows)
@@ -146,10 +119,9 @@ def _query(request: HttpRequest) -> str:
 
 def _periods(request: HttpRequest, form: PeriodForm) -> list[tuple[int, str, bool]]:
     deployment = form.data.get("deployment", "")
-    chosen = None if form.errors else form.cleaned_data.get("days") or _USUAL
-    has_dates = any(form.data.get(name) for name in ("first", "last"))
-    kept = {"deployment": deployment} if deployment else {}
-    return [(days, admin_url(Turn, "figures", days=days, **kept), days == chosen and not has_dates) for days in PERIODS]
+    chosen = form.cleaned_data["days"] or _USUAL if form.is_valid() else None
+    more = {"deployment": deployment} if deployment else {}
+    return [(days, admin_url(Turn, "figures", days=days, **more), days == chosen) for days in PERIODS]
 
 
 def _download(tables: list[Table], name: str, period: Period) -> HttpResponse:

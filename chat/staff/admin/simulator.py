@@ -1,13 +1,12 @@
-"""Pages of the simulator: a question tried with any setting changed, questions asked again, answers that were refused."""
+"""Pages of the simulator: a question tried with any setting changed, and questions asked again."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext
@@ -23,20 +22,15 @@ from agents.setting_fields import setting_fields
 from agents.settings import ToolMode
 from chat.models import Turn
 from chat.staff.admin.private import linked_sources, prose
-from chat.staff.explanation import REFUSALS_MAX_TURNS, explain_trace, recent_refusals
+from chat.staff.explanation import explain_trace
 from chat.staff.simulator import Simulated, Trial, replay
 from faqs.models import CachedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
 from tools_registry.models import ToolOverride
 from tools_registry.selection import SelectionReason, Simulation
 
-#: What each part of the page asks for; any of them opens the page.
-_PARTS = {
-    "story": "chat.view_turn",
-    "memory": "faqs.view_cachedresponse",
-    "passages": "knowledge.view_chunk",
-    "tools": "tools_registry.view_tooloverride",
-}
+#: Of whoever tries a question: the page shows the answer, the memory, passages and tools.
+TRYING = ("chat.view_turn", "faqs.view_cachedresponse", "knowledge.view_chunk")
 #: Settings that no step of one question reads.
 NOT_ON_THE_PATH = frozenset(
     (
@@ -46,12 +40,6 @@ NOT_ON_THE_PATH = frozenset(
         "unanswered_threshold withhold_stale_answers"
     ).split()
 )
-#: Settings that a part reads without an answer. Whoever sees the story may change all that are on the path.
-_READ_BY = {
-    "memory": "memory memory_max_age_days memory_threshold shadow_mode",
-    "passages": "category_use direct_answer_threshold direct_answers guard_rail_threshold match_count match_threshold",
-    "tools": "tool_mode tool_threshold tool_top_k tools_enabled",
-}
 #: Questions of a group that one replay asks again: each is a whole turn.
 UNANSWERED_REPLAY_QUESTIONS = 20
 PREFIX = "setting_"
@@ -107,13 +95,10 @@ class TrialForm(OtherSettingsForm):
         help_text=_("Son nom d’utilisateur. Vide : un visiteur."),
     )
 
-    def __init__(self, *args: Any, parts: Collection[str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.person: AbstractBaseUser | None = None
-        read = {name for part in parts for name in _READ_BY.get(part, "").split()}
-        self.add_settings(
-            name for name in setting_fields() if name in read or ("story" in parts and name not in NOT_ON_THE_PATH)
-        )
+        self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
 
     def clean_user(self) -> str:
         if name := str(self.cleaned_data["user"]):
@@ -146,24 +131,19 @@ def _for_a_try(field: forms.Field) -> forms.Field:
 
 @require_http_methods(["GET", "POST"])
 def try_question(request: HttpRequest) -> HttpResponse:
-    """The form, filled in from the address; on POST what becomes of the question, as far as the reader's rights go.
-
-    It is answered only for who may read conversations; the others see what it would be answered from.
-    """
-    parts = {name for name, right in _PARTS.items() if request.user.has_perm(right)}
-    if not parts:
-        raise PermissionDenied
+    """The form, filled in from the address; on POST what becomes of the question."""
+    require(request, *TRYING)
     given = {name: request.GET[name] for name in ("deployment", "question") if name in request.GET}
     # Before the name is looked up: an error of the field would say which ones there are.
     if request.POST.get("user"):
         require(request, "auth.view_user")
-    form = TrialForm(request.POST if request.method == "POST" else None, initial=given, parts=parts)
+    form = TrialForm(request.POST if request.method == "POST" else None, initial=given)
     choices = form.fields["deployment"]
     choices.queryset = visible(request, choices.queryset)  # type: ignore[attr-defined]
     context: dict[str, Any] = {}
     if form.is_bound and form.is_valid():
         try:
-            context = _tried(form, parts)
+            context = _tried(form, sees_tools=request.user.has_perm("tools_registry.view_tooloverride"))
         except ApplicationError as error:
             messages.error(request, str(error.public_message))
     return admin_page(
@@ -172,34 +152,32 @@ def try_question(request: HttpRequest) -> HttpResponse:
         model=Turn,
         title=gettext("Essayer une question"),
         form=form,
-        is_answered="story" in parts,
         changed=form.settings if form.is_bound and form.is_valid() else {},
         **context,
     )
 
 
-def _tried(form: TrialForm, parts: set[str]) -> dict[str, Any]:
+def _tried(form: TrialForm, *, sees_tools: bool) -> dict[str, Any]:
     data = form.cleaned_data
     trial = Trial(data["deployment"], data["question"], form.settings)
-    context: dict[str, Any] = {}
-    given = None
-    if "story" in parts:
-        given = trial.answer()
-        context = _story(given)
-    if "memory" in parts:
-        memory = trial.memory()
-        rows = [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts]
-        context["memory"] = memory
-        context["entries"] = rows
-    if "passages" in parts and (given is None or given.result.error is None):
-        context["passages"] = trial.passages(given.result.answer.answered_by if given else "")
-    if "tools" in parts:
-        tools = trial.tools(form.person)
-        context["tools"] = tools
-        context["tool_mode"] = str(ToolMode(tools.mode).label).partition(":")[0].strip()
-        context["scored"] = _scored(tools)
-        context["mark"] = _percent(tools.threshold)
-    return context
+    given = trial.answer()
+    memory = trial.memory()
+    return {
+        **_story(given),
+        **(_tools(trial.tools(form.person)) if sees_tools else {}),
+        "memory": memory,
+        "entries": [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts],
+        "passages": trial.passages(given.result.answer.answered_by) if given.result.error is None else None,
+    }
+
+
+def _tools(tools: Simulation) -> dict[str, Any]:
+    return {
+        "tools": tools,
+        "tool_mode": str(ToolMode(tools.mode).label).partition(":")[0].strip(),
+        "scored": _scored(tools),
+        "mark": _percent(tools.threshold),
+    }
 
 
 def _story(given: Simulated) -> dict[str, Any]:
@@ -248,44 +226,6 @@ class ReplayForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)  # noqa: S101  # declared above
         field.queryset = Deployment.objects.filter(agent=agent).order_by("name")
         field.initial = field.queryset.first()
-
-
-class RefusalsForm(forms.Form):
-    """What to look for among the stored answers that were refused."""
-
-    text = forms.CharField(
-        label=_("Dans une question ou un motif"),
-        required=False,
-        max_length=200,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Par exemple une année, un nom, ou « négation »."),
-    )
-    step = forms.ChoiceField(
-        label=_("Voie"),
-        required=False,
-        choices=[("", _("Toutes")), ("memory_guard", _("Mémoire")), ("direct_answer", _("Réponse directe"))],
-        widget=UnfoldAdminSelectWidget,
-    )
-
-
-@require_http_methods(["GET"])
-def refusals(request: HttpRequest) -> HttpResponse:
-    """The stored answers that came near and were not given, each with its reason."""
-    require(request, "chat.view_turn")
-    form = RefusalsForm(request.GET or None)
-    wanted = form.cleaned_data if form.is_valid() else {}
-    found = recent_refusals(
-        visible(request, Turn.objects.all()), text=wanted.get("text", ""), step=wanted.get("step", "")
-    )
-    return admin_page(
-        request,
-        "admin/chat/turn/refusals.html",
-        model=Turn,
-        title=gettext("Réponses refusées"),
-        form=form,
-        limit=REFUSALS_MAX_TURNS,
-        refusals=[(each, admin_url(Turn, "change", each.turn_id)) for each in found],
-    )
 
 
 @require_http_methods(["GET", "POST"])

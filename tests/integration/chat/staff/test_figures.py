@@ -9,14 +9,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from io import StringIO
 from typing import Any, ClassVar
 from unittest import mock
 from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
 from django.test import TestCase, override_settings
 from django.utils import timezone, translation
 from hypothesis import given
@@ -29,10 +27,9 @@ from agents.models import AgentLimit, Deployment, JobKind, RuntimeSettings
 from chat.archive import conversations_older_than, purge
 from chat.models import Conversation, DailyCount, Feedback, Message, Turn, TurnStatus, Verdict
 from chat.staff import figures
-from chat.staff.figures import Period, Totals, bring_up_to_date, count_anew, count_day, count_due, due_days, shown
+from chat.staff.figures import Period, Totals, bring_up_to_date, count_day, due_days, shown
 from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback, withdraw_feedback
-from faqs.models import QuestionGroup, UnansweredQuestion
 from knowledge.models import Chunk
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
 from tests.factories import (
@@ -46,6 +43,11 @@ from tests.factories import (
 )
 
 SUMS = "turns llm_calls prompt_tokens completion_tokens timed up down".split()
+
+
+def count_due() -> None:
+    for day in due_days():
+        count_day(day)
 
 
 def local_day(moment: datetime) -> date:
@@ -249,9 +251,6 @@ class AnyOrderTest(PropertyTestCase):
             count_due()
             desk.gone.add(Turn.objects.select_related("conversation"))
             assert as_counted() == desk.gone.as_plain()
-            before = as_counted()
-            count_anew()
-            assert as_counted() == before
 
 
 class CountingTest(TestCase):
@@ -280,10 +279,10 @@ class CountingTest(TestCase):
 
     def test_counting_twice_writes_the_same(self) -> None:
         past_turn(self.conversation, START)
-        assert count_due() == 1
+        count_due()
         once = as_counted()
         assert once
-        count_anew()
+        count_day(local_day(START))
         assert as_counted() == once
 
     def test_what_changes_while_a_day_is_read_leaves_it_due(self) -> None:
@@ -345,19 +344,10 @@ class CountingTest(TestCase):
         carry_out(ensure(JobKind.FIGURES).pk, in_background=True)
         assert DailyCount.objects.get().turns == 1
 
-    def test_command_counts_what_is_due_or_everything(self) -> None:
-        past_turn(self.conversation, timezone.now() - timedelta(days=2))
-        out = StringIO()
-        call_command("count_days", "--json", stdout=out)
-        assert out.getvalue().strip() == '{"days": 1}'
-        DailyCount.objects.update(turns=99)
-        call_command("count_days", "--all", stdout=StringIO())
-        assert DailyCount.objects.get().turns == 1
-
 
 ADDRESS = "/admin/chat/turn/figures/"
 LAST = date(2026, 3, 31)
-PERIOD = Period(LAST - timedelta(days=9), LAST)
+PERIOD = Period(LAST - timedelta(days=6), LAST)
 EXITS = ("memory_guard", "direct_qa", "llm", "llm", "guard_rail", "clarification", "round_limit", "")
 
 
@@ -410,13 +400,16 @@ class FiguresByHandTest(TestCase):
         make_traffic(240)
         count_due()
         cls.turns = {period: within(period) for period in (PERIOD, PERIOD.before)}
+        today = mock.patch("chat.staff.admin.figures.timezone.localdate", return_value=LAST)
+        today.start()
+        cls.addClassCleanup(today.stop)
         # What was counted stays when its conversations go.
         for conversation in Conversation.objects.order_by("pk")[::3]:
             conversation.delete()
         count_due()
         RuntimeSettings(values={"prompt_price": "2.5", "completion_price": "10"}).save()
 
-    def test_questions_by_exit_deployment_and_language(self) -> None:
+    def test_questions_by_exit_and_deployment(self) -> None:
         for period, turns in self.turns.items():
             found = Totals(period, None)
             assert found.all.turns == len(turns)
@@ -424,8 +417,6 @@ class FiguresByHandTest(TestCase):
             assert {key: each.turns for key, each in found.endings.items()} == endings
             places = Counter(turn.conversation.deployment_id for turn in turns)
             assert {key: each.turns for key, each in found.deployments.items()} == places
-            languages = Counter(turn.language for turn in turns)
-            assert {key: each.turns for key, each in found.languages.items()} == languages
 
     def test_questions_and_ratings_of_each_day(self) -> None:
         for period, turns in self.turns.items():
@@ -458,16 +449,6 @@ class FiguresByHandTest(TestCase):
         money = saved["prompt_tokens"] * 2.5 / 1e6 + saved["completion_tokens"] * 10 / 1e6
         assert float(rows["Argent"]["Épargné"]) == pytest.approx(money)
 
-    def test_how_often_each_passage_was_used_lately(self) -> None:
-        deployment = make_deployment()
-        chunks = list(Chunk.objects.values_list("pk", flat=True))[:2]
-        gone = max(Chunk.objects.values_list("pk", flat=True)) + 1
-        for keys in ([chunks[0], chunks[0]], [chunks[0], chunks[1]], [chunks[1], gone], [chunks[0]], [gone], [gone]):
-            sources = [{"chunk_id": key} for key in keys]
-            past_turn(make_conversation(deployment), noon(LAST - timedelta(days=1)), sources=sources)
-        rows = self.download("used-chunk", deployment=deployment.pk)
-        assert [row["Réponses"] for row in rows] == ["3", "2"]
-
     def test_downloads_hold_what_the_page_shows_for_every_table(self) -> None:
         page = superuser_client().get(ADDRESS, self.query())
         for table in page.context["tables"]:
@@ -488,7 +469,7 @@ class FiguresByHandTest(TestCase):
         self.assertContains(page, f"<dd>{every} ")
 
     def query(self) -> dict[str, str]:
-        return {"first": str(PERIOD.first), "last": str(PERIOD.last)}
+        return {"days": "7"}
 
     def download(self, key: str, **query: Any) -> list[dict[str, str]]:
         answer = superuser_client().get(ADDRESS, {**self.query(), **query, "csv": key})
@@ -514,7 +495,7 @@ class LimitedFiguresTest(TestCase):
 
     def setUp(self) -> None:
         make_traffic(40)
-        self.person = make_staff("chat.view_figures", "knowledge.view_chunk")
+        self.person = make_staff("chat.view_figures")
         self.limit = AgentLimit.objects.create(user=self.person)
         self.own = Deployment.objects.get(name="Mairie")
 
@@ -528,7 +509,6 @@ class LimitedFiguresTest(TestCase):
         assert page.context["form"].cleaned_data["deployment"] == self.own
         named = {table.key: table for table in page.context["tables"]}
         assert "deployments" not in named
-        assert not named["used-chunk"].rows
         other = Deployment.objects.get(name="Accueil")
         asked = client_of(self.person).get(ADDRESS, {"deployment": other.pk})
         assert "tables" not in asked.context
@@ -546,14 +526,6 @@ class FiguresPageTest(TestCase):
     def test_an_empty_site_says_what_will_be_here(self) -> None:
         self.assertContains(superuser_client().get(ADDRESS), "Ici seront, jour par jour")
 
-    def test_words_of_people_and_of_documents_ask_for_their_own_rights(self) -> None:
-        past_turn(make_conversation(), timezone.now())
-        client = client_of(make_staff("chat.view_figures", "knowledge.view_chunk"))
-        keys = {table.key for table in client.get(ADDRESS).context["tables"]}
-        assert "used-chunk" in keys
-        assert not keys & {"topics", "used-learned"}
-        assert client.get(ADDRESS, {"csv": "topics"}).status_code == 404
-
     def test_number_of_queries_does_not_grow_with_questions_or_days(self) -> None:
         client = superuser_client()
         past_turn(make_conversation(), timezone.now())
@@ -563,43 +535,11 @@ class FiguresPageTest(TestCase):
         count_due()
         assert queries_of(client, f"{ADDRESS}?days=365") <= few + 6
 
-    def test_dates_that_make_no_period_are_said(self) -> None:
+    def test_period_is_one_of_those_offered(self) -> None:
         past_turn(make_conversation(), timezone.now())
-        client = superuser_client()
-        for query, told in (
-            ({"first": "2026-05-02", "last": "2026-05-01"}, "La première date est après"),
-            ({"first": "1999-01-01", "last": "2026-05-01"}, "Une période a 731"),
-            ({"first": "0001-01-01", "last": "0001-01-02"}, "hors du calendrier"),
-            ({"first": "hier"}, "Saisissez une date valide"),
-            ({"days": "12"}, "Sélectionnez un choix valide"),
-        ):
-            page = client.get(ADDRESS, query)
-            assert page.status_code == 200
-            assert "tables" not in page.context
-            self.assertContains(page, told)
-
-    def test_topics_are_those_asked_most(self) -> None:
-        agent = make_agent()
-        groups = [
-            QuestionGroup.objects.create(agent=agent, question=text, vector=b"", recipe="")
-            for text in ("=Piscine ?", "Gare ?")
-        ]
-        day = noon(LAST)
-        asked = ((0, 0, "refused"), (0, 1, "low_score"), (1, 2, "refused"), (0, 12, "refused"), (1, 3, "reported"))
-        for at, (group, ago, reason) in enumerate(asked):
-            UnansweredQuestion.objects.create(
-                agent=agent,
-                group=groups[group],
-                question="?",
-                reason=reason,
-                source_turn=f"{at:032d}",
-                asked_at=day - timedelta(days=ago),
-                vector=b"",
-                recipe="",
-            )
-        query = {"first": str(PERIOD.first), "last": str(PERIOD.last), "csv": "topics"}
-        sheet = superuser_client().get(ADDRESS, query).content.decode("utf-8-sig")
-        assert "'=Piscine ?,2,1\r\nGare ?,1,0" in sheet
+        page = superuser_client().get(ADDRESS, {"days": "12"})
+        assert "tables" not in page.context
+        self.assertContains(page, "Sélectionnez un choix valide")
 
     def test_words_of_people_are_escaped(self) -> None:
         hostile = "<script>alert(1)</script>"

@@ -6,33 +6,24 @@ from unittest import mock
 
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group
-from django.core.cache import cache
 from django.test import Client, TestCase
-from django.urls import reverse
-from django.utils import translation
 
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
 from chat import telemetry
 from chat.models import AnswerSource, Conversation, Turn
-from chat.staff import simulator
-from chat.staff.explanation import recent_refusals
-from faqs.models import CachedResponse, GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
-from faqs.recall import stored_refusal
-from faqs.second_key.agreement import compare_questions
+from chat.staff.admin.simulator import TRYING
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
 from faqs.unanswered import draft_from_group, group_questions
 from knowledge import search as search_module
 from knowledge.thresholds import threshold_profile
-from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
-from tests.constants import override
+from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import (
     declared_tools,
     fresh,
     make_agent,
-    make_conversation,
     make_deployment,
     make_entry,
-    make_exchange,
     make_learned,
     make_library,
     make_tool,
@@ -183,34 +174,13 @@ class NeighboursTests(TryingCase):
 
 
 class TryingRightsTests(TryingCase):
-    def test_each_part_asks_for_its_own_right(self) -> None:
-        make_entry(self.deployment, POOL)
-        for right, shown in (
-            ("chat.view_turn", "steps"),
-            ("faqs.view_cachedresponse", "memory"),
-            ("knowledge.view_chunk", "passages"),
-            ("tools_registry.view_tooloverride", "tools"),
-        ):
-            page = self.ask(KNOWN, client_of(make_staff(right)))
-            parts = {name for name in ("steps", "memory", "passages", "tools") if name in page.context}
-            assert parts == {shown}
-            assert ("result" in page.context) == (shown == "steps")
-        assert self.ask(KNOWN, client_of(make_staff("agents.view_agent"))).status_code == 403
-        assert CachedResponse.objects.count() == 1
-
-    def test_who_may_not_read_conversations_gets_no_answer_and_asks_no_model(self) -> None:
-        rights = ("knowledge.view_chunk", "faqs.view_cachedresponse")
-        client = client_of(make_staff(*rights, "tools_registry.view_tooloverride"))
-        with mock.patch.object(simulator, "run_turn", side_effect=AssertionError):
-            page = self.ask(KNOWN, client, setting_llm_model="dearest", setting_match_count="2")
-        assert page.context["changed"] == {"match_count": 2}
-        assert len(page.context["passages"].rows) == 2
-        self.assertNotContains(page, "rp-prose")
-        fields = {each.name for each in page.context["form"].setting_fields}
-        assert not fields & {"setting_system_prompt", "setting_max_answer_tokens"}
+    def test_page_asks_for_the_rights_of_all_that_it_shows(self) -> None:
+        for at in range(len(TRYING)):
+            assert self.ask(KNOWN, client_of(make_staff(*TRYING[:at], *TRYING[at + 1 :]))).status_code == 403
+        assert self.ask(KNOWN, client_of(make_staff(*TRYING))).status_code == 200
 
     def test_nobody_takes_the_place_of_a_user_they_may_not_see_or_learns_that_there_is_one(self) -> None:
-        client = client_of(make_staff("tools_registry.view_tooloverride"))
+        client = client_of(make_staff(*TRYING))
         user = make_user(username="quelqu.un")
         for name in (user.username, "personne"):
             assert self.ask(KNOWN, client, user=name).status_code == 403
@@ -257,95 +227,3 @@ class ReplayTests(TestCase):
         assert "rien n’est enregistré" in self.client.get(address).content.decode()
         for right in ("chat.view_turn", "faqs.view_questiongroup"):
             assert client_of(make_staff(right)).get(address).status_code == 403
-
-
-PAGE = "admin:chat_turn_refusals"
-ASKED = "Quel est le tarif en 2024 ?"
-
-
-def refused(step: str = "direct_answer", reason: str = "nombre : 2023 ≠ 2024") -> dict[str, Any]:
-    outcome = {"direct_answer": "second_key_refused", "memory_guard": "refused"}[step]
-    detail = f"Quel est le tarif en 2023 ? : Les deux questions diffèrent ({reason})."
-    return {"step": step, "outcome": outcome, "score": 0.97, "detail": detail}
-
-
-class RefusalsTests(TestCase):
-    def setUp(self) -> None:
-        cache.clear()
-        self.conversation = make_conversation()
-
-    def page(self, **query: str) -> str:
-        response = superuser_client().get(reverse(PAGE), query)
-        assert response.status_code == 200
-        return response.content.decode()
-
-    def test_both_questions_and_the_reason_are_shown(self) -> None:
-        turn = make_exchange(self.conversation, ASKED, "…", trace=[refused()])
-        page = self.page()
-        assert ASKED in page
-        assert "Quel est le tarif en 2023 ?" in page
-        assert "nombre : 2023 ≠ 2024" in page
-        assert reverse("admin:chat_turn_change", args=[turn.pk]) in page
-
-    def test_a_reason_is_read_in_the_language_of_its_reader(self) -> None:
-        stored = "Peut-on payer par carte ?"
-        clashes = compare_questions(stored, "Comment payer par carte ?").disagreements
-        line = {**refused(), "detail": "", "refused": [stored_refusal(stored, 0.97, "second_key", clashes)]}
-        make_exchange(self.conversation, "Comment payer par carte ?", "…", trace=[line])
-        [french] = recent_refusals(Turn.objects.all())[0].reasons
-        assert french == (
-            "Peut-on payer par carte ? (0,970) : Les deux questions diffèrent "
-            "(type de question : oui ou non ≠ comment)."
-        )
-        with translation.override("en"):
-            [english] = recent_refusals(Turn.objects.all())[0].reasons
-        assert "The two questions differ" in english
-        assert "(0.970)" in english
-
-    def test_served_and_far_questions_are_no_refusals(self) -> None:
-        for outcome in ("served", "no_candidate"):
-            line = {**refused(), "outcome": outcome}
-            make_exchange(self.conversation, f"{outcome} ?", "…", trace=[line])
-        assert recent_refusals(Turn.objects.all()) == []
-        assert "Aucun refus." in self.page()
-
-    def test_refusals_are_filtered_by_text_and_by_step(self) -> None:
-        make_exchange(self.conversation, ASKED, "…", trace=[refused()])
-        other = [refused("memory_guard", "négation : ∅ ≠ pas")]
-        make_exchange(self.conversation, "Faut-il ne pas payer ?", "…", trace=other)
-        assert [each.question for each in recent_refusals(Turn.objects.all(), text="2023 ≠ 2024")] == [ASKED]
-        assert [each.step for each in recent_refusals(Turn.objects.all(), step="memory_guard")] == ["memory_guard"]
-        assert [each.step for each in recent_refusals(Turn.objects.all(), text="NÉGATION")] == ["memory_guard"]
-        page = self.page(text="négation", step="memory_guard")
-        assert "ne pas payer" in page
-        assert ASKED not in page
-
-    @override(REFUSALS_MAX_TURNS=3)
-    def test_only_the_latest_turns_are_read(self) -> None:
-        for number in range(5):
-            make_exchange(self.conversation, f"Numéro {number} ?", "…", trace=[refused()])
-        assert [each.question for each in recent_refusals(Turn.objects.all())] == [
-            "Numéro 4 ?",
-            "Numéro 3 ?",
-            "Numéro 2 ?",
-        ]
-
-    def test_page_needs_the_right_to_read_conversations(self) -> None:
-        stranger = client_of(make_staff("faqs.view_cachedresponse"))
-        assert stranger.get(reverse(PAGE)).status_code == 403
-        memory = reverse("admin:faqs_cachedresponse_changelist")
-        assert reverse(PAGE) not in stranger.get(memory).content.decode()
-        assert reverse(PAGE) in superuser_client().get(memory).content.decode()
-
-    def test_what_people_wrote_is_escaped(self) -> None:
-        make_exchange(self.conversation, "<script>x</script> ?", "…", trace=[refused()])
-        assert "<script>x</script>" not in self.page()
-
-    def test_number_of_queries_does_not_grow(self) -> None:
-        client = superuser_client()
-
-        def add() -> None:
-            make_exchange(make_conversation(), ASKED, "…", trace=[refused()])
-
-        one, ten = queries_with_one_and_ten_rows(client, reverse(PAGE), add)
-        assert one == ten
