@@ -20,8 +20,6 @@ LEAST_CONTRAST = 4.5
 #: The papers of `chat.css` that the accent stands on, the worst of each theme.
 LIGHT_PAPER, DARK_PAPER = "#ece7db", "#243031"
 WHITE, BLACK = "#ffffff", "#000000"
-#: The page's own accent (`chat.css`), for a preview where none was chosen.
-OWN_ACCENT = "#17565c"
 _LIGHTER_STEPS = 20
 #: What staff may upload as a logo, and what is kept of it: twice the pixels that it is shown in at most.
 LOGO_FORMATS = ("PNG", "JPEG", "WEBP")

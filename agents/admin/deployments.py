@@ -6,14 +6,11 @@ import: buttons and actions lead to that app's confirmation pages, by their addr
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import translation
 from django.utils.html import format_html
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin.forms import (
@@ -25,7 +22,6 @@ from agents.admin.forms import (
     SettingsForm,
 )
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to
-from agents.branding import OWN_ACCENT, colours
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
 from agents.roles import limit_of
@@ -286,8 +282,6 @@ class DeploymentAdmin(SettingsAdmin):
         deployment = kwargs.get("obj")
         context["kept_settings"] = context["adminform"].form.kept
         context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
-        if deployment is not None:
-            context["previews"] = _previews(deployment)
         context["widget_script"] = (
             request.build_absolute_uri(reverse("widget-script"))
             if deployment is not None and deployment.origins
@@ -313,26 +307,6 @@ class DeploymentAdmin(SettingsAdmin):
     @admin.display(description=_("réglages propres"))
     def own_settings(self, deployment: Deployment) -> int:
         return len(deployment.config_overlay)
-
-
-def _previews(deployment: Deployment) -> list[dict[str, Any]]:
-    """How it looks on both papers, in both languages."""
-    light, dark = colours(deployment.accent or OWN_ACCENT)
-    papers = (
-        {"paper": "#f6f3ec", "text": "#1c2627", "colours": light},
-        {"paper": "#11191a", "text": "#e9e6dd", "colours": dark},
-    )
-    found = []
-    for language, _name in settings.LANGUAGES:
-        with translation.override(language):
-            words = {
-                "language": language,
-                "name": deployment.shown_name,
-                "line": deployment.shown_notice or deployment.shown_welcome,
-                "send": gettext("Envoyer"),
-            }
-        found += [{**paper, **words} for paper in papers]
-    return found
 
 
 def _chat_page(deployment: Deployment) -> str:
