@@ -353,7 +353,7 @@ class RealDoorsTest(TestCase):
         client = superuser_client()
         for address in (admin_url(LogEntry, "change", line.pk), admin_url(LogEntry, "changelist")):
             page = client.get(address).content.decode()
-            assert "À relire" in page
+            assert "À revoir" in page
             assert "to_review" not in page
 
     def test_line_of_a_column_that_has_gone_is_still_read(self) -> None:
