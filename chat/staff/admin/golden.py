@@ -4,7 +4,6 @@ What is taken from conversations is taken by whoever may read them (`chat.view_t
 seen; in a set questions are the staff's own.
 """
 
-import json
 import uuid
 from typing import Any, ClassVar, cast
 
@@ -154,18 +153,21 @@ class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
 
 
 class ImportForm(forms.Form):
-    """A file to be looked at, or its rows that were looked at."""
-
     file = forms.FileField(
         label=_("Fichier CSV ou JSONL"),
-        required=False,
         widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl,.json,.txt"}),
         help_text=_(
             "Colonnes ou clés : question, answer_source, contains, not_contains, document, page, expected_question, "
             "refused, note. Dans une cellule, « | » sépare plusieurs textes."
         ),
     )
-    rows = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def clean_file(self) -> Any:
+        upload = self.cleaned_data["file"]
+        if upload.size > GOLDEN_MAX_FILE_BYTES:
+            text = gettext("Choisissez un fichier de %(size)d Ko au plus.")
+            raise forms.ValidationError(text % {"size": GOLDEN_MAX_FILE_BYTES // 1000})
+        return upload
 
 
 @admin.register(GoldenQuestion)
@@ -287,27 +289,17 @@ def tell_added(request: HttpRequest, count: int) -> None:
 
 @require_http_methods(["GET", "POST"])
 def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
-    """A file is looked at first; its good rows are added once they were seen."""
+    """Add the good rows of a file; the page says what is wrong with the others."""
     require(request, RIGHT)
     golden_set = get_object_or_404(_sets(request), pk=set_id)
     form = ImportForm(request.POST or None, request.FILES or None)
-    found = None
+    faults: list[tuple[int, str]] = []
     if request.method == "POST" and form.is_valid():
-        if given := form.cleaned_data["rows"]:
-            rows = read_file("rows.jsonl", given.encode()).rows
-            tell_added(request, add_questions(golden_set, rows, QuestionOrigin.FILE))
-            return HttpResponseRedirect(admin_url(GoldenSet, "change", set_id))
         upload = form.cleaned_data["file"]
-        if upload is None or upload.size > GOLDEN_MAX_FILE_BYTES:
-            form.add_error(
-                "file",
-                gettext("Choisissez un fichier de %(size)d Ko au plus.") % {"size": GOLDEN_MAX_FILE_BYTES // 1000},
-            )
-        else:
-            found = read_file(upload.name, upload.read())
-            known = set(golden_set.questions.values_list("key", flat=True))
-            found.rows = [row for row in found.rows if question_key(row["question"]) not in known]
-    packed = "\n".join(json.dumps(row, ensure_ascii=False) for row in found.rows) if found else ""
+        found = read_file(upload.name, upload.read())
+        tell_added(request, add_questions(golden_set, found.rows, QuestionOrigin.FILE))
+        if not (faults := found.faults):
+            return HttpResponseRedirect(admin_url(GoldenSet, "change", set_id))
     return admin_page(
         request,
         "admin/chat/goldenset/import.html",
@@ -315,9 +307,7 @@ def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
         title=gettext("Importer des questions"),
         golden_set=golden_set,
         form=form,
-        found=found,
-        listed=[(row["question"], expected_in_words(expected_of(row))) for row in found.rows] if found else [],
-        packed=packed,
+        faults=faults,
         media=form.media,
     )
 
