@@ -23,8 +23,8 @@ from agents.models import Agent
 from faqs.answer_points import mark_pending, schedule_indexing, take_effect
 from faqs.errors import AnswerRejectedError
 from faqs.memory import normalised_question
-from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, Phrasing, QuestionGroup
-from faqs.origins import Origin, accept_passages, keep_passages, origins_of, stale_answers
+from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, Origin, Phrasing, QuestionGroup
+from faqs.origins import accept_passages, keep_passages, origins_of, stale_answers
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 
 FAQ_MAX_PHRASINGS = 30

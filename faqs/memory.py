@@ -24,19 +24,11 @@ from django.utils import timezone
 from agents.database import PreparedObject, PreparedUpdate, parameter, short_write
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Audience, Deployment
-from faqs.models import (
-    CachedResponse,
-    DeploymentMemory,
-    EntryStatus,
-    LearnedResponse,
-    ResponseAnswer,
-    ResponseChunk,
-    StatusReason,
-    WrongPair,
-)
-from faqs.origins import Origin, accept_origins, forget_origins, keep_origins, stale_entries
+from faqs.models import CachedResponse, DeploymentMemory, EntryStatus, LearnedResponse, Origin, StatusReason, WrongPair
+from faqs.origins import accept_origins, forget_origins, keep_origins, stale_entries
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import fold_keeping_accents
+from knowledge.models import Chunk
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Vector, batches
 from knowledge.vectors.matrix import Uncommitted
@@ -307,11 +299,10 @@ def review_stale(chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[i
 def review_other_agents(deployment: Deployment) -> int:
     """Move the valid entries from passages of an agent that this deployment no longer offers to *to review*."""
     offered = [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
-    foreign = ResponseChunk.objects.filter(response__deployment=deployment).exclude(chunk__document__agent__in=offered)
-    answers = ResponseAnswer.objects.filter(response__deployment=deployment).exclude(learned__agent__in=offered)
-    entries = CachedResponse.objects.filter(
-        Q(pk__in=foreign.values("response_id")) | Q(pk__in=answers.values("response_id")), status=EntryStatus.VALID
-    )
+    chunks = Chunk.objects.exclude(document__agent__in=offered)
+    answers = LearnedResponse.objects.exclude(agent__in=offered)
+    foreign = Origin.objects.filter(Q(chunk__in=chunks) | Q(learned__in=answers), entry__deployment=deployment)
+    entries = CachedResponse.objects.filter(pk__in=foreign.values("entry_id"), status=EntryStatus.VALID)
     return set_status(entries, EntryStatus.TO_REVIEW, StatusReason.AGENT_CHANGED)
 
 
@@ -327,8 +318,7 @@ def delete_entries(entries: "models.QuerySet[CachedResponse]") -> int:
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as memory:
             memory.purged_version = memory.version
-            ResponseChunk.objects.filter(response_id__in=keys).delete()
-            ResponseAnswer.objects.filter(response_id__in=keys).delete()
+            Origin.objects.filter(entry__in=keys).delete()
             LearnedResponse.objects.filter(superseded_by_entry__in=keys).update(superseded_by_entry=None)
             WrongPair.objects.filter(response_id__in=keys).delete()
             # Not `delete()`: its signal would record each row a second time, under a version of its own.

@@ -141,56 +141,34 @@ class CachedResponse(models.Model):
         return self.question[:80]
 
 
-class PassageLink(models.Model):
-    """A passage that an answer was made from, as it was then: MD5 of its text, and of its answers where one was used.
+class Origin(models.Model):
+    """A passage or a validated answer (`learned`) that an answer of either table was made from, as it was then.
 
-    The chunk is no constraint and no cascade: what remains of the row once the chunk is deleted is how its answers are
+    `fingerprint`: MD5 of a passage's text, and of its answers where one was used (`with_units`), or of a question and its
+    answer. Neither source is a constraint or a cascade: what remains of the row once it is deleted is how its answers are
     found.
     """
 
-    chunk = models.ForeignKey(Chunk, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
-    with_units = models.BooleanField(default=False)
+    entry = models.ForeignKey(CachedResponse, null=True, on_delete=models.CASCADE, related_name="origins")
+    answer = models.ForeignKey("LearnedResponse", null=True, on_delete=models.CASCADE, related_name="origins")
+    chunk = models.ForeignKey(Chunk, null=True, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    learned = models.ForeignKey(
+        "LearnedResponse", null=True, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
+    )
+    with_units = models.BooleanField(default=False, db_default=False)
     fingerprint = models.CharField(max_length=32)
 
     class Meta:
-        abstract = True
-
-    def __str__(self) -> str:
-        return f"{self.pk} · {self.chunk_id}"
-
-
-class ResponseChunk(PassageLink):
-    """A passage of an entry of the memory."""
-
-    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="chunks")
-
-    class Meta:
-        db_table = "responses_chunks"
-        verbose_name = _("passage d’une réponse en mémoire")
-        verbose_name_plural = _("passages des réponses en mémoire")
+        verbose_name = _("origine d’une réponse")
+        verbose_name_plural = _("origines des réponses")
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["response", "chunk", "with_units"], name="response_chunk_once")
+            models.UniqueConstraint(fields=["entry", "chunk", "with_units"], name="entry_passage_once"),
+            models.UniqueConstraint(fields=["entry", "learned"], name="entry_answer_once"),
+            models.UniqueConstraint(fields=["answer", "chunk", "with_units"], name="answer_passage_once"),
         ]
 
-
-class ResponseAnswer(models.Model):
-    """A validated answer that an entry was made from, as it was then: MD5 of its question and answer.
-
-    As with passages, the row outlives what it names: so its entries are found once the answer has gone.
-    """
-
-    response = models.ForeignKey(CachedResponse, on_delete=models.CASCADE, related_name="answers")
-    learned = models.ForeignKey("LearnedResponse", on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
-    fingerprint = models.CharField(max_length=32)
-
-    class Meta:
-        db_table = "responses_answers"
-        verbose_name = _("réponse validée d’une réponse en mémoire")
-        verbose_name_plural = _("réponses validées des réponses en mémoire")
-        constraints: ClassVar = [models.UniqueConstraint(fields=["response", "learned"], name="response_answer_once")]
-
     def __str__(self) -> str:
-        return f"{self.response_id} · {self.learned_id}"
+        return f"{self.pk} · {self.chunk_id or self.learned_id}"
 
 
 class WrongPair(models.Model):
@@ -411,19 +389,6 @@ class Phrasing(models.Model):
 
     def __str__(self) -> str:
         return self.text
-
-
-class AnswerChunk(PassageLink):
-    """A passage of a validated answer."""
-
-    response = models.ForeignKey(LearnedResponse, on_delete=models.CASCADE, related_name="chunks")
-
-    class Meta:
-        verbose_name = _("passage d’une réponse validée")
-        verbose_name_plural = _("passages des réponses validées")
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["response", "chunk", "with_units"], name="answer_chunk_once")
-        ]
 
 
 # --- Unanswered questions --------------------------------------------------------------------------------------------

@@ -8,45 +8,32 @@ written from a given answer have passages only.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
 from agents.database import PreparedSelectIn, parameter
-from faqs.models import AnswerChunk, CachedResponse, LearnedResponse, LearnedStatus, ResponseAnswer, ResponseChunk
+from faqs.models import CachedResponse, LearnedResponse, LearnedStatus, Origin
 from knowledge.models import Chunk
 
-_Link = TypeVar("_Link", ResponseChunk, AnswerChunk)
-
 _LOST_PASSAGE = """
-EXISTS (SELECT 1 FROM {origins} origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
+EXISTS (SELECT 1 FROM faqs_origin origin LEFT JOIN knowledge_chunk chunk ON chunk.id = origin.chunk_id
 LEFT JOIN knowledge_document document ON document.id = chunk.document_id
-WHERE origin.response_id = {answers}.id AND (chunk.id IS NULL OR NOT chunk.enabled OR NOT document.enabled OR origin.fingerprint <> MD5(
-chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END)))"""
+WHERE origin.{owner} = {answers}.id AND origin.learned_id IS NULL AND (chunk.id IS NULL OR NOT chunk.enabled OR NOT document.enabled
+OR origin.fingerprint <> MD5(chunk.content || CASE WHEN origin.with_units THEN CAST(chunk.knowledge_units AS TEXT) ELSE '' END)))"""
 _LOST_ANSWER = """
-EXISTS (SELECT 1 FROM responses_answers origin LEFT JOIN faqs_learnedresponse learned ON learned.id = origin.learned_id
-WHERE origin.response_id = responses.id AND (learned.id IS NULL OR learned.status <> 'valid'
+EXISTS (SELECT 1 FROM faqs_origin origin LEFT JOIN faqs_learnedresponse learned ON learned.id = origin.learned_id
+WHERE origin.entry_id = responses.id AND origin.learned_id IS NOT NULL AND (learned.id IS NULL OR learned.status <> 'valid'
 OR origin.fingerprint <> MD5(learned.question || learned.answer)))"""
 #: True for a row of `responses` that has lost an origin, or of which one was switched off, is reviewed or has changed.
-STALE = f"({_LOST_PASSAGE.format(origins='responses_chunks', answers='responses')} OR {_LOST_ANSWER})"
+STALE = f"({_LOST_PASSAGE.format(owner='entry_id', answers='responses')} OR {_LOST_ANSWER})"
 #: The same for a validated answer.
-STALE_ANSWER = _LOST_PASSAGE.format(origins="faqs_answerchunk", answers="faqs_learnedresponse")
-
+STALE_ANSWER = _LOST_PASSAGE.format(owner="answer_id", answers="faqs_learnedresponse")
 
 #: The type of a source that is one of the answers of its passage, not the passage's text.
 _QA_PAIR = "qa_pair"
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A passage as an answer used it, still unchanged when it was looked up; or a validated answer (`learned_id`)."""
-
-    chunk_id: int | None
-    with_units: bool
-    fingerprint: str
-    learned_id: int | None = None
 
 
 def stale_entries(
@@ -57,11 +44,11 @@ def stale_entries(
     """
     entries = CachedResponse.objects.all()
     if chunk_ids is not None:
-        origins = ResponseChunk.objects.filter(chunk_id__in=list(chunk_ids))
-        entries = entries.filter(pk__in=origins.values("response_id"))
+        origins = Origin.objects.filter(chunk_id__in=list(chunk_ids))
+        entries = entries.filter(pk__in=origins.values("entry_id"))
     if learned_ids is not None:
-        answers = ResponseAnswer.objects.filter(learned_id__in=list(learned_ids))
-        entries = entries.filter(pk__in=answers.values("response_id"))
+        cited = Origin.objects.filter(learned_id__in=list(learned_ids))
+        entries = entries.filter(pk__in=cited.values("entry_id"))
     return entries.filter(RawSQL(STALE, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
 
 
@@ -69,8 +56,8 @@ def stale_answers(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[Le
     """The validated answers with a passage that changed, was switched off or went; of all passages, or of these."""
     answers = LearnedResponse.objects.all()
     if chunk_ids is not None:
-        origins = AnswerChunk.objects.filter(chunk_id__in=list(chunk_ids))
-        answers = answers.filter(pk__in=origins.values("response_id"))
+        origins = Origin.objects.filter(chunk_id__in=list(chunk_ids))
+        answers = answers.filter(pk__in=origins.values("answer_id"))
     return answers.filter(RawSQL(STALE_ANSWER, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
 
 
@@ -78,12 +65,11 @@ def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":
     """The keys of the entries that were made from this validated answer as it is now."""
     answer = LearnedResponse.objects.filter(pk=learned_id, status=LearnedStatus.VALID)
     marks = answer.annotate(mark=MD5(Concat("question", "answer", output_field=models.TextField()))).values("mark")
-    cited = ResponseAnswer.objects.filter(learned_id=learned_id, fingerprint__in=marks)
-    return cited.values("response_id")
+    return Origin.objects.filter(learned_id=learned_id, fingerprint__in=marks).values("entry_id")
 
 
 def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
-    """The current origins of an answer's sources; `None` when one of them cannot be traced.
+    """The current origins of an answer's sources, not stored; `None` when one of them cannot be traced.
 
     A source cannot be traced where it names no passage, or where the passage no longer holds its text: it changed while
     the answer was being written.
@@ -98,7 +84,7 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
             answer, mark = answers.get(learned_id, (None, ""))
             if text != answer:
                 return None
-            origins[None, False, learned_id] = Origin(None, False, mark, learned_id)
+            origins[None, False, learned_id] = Origin(fingerprint=mark, learned_id=learned_id)
             continue
         chunk = by_id.get(source.get("chunk_id", 0))
         if chunk is None:
@@ -108,79 +94,69 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
         if text not in (used if with_units else [chunk.content]):
             return None
         mark = chunk.marks_units if with_units else chunk.marks_text
-        origins[chunk.pk, with_units, None] = Origin(chunk.pk, with_units, mark)
+        origins[chunk.pk, with_units, None] = Origin(chunk_id=chunk.pk, with_units=with_units, fingerprint=mark)
     return list(origins.values())
 
 
 def forget_origins(response_id: int) -> None:
     """Delete an entry's origins, in the transaction that stores new ones."""
-    ResponseChunk.objects.filter(response_id=response_id).delete()
-    ResponseAnswer.objects.filter(response_id=response_id).delete()
+    Origin.objects.filter(entry=response_id).delete()
 
 
-def keep_origins(response_id: int, origins: Sequence[Origin]) -> None:
+def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
     """Store the origins of an entry that has none, in the caller's transaction."""
-    _keep_chunks(ResponseChunk, response_id, origins)
-    ResponseAnswer.objects.bulk_create(
-        ResponseAnswer(response_id=response_id, learned_id=origin.learned_id, fingerprint=origin.fingerprint)
-        for origin in origins
-        if origin.learned_id is not None
-    )
+    _store(origins, entry_id=response_id)
 
 
 def keep_passages(response: LearnedResponse, origins: Iterable[Origin]) -> None:
     """Replace the passages of a validated answer, in the caller's transaction."""
-    AnswerChunk.objects.filter(response=response).delete()
-    _keep_chunks(AnswerChunk, response.pk, origins)
+    Origin.objects.filter(answer=response).delete()
+    _store((origin for origin in origins if origin.chunk_id is not None), answer_id=response.pk)
 
 
-def _keep_chunks(model: type[_Link], response_id: int, origins: Iterable[Origin]) -> None:
-    model._default_manager.bulk_create(
-        model(
-            response_id=response_id,
-            chunk_id=origin.chunk_id,
-            with_units=origin.with_units,
-            fingerprint=origin.fingerprint,
+def _store(origins: Iterable[Origin], **owner: int) -> None:
+    Origin.objects.bulk_create(
+        Origin(
+            chunk_id=each.chunk_id,
+            learned_id=each.learned_id,
+            with_units=each.with_units,
+            fingerprint=each.fingerprint,
+            **owner,
         )
-        for origin in origins
-        if origin.chunk_id is not None
+        for each in origins
     )
 
 
 def entry_passages(response_id: int) -> list[Origin]:
     """The passages that an entry was made from, as they were then."""
-    stored = ResponseChunk.objects.filter(response_id=response_id)
-    return [Origin(*row) for row in stored.values_list("chunk_id", "with_units", "fingerprint")]
+    return list(Origin.objects.filter(entry=response_id, learned=None))
 
 
 def accept_origins(response_ids: Sequence[int]) -> None:
     """Record the current state of these entries' origins as accepted; origins deleted or switched off are removed."""
-    _accept(ResponseChunk.objects.filter(response_id__in=response_ids))
-    answers = list(ResponseAnswer.objects.filter(response_id__in=response_ids))
-    now = _answers({answer.learned_id for answer in answers})
-    missing = [answer.pk for answer in answers if answer.learned_id not in now]
-    ResponseAnswer.objects.filter(pk__in=missing).delete()
-    present = [answer for answer in answers if answer.learned_id in now]
-    for answer in present:
-        answer.fingerprint = now[answer.learned_id][1]
-    ResponseAnswer.objects.bulk_update(present, ["fingerprint"], batch_size=500)
+    _accept(Origin.objects.filter(entry__in=response_ids))
 
 
 def accept_passages(learned_ids: Sequence[int]) -> None:
     """Accept the passages of validated answers as `accept_origins` does those of entries."""
-    _accept(AnswerChunk.objects.filter(response_id__in=learned_ids))
+    _accept(Origin.objects.filter(answer__in=learned_ids))
 
 
-def _accept(stored: "models.QuerySet[Any]") -> None:
+def _accept(stored: "models.QuerySet[Origin]") -> None:
     origins = list(stored)
-    chunks = _passages({o.chunk_id for o in origins})
-    missing = [origin.pk for origin in origins if origin.chunk_id not in chunks]
-    stored.model.objects.filter(pk__in=missing).delete()
-    present = [origin for origin in origins if origin.chunk_id in chunks]
-    for origin in present:
-        chunk = chunks[origin.chunk_id]
-        origin.fingerprint = chunk.marks_units if origin.with_units else chunk.marks_text
-    stored.model.objects.bulk_update(present, ["fingerprint"], batch_size=500)
+    chunks = _passages({origin.chunk_id for origin in origins if origin.chunk_id is not None})
+    answers = _answers({origin.learned_id for origin in origins if origin.learned_id is not None})
+    present: list[Origin] = []
+    missing: list[Origin] = []
+    for origin in origins:
+        chunk, answer = chunks.get(origin.chunk_id or 0), answers.get(origin.learned_id or 0)
+        if chunk is not None:
+            origin.fingerprint = chunk.marks_units if origin.with_units else chunk.marks_text
+        elif answer is not None:
+            origin.fingerprint = answer[1]
+        (missing if chunk is None and answer is None else present).append(origin)
+    Origin.objects.filter(pk__in=[origin.pk for origin in missing]).delete()
+    Origin.objects.bulk_update(present, ["fingerprint"], batch_size=500)
 
 
 def _ids(name: str, sources: Iterable[Mapping[str, Any]]) -> set[int]:

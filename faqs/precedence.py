@@ -31,8 +31,8 @@ from faqs.models import (
     LearnedKind,
     LearnedResponse,
     LearnedStatus,
+    Origin,
     Phrasing,
-    ResponseAnswer,
     StatusReason,
 )
 from faqs.neighbours import near_answers, stored_vectors
@@ -349,7 +349,7 @@ def supersede_with_entry(entry: CachedResponse, older: Older) -> None:
     before = beside.filter(validated_at__lt=entry.validated_at)
     set_status(beside.filter(validated_at=None), EntryStatus.OBSOLETE, StatusReason.SUPERSEDED, note=note)
     set_status(before, EntryStatus.TO_REVIEW, StatusReason.SUPERSEDED, note=note)
-    made_from = ResponseAnswer.objects.filter(response=entry).values("learned_id")
+    made_from = Origin.objects.filter(entry=entry).exclude(learned=None).values("learned_id")
     answers = LearnedResponse.objects.valid().filter(
         pk__in=older.learned_ids, kind=LearnedKind.FAQ, validated_at__lt=entry.validated_at
     )

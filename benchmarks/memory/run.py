@@ -215,7 +215,7 @@ def fill(rows: Rows) -> "Deployment":
         )
         insert(
             cursor,
-            "INSERT INTO responses_chunks (response_id, chunk_id, with_units, fingerprint) VALUES (%s, %s, %s, %s)",
+            "INSERT INTO faqs_origin (entry_id, chunk_id, with_units, fingerprint) VALUES (%s, %s, %s, %s)",
             ((n + 1, chunks[c].pk, False, marks[c]) for n in range(len(rows)) for c in origins[n % CHUNKS]),
         )
     return deployment

@@ -250,7 +250,7 @@ class CachedResponseAdmin(StaffAdmin):
 
     @admin.display(description=_("passages d’origine"))
     def passages(self, entry: CachedResponse) -> SafeString | str:
-        keys = list(entry.chunks.values_list("chunk_id", flat=True))
+        keys = list(entry.origins.exclude(chunk=None).values_list("chunk_id", flat=True))
         found = Chunk.objects.select_related("document").in_bulk(keys)
         return bullets("{}", [(change_link(found[key]) if key in found else _("supprimé"),) for key in keys])
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents.settings import MemoryLearning
 from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
 from faqs.memory import prune_expired, set_status
-from faqs.models import CachedResponse, EntryStatus, ResponseChunk, StatusReason
+from faqs.models import CachedResponse, EntryStatus, Origin, StatusReason
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_lesson, recall, source_of
 from tests.readers import LibraryCase
@@ -52,7 +52,7 @@ class SeedSection5AcquisitionTests(LearningTestCase):
     def test_acquisition_keeps_the_passages_it_came_from(self) -> None:
         chunks = list(Chunk.objects.order_by("pk")[:2])
         self.learn(sources=[source_of(chunk) for chunk in chunks])
-        kept = ResponseChunk.objects.values_list("chunk_id", flat=True)
+        kept = Origin.objects.values_list("chunk_id", flat=True)
         assert sorted(kept) == [chunk.pk for chunk in chunks]
 
     def test_filtrage_an_answer_marked_non_valide_is_not_kept(self) -> None:

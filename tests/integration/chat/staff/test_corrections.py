@@ -260,7 +260,7 @@ class CorrectingTests(TestCase):
         taken = self.send(take="1").context["form"]
         response = self.send(answer=taken["answer"].value(), taken=taken["taken"].value(), save="1")
         assert response.status_code == 302
-        assert list(LearnedResponse.objects.get().chunks.values_list("chunk", flat=True)) == [chunk.pk]
+        assert list(LearnedResponse.objects.get().origins.values_list("chunk", flat=True)) == [chunk.pk]
 
     def test_empty_and_endless_texts_are_refused_in_words(self) -> None:
         for answer in ("", "x" * 100_000):

@@ -245,7 +245,7 @@ class LearningFromValidatedAnswersTests(TestCase):
     async def test_answer_that_does_not_cite_it_is_learned_and_not_followed(self) -> None:
         entry = await self.learned(lambda number: f"À l'accueil [{2 if number == 1 else 1}].")
         assert entry.status == EntryStatus.VALID
-        assert not await entry.answers.aexists()
+        assert not await entry.origins.exclude(learned=None).aexists()
         assert [source["n"] for source in entry.sources] != []
         self.row.answer = "Sur place."
         await in_database(save_learned, self.row)
@@ -255,7 +255,7 @@ class LearningFromValidatedAnswersTests(TestCase):
 
     async def test_answer_that_cites_it_goes_to_review_once_it_changes(self) -> None:
         entry = await self.learned(lambda number: f"Par téléphone, comme les autres [{number}].")
-        assert (entry.status, await entry.answers.acount()) == (EntryStatus.VALID, 1)
+        assert (entry.status, await entry.origins.exclude(learned=None).acount()) == (EntryStatus.VALID, 1)
         with scripted():
             given, _ = await ask(self.deployment, NEAR)
         assert given.answer.source == AnswerSource.MEMORY_GUARD

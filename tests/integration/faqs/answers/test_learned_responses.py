@@ -548,7 +548,7 @@ class OriginTests(TestCase):
         self.row.refresh_from_db()
 
     def test_cited_passages_are_followed_and_others_are_not(self) -> None:
-        assert list(self.row.chunks.values_list("chunk_id", flat=True)) == [self.chunks[1].pk]
+        assert list(self.row.origins.values_list("chunk_id", flat=True)) == [self.chunks[1].pk]
         self.change(self.chunks[0])
         assert self.row.status == LearnedStatus.VALID
 
