@@ -48,7 +48,7 @@ from faqs.second_key.decision import would_serve  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.readers.registry import parse_document  # noqa: E402
-from knowledge.search import SearchResult, best_of  # noqa: E402
+from knowledge.search import SearchResult  # noqa: E402
 from knowledge.thresholds import Rate, threshold_profile  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -230,19 +230,13 @@ def recall_at_5(
                 texts["rewritten by the model"] = written
             right = [{chunk for wanted in d.right for chunk in places[wanted]} for d in part]
             rates = table[f"{name} {language}"] = {}
-            searched: dict[str, list[SearchResult]] = {}
             for way, asked in texts.items():
                 rows = vectors(asked, Purpose.QUERY, way)
-                searched[way] = [
+                results = [
                     production_search(matrix.snapshot(), corpus.payloads, text, row, weight)
                     for text, row in zip(asked, rows, strict=True)
                 ]
-            searched["joined or raw, the better"] = [
-                best_of(pair) for pair in zip(searched["joined"], searched["raw"], strict=True)
-            ]
-            for way, results in searched.items():
-                found = map(_holds, results, right)
-                rates[way] = Rate(sum(found), len(part))
+                rates[way] = Rate(sum(map(_holds, results, right)), len(part))
     return table
 
 

@@ -99,9 +99,9 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
     """Embed the question once, and its other readings; every later step shares the vectors."""
     model, request = embedder(), turn.request
     vector = await _vector_of(asked.text)
-    # What a question leans on is no part of its other readings; a follow-up is searched as it was typed, too.
+    # What a question leans on is no part of its other readings.
     leans = bool(asked.is_follow_up or asked.rule)
-    further = [asked.alone] if leans else turn.read.others
+    further = () if leans else turn.read.others
     by_forms = "" if request.as_typed else turn.context.forms.other_reading(asked.text)
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     if by_forms:

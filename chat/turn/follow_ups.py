@@ -132,8 +132,6 @@ class StandaloneQuestion:
     is_follow_up: bool
     rule: str = ""
     question: str = ""
-    #: What is searched beside `text`, the better counts: the follow-up as it was typed. Empty: nothing is.
-    alone: str = ""
 
 
 #: Rules by which a message takes up what was said, and asks nothing by itself.
@@ -150,9 +148,7 @@ def standalone_question(question: str, previous_question: str, answer: str = "")
     if not rule:
         return StandaloneQuestion(text=question, is_follow_up=False, question=question)
     joined = f"{previous_question}\n{question}"
-    return StandaloneQuestion(
-        text=joined, is_follow_up=True, rule=rule, question=question, alone="" if rule in TAKEN_UP else question
-    )
+    return StandaloneQuestion(text=joined, is_follow_up=True, rule=rule, question=question)
 
 
 def leaned_on(questions: Sequence[str]) -> str:

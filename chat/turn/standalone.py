@@ -183,7 +183,7 @@ async def rewrite(llm: LanguageModel, asked: StandaloneQuestion, turn: TurnInPro
 
 def _rewritten(asked: StandaloneQuestion, text: str) -> StandaloneQuestion:
     """The rewritten question, no follow-up any more; a rewritten assent or choice still gets no stored answer."""
-    return replace(asked, text=text, alone="", is_follow_up=asked.rule in TAKEN_UP)
+    return replace(asked, text=text, is_follow_up=asked.rule in TAKEN_UP)
 
 
 def _questions(turn: TurnInProgress) -> list[str]:

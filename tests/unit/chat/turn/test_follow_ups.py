@@ -198,12 +198,6 @@ def test_question_that_goes_on_asking_for_the_same_kind_of_thing_leans() -> None
     assert leaning_rule(question, "Où est la bibliothèque ?") == ""
 
 
-def test_message_that_only_takes_up_what_was_said_is_not_searched_by_itself() -> None:
-    previous = "Comment renouveler ma carte ?"
-    assert standalone_question("oui", previous, "Voulez-vous le lien ?").alone == ""
-    assert standalone_question("L'appel est surtaxé ?", previous).alone == "L'appel est surtaxé ?"
-
-
 def test_follow_up_of_a_follow_up_leans_on_the_question_that_stands_alone() -> None:
     asked = ["Qui paie la taxe foncière ?", "Comment renouveler un passeport ?", "C'est gratuit ?"]
     assert leaned_on(asked) == "Comment renouveler un passeport ?\nC'est gratuit ?"
