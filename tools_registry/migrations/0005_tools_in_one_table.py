@@ -26,6 +26,12 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        # The name of the relation is taken by the column.
+        migrations.AlterField(
+            model_name="toolexample",
+            name="override",
+            field=models.ForeignKey(on_delete=models.CASCADE, related_name="+", to="tools_registry.tooloverride"),
+        ),
         migrations.AddField(
             model_name='tooloverride',
             name='called',
