@@ -35,7 +35,7 @@ from agents.database import in_database
 from agents.jobs import announce
 from agents.llm.base import language_model
 from chat.runs.runner import runner
-from faqs.second_key.agreement import compare_questions
+from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import embedder
 from knowledge.language import spelling
 

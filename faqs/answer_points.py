@@ -26,7 +26,7 @@ from faqs.memory import recipe_key, review_stale
 from faqs.models import IndexState, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.precedence import supersede_older
-from faqs.second_key.agreement import are_opposites
+from faqs.second_key.same_question import are_opposites
 from faqs.validity import confirm_learned
 from knowledge.above import PlannedPoint, ValidatedAnswers
 from knowledge.acronyms import Forms

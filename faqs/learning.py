@@ -35,7 +35,7 @@ from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
 from faqs.origins import origins_of, stale_entries
 from faqs.precedence import is_answered_since
-from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.same_question import ask_the_same
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.vectors.base import Vector

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from agents.models import Agent
 from faqs.memory import normalised_question
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
-from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.same_question import ask_the_same
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.language.words import same_writing
 from knowledge.synonyms import read_forms

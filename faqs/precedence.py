@@ -37,7 +37,7 @@ from faqs.models import (
 )
 from faqs.neighbours import near_answers, stored_vectors
 from faqs.origins import cites_unchanged
-from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.same_question import ask_the_same
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import same_writing
 from knowledge.synonyms import forms_of, read_forms

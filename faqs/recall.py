@@ -37,9 +37,8 @@ from faqs.memory_matrix import stored_mark as stored_mark
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.origins import STALE, stale_entries
 from faqs.precedence import is_answered_since
-from faqs.second_key.agreement import ask_the_same
 from faqs.second_key.comparison import Disagreement, explain_differences
-from faqs.second_key.decision import Decision, would_serve
+from faqs.second_key.same_question import Decision, ask_the_same, would_serve
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
 from knowledge.language.words import fold, words

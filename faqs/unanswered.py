@@ -28,7 +28,7 @@ from faqs.answers import FAQ_MAX_PHRASINGS, draft_faq, one_line, other_phrasings
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.origins import keep_passages, origins_of
-from faqs.second_key.agreement import compare_questions
+from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search

@@ -16,7 +16,7 @@ from agents.cache import TtlCache
 from agents.models import Deployment
 from faqs.models import IndexState, LearnedKind, LearnedResponse, Phrasing, validity_condition
 from faqs.precedence import unsettled_answers
-from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.same_question import ask_the_same
 from knowledge.above import ConfirmedAnswers
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.language.words import fold, language_of, words

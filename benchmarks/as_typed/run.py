@@ -33,7 +33,7 @@ from benchmarks.retrieval.run import (  # noqa: E402
     read_cnil,
 )
 from chat.turn.clarification import options_for  # noqa: E402
-from faqs.second_key.decision import would_serve  # noqa: E402
+from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
 from knowledge.language.spelling import Vocabulary  # noqa: E402
 from knowledge.language.typed import read_typed  # noqa: E402

@@ -35,7 +35,7 @@ from benchmarks.retrieval.run import (  # noqa: E402
     read_jsonl,
 )
 from chat.turn.clarification import options_for  # noqa: E402
-from faqs.second_key.decision import would_serve  # noqa: E402
+from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.search import SearchResult, Thresholds  # noqa: E402
 from knowledge.thresholds import Rate, threshold_profile  # noqa: E402

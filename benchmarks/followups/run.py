@@ -44,7 +44,7 @@ from agents.llm.base import language_model  # noqa: E402
 from chat.turn.follow_ups import leaning_rule, standalone_question  # noqa: E402
 from chat.turn.standalone import rejection, rewrite  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
-from faqs.second_key.decision import would_serve  # noqa: E402
+from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose  # noqa: E402
 from knowledge.readers.registry import parse_document  # noqa: E402

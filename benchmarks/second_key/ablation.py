@@ -21,7 +21,7 @@ import django
 
 django.setup()
 
-from faqs.second_key import agreement  # noqa: E402
+from faqs.second_key import same_question  # noqa: E402
 from faqs.second_key.comparison import Comparison  # noqa: E402
 from faqs.second_key.lexicon import Lexicon, lexicon_of  # noqa: E402
 from faqs.second_key.reading import Reading, read_question  # noqa: E402
@@ -70,7 +70,7 @@ class Study:
         first, second = (changed.get(each) or self.readings[each] for each in pair)
         if not first.items and not second.items:
             return ("content",)
-        return tuple(each.kind for each in agreement.disagreements_of(Comparison(first, second)))
+        return tuple(each.kind for each in same_question.disagreements_of(Comparison(first, second)))
 
     def changes(self, lexicon: Lexicon, words: Iterable[str] = ()) -> int:
         """Decisions that change now; `words`: only questions with one of them can read otherwise."""
@@ -104,9 +104,9 @@ class Study:
 
     def vetoes(self) -> Iterator[tuple[str, int]]:
         for table in ("OF_THE_QUESTION", "OF_ACTORS", "OF_PLACES", "BETWEEN_WORDS", "OF_A_WORD"):
-            rows = getattr(agreement, table)
+            rows = getattr(same_question, table)
             for place, row in enumerate(rows):
-                with replaced(agreement, table, (*rows[:place], *rows[place + 1 :])):
+                with replaced(same_question, table, (*rows[:place], *rows[place + 1 :])):
                     yield f"veto {table.lower()} {place} {row.__name__.strip('_')}", self.verdicts_changed()
 
     def verdicts_changed(self) -> int:

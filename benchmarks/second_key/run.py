@@ -16,8 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = ROOT / "tests" / "pairs"
-#: Where the comparing and the reading are, now and before they had a room.
-MODULES = (("faqs.second_key.agreement", "faqs.second_key.reading"), ("faqs.agreement", "faqs.question_reading"))
 Times = dict[str, float]
 
 
@@ -60,10 +58,11 @@ def measure(folder: Path) -> Times:
     rows = (json.loads(line) for path in sorted(PAIRS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines())
     # As many as the cache of readings holds.
     pairs = [(row["a"], row["b"]) for row in rows if "a" in row][:2_000]
-    agreement, reading = MODULES[not (folder / "faqs" / "second_key").exists()]
+    is_now = (folder / "faqs" / "second_key" / "same_question.py").exists()
+    module = f"faqs.second_key.{'same_question' if is_now else 'agreement'}"
     started = time.process_time()
-    compare = importlib.import_module(agreement).compare_questions
-    read_question = importlib.import_module(reading).read_question
+    compare = importlib.import_module(module).compare_questions
+    read_question = importlib.import_module("faqs.second_key.reading").read_question
     compare("Où payer ?", "Where do I pay?"), compare("Where to pay?", "Where do I pay?")
     times = {"start": (time.process_time() - started) * 1_000}
     for stored, asked in pairs:

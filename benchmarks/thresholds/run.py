@@ -26,7 +26,7 @@ from django.utils.module_loading import import_string
 from tqdm import tqdm
 
 from benchmarks.retrieval.run import MODELS, Corpus, embed_payloads, fill_matrix, production_search, read_cnil
-from faqs.second_key.agreement import compare_questions
+from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
 from knowledge.search import SearchResult
 from knowledge.thresholds import Rate, threshold_profile

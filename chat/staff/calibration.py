@@ -2,7 +2,7 @@
 
 A pair says: an answer is stored for `a`, and `b` is asked. `context_a` and `context_b` are the exchange before; a side
 that leans on it does not stand alone, so that nothing is stored for it, or served to it. Decisions are those of
-`faqs.second_key.decision.would_serve`; this module holds no rule of its own.
+`faqs.second_key.same_question.would_serve`; this module holds no rule of its own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,8 @@ from django.utils.translation import gettext_lazy as _
 from agents.errors import ApplicationError
 from agents.texts import read_json
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
-from faqs.second_key.decision import Decision, QuestionVerifier, would_serve
+from faqs.second_key.same_question import Decision, would_serve
+from faqs.second_key.verifier import QuestionVerifier
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.language.typed import read_typed

@@ -19,7 +19,7 @@ from chat.thread.verdicts import settle_verdicts, take_verdicts
 from chat.turn.prompt import number_sources
 from faqs.answers import cited_sources, learn_from_message, save_learned, validate, without_citations
 from faqs.models import LearnedResponse, UnansweredQuestion
-from faqs.second_key.agreement import ask_the_same
+from faqs.second_key.same_question import ask_the_same
 from faqs.unanswered import close_questions
 from knowledge.language.words import same_writing
 from knowledge.search import search_as

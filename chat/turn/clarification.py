@@ -25,7 +25,7 @@ from chat.protocol import Source
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import quoted_text
 from chat.turn.values import Exchange, TurnInProgress
-from faqs.second_key.agreement import ask_the_same, compare_questions
+from faqs.second_key.same_question import ask_the_same, compare_questions
 from knowledge.language.words import LANGUAGES, fold, language_of, word_class
 from knowledge.search import Passage, SearchResult, Thresholds
 

@@ -26,8 +26,8 @@ from faqs.recall import (
     recall_cached,
     stored_refusal,
 )
-from faqs.second_key.agreement import ask_the_same
-from faqs.second_key.decision import Decision, ModelVerifier, configured_verifier, would_serve
+from faqs.second_key.same_question import Decision, ask_the_same, would_serve
+from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.errors import CollectionMissingError
 from knowledge.language.words import same_writing

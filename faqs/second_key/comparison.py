@@ -436,7 +436,6 @@ def another_direction(c: Comparison) -> Disagreement | None:
 
 
 _ACT_KINDS = frozenset((Kind.HOW, Kind.HOW_LONG, Kind.HOW_OFTEN, Kind.WHEN, Kind.WHERE))
-_SUPERLATIVE = re.compile(r"\w{2,}est|most|least|best|worst")
 #: « à mes parents » that comes back as « mes parents » has become who acts.
 _TIED = frozenset((Marker.AT, Marker.TO, Marker.FROM, Marker.OF))
 _ASIDES = frozenset((Marker.PLACE, Marker.WITH, Marker.CLAUSE))
@@ -474,7 +473,7 @@ def _is_same_order(c: Comparison) -> bool:
         return False
     if c.first.is_sequence or c.second.is_sequence:
         return False
-    if _is_verb_and_object(first, second) or _is_best_of(first, second):
+    if _is_verb_and_object(first, second):
         return True
     if _is_done_by_anyone(first, second):
         one, two = first.concepts, second.concepts
@@ -603,19 +602,6 @@ def _is_done_by_speaker(first: _Side, second: _Side) -> bool:
         return False
     # "Can I return shoes" and "can shoes be returned"; "do I pay tax" is not "is tax paid".
     return active.addresses or (active.person == "subject" and active.modality is not None)
-
-
-def _is_best_of(first: _Side, second: _Side) -> bool:
-    """ "What is the fastest animal" and "which animal is the fastest"."""
-    if set(first.concepts) != set(second.concepts):
-        return False
-    return len(first.items) <= 4 and all(
-        side.reading.lexicon.language == "en"
-        and side.reading.kind is Kind.WHAT
-        and any(_SUPERLATIVE.fullmatch(item.text) for item in side.reading.items)
-        and not any(item.marker in (Marker.FROM, Marker.TO) for item in side.reading.items)
-        for side in (first, second)
-    )
 
 
 def _verb_freedom(c: Comparison) -> _Verb:

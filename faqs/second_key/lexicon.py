@@ -170,8 +170,6 @@ class Words:
     linking: frozenset[str]
     #: Words that say next to nothing beside a question word (« comment obtenir un acte », « … avoir un acte »).
     weak: frozenset[str]
-    #: « Numéro » before a code.
-    counters: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,10 +334,6 @@ class Lexicon:
     @cached_property
     def directional(self) -> frozenset[str]:
         return self.concepts(self.words.directional)
-
-    @cached_property
-    def counters(self) -> frozenset[str]:
-        return self.concepts(self.words.counters)
 
     @cached_property
     def weak(self) -> frozenset[str]:

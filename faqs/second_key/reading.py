@@ -20,7 +20,6 @@ _COUNTED = frozenset("de d du des l la le les un une of the a an than".split())
 #: « jusqu'à », « près de »: the weaker word behind only completes it.
 _COMPLETING = frozenset(("of", "at", "in"))
 _WEAK_RELATIONS = frozenset(("none", "of", "in", "for", "by", "and", "but", "if", "when", "because"))
-_ACRONYMS = frozenset("it us who un an am ds dc ac pr qd ou".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +137,6 @@ class Items:
                 if not concept:
                     self._pass_over(start)
                     continue
-                if concept in self.lexicon.counters and self._is_number_or_code(position):
-                    continue
                 if concept in self._consumed:
                     self.has_consumed = True
                 else:
@@ -197,12 +194,6 @@ class Items:
         first = self.words.index("ou")
         return first if first == 0 or kind is Kind.WHERE else -1
 
-    def _is_number_or_code(self, position: int) -> bool:
-        """« numéro 48213 », "form S1106": the word before says nothing that the code does not."""
-        if position in self._spans:
-            return True
-        return position < len(self.words) and any(map(str.isdigit, self.words[position]))
-
     def _concept(self, start: int) -> tuple[int, str]:
         """The longest known phrase at `start`, else the word's stem; an empty concept for words without content."""
         if found := self._phrase(start):
@@ -212,7 +203,7 @@ class Items:
             not word[0].isalnum()
             or word in lexicon.words.negations
             or word in lexicon.words.negation_openers
-            or (word in lexicon.small and not self._is_named(word))
+            or word in lexicon.small
             or word in lexicon.words.letters
         )
         return start + 1, "" if is_empty else lexicon.concept((word,))
@@ -238,10 +229,6 @@ class Items:
             if length <= len(stems) and (concept := lexicon.phrases.get(tuple(stems[:length]))):
                 return ends[length - 1], concept
         return None
-
-    def _is_named(self, word: str) -> bool:
-        # Titles capitalise small words too; only short acronyms such as IT, US and WHO are worth telling apart.
-        return word in self.names and word in _ACRONYMS
 
 
 #: Longer texts are not compared: what stands beyond would be ignored.

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from agents.llm.openai import OpenAILanguageModel
-from faqs.second_key.decision import SYSTEM_PROMPT, ModelVerifier, would_serve
+from faqs.second_key.same_question import would_serve
+from faqs.second_key.verifier import SYSTEM_PROMPT, ModelVerifier
 from tests.constants import override
 from tests.servers.model_server import ModelReply, ModelServer
 

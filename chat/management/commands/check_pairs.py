@@ -10,7 +10,7 @@ from tqdm import tqdm
 from agents.effective import agent_setting
 from agents.models import Agent, IndexingMethod
 from chat.staff.calibration import check_pairs, read_pairs, summarise
-from faqs.second_key.decision import ModelVerifier, configured_verifier
+from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.embeddings.base import embedder
 from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faqs.second_key.agreement import compare_questions
+from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
 from knowledge.thresholds import Calibrated, Rate, threshold_profile, use_calibrations

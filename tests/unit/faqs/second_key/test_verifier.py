@@ -1,34 +1,31 @@
-"""The parsing of a model's verdict: a clear yes, a clear no, or no verdict."""
+"""The model's verdict: one clear yes, and all else is none."""
 
 import pytest
 
-from faqs.second_key.decision import configured_verifier, parse_verdict
+from faqs.second_key.verifier import configured_verifier, is_yes
+
+
+@pytest.mark.parametrize("text", ['{"same_answer": true}', ' {"same_answer": true}\n'])
+def test_one_clear_yes_is_a_yes(text: str) -> None:
+    assert is_yes(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "verdict"),
+    "text",
     [
-        ('{"same_answer": true}', True),
-        (' {"same_answer": false}\n', False),
-        ("true", True),
-        ("Oui.", True),
-        ("yes", True),
-        ("NO", False),
-        ("non", False),
-        ("", None),
-        ("{}", None),
-        ('{"same_answer": "true"}', None),
-        ('{"same_answer": 1}', None),
-        ('{"same_answer": true, "but": "not the year"}', None),
-        ("[true]", None),
-        ("Yes, but not for the same year.", None),
-        ("yes no", None),
-        ("maybe", None),
-        ('```json\n{"same_answer": true}\n```', None),
+        '{"same_answer": false}',
+        "",
+        "{}",
+        "true",
+        "yes",
+        '{"same_answer": "true"}',
+        '{"same_answer": 1}',
+        '{"same_answer": true, "but": "not the year"}',
+        '```json\n{"same_answer": true}\n```',
     ],
 )
-def test_only_a_clear_answer_is_a_verdict(text: str, verdict: bool | None) -> None:
-    assert parse_verdict(text) is verdict
+def test_all_else_is_none(text: str) -> None:
+    assert not is_yes(text)
 
 
 def test_without_a_model_there_is_no_verifier() -> None:

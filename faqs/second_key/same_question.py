@@ -5,11 +5,13 @@ vetoes compare numbers, dates, units, negations, opposites, names, the kind of t
 whom, and finally every word that carries content. What they cannot explain counts as a disagreement, because a refused
 answer costs a model call and a wrong one costs trust.
 
-Pure and symmetric, no model, no database. Callers show `explain()` in a trace; they never serve on agreement alone.
+`compare_questions` turns the second key: pure and symmetric, no model, no database. `would_serve` turns both keys, and
+is what lets a stored answer out, what `check_pairs` measures and what `calibrate_thresholds` sets.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from django.utils.translation import gettext as _
 
@@ -17,6 +19,7 @@ from faqs.second_key import comparison
 from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form
 from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
 from faqs.second_key.reading import MAX_CHARACTERS, Item, Reading, read_pair
+from faqs.second_key.verifier import QuestionVerifier
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.language.words import LANGUAGES, fold, same_writing, words
 
@@ -257,3 +260,69 @@ def are_opposites(first: str, second: str) -> bool:
     pair = words(fold(first)), words(fold(second))
     lexicons = [lexicon_of(language) for language in LANGUAGES]
     return any(frozenset(lexicon.concept(tuple(form)) for form in pair) in lexicon.opposites for lexicon in lexicons)
+
+
+class Outcome(StrEnum):
+    """Names that stand in traces and in the output of `check_pairs`."""
+
+    SERVED = "served"
+    OFF = "off"
+    FOLLOW_UP = "follow_up"
+    BELOW_THRESHOLD = "below_threshold"
+    SECOND_KEY_REFUSED = "second_key_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision; its words are put together where somebody reads them: most decisions of a turn are read by nobody."""
+
+    outcome: Outcome
+    score: float
+    #: What was refused before the second key was turned.
+    refused: str = ""
+    agreement: Agreement = AGREED
+    verified: bool = False
+    #: The verifier was asked: one call of a model, whatever came of it.
+    consulted: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why not, « nombre : 2023 ≠ 2024 »; empty when served."""
+        return (self.refused,) if self.refused else self.agreement.reasons()
+
+    @property
+    def explanation(self) -> str:
+        return "" if self.agreement.agrees else self.agreement.explain()
+
+    @property
+    def disagreements(self) -> tuple[Disagreement, ...]:
+        return self.agreement.disagreements
+
+    @property
+    def served(self) -> bool:
+        return self.outcome is Outcome.SERVED
+
+
+def would_serve(
+    *,
+    stored: str,
+    asked: str,
+    score: float,
+    threshold: float | None,
+    is_follow_up: bool = False,
+    verifier: QuestionVerifier | None = None,
+) -> Decision:
+    """Both keys, cheapest first. `threshold` None is switched off; equal to the threshold is enough."""
+    if threshold is None:
+        return Decision(Outcome.OFF, score, "off")
+    if is_follow_up:
+        return Decision(Outcome.FOLLOW_UP, score, "follow_up")
+    if score < threshold:
+        return Decision(Outcome.BELOW_THRESHOLD, score, f"{score:.3f} < {threshold:.3f}")
+    agreement = compare_questions(stored, asked)
+    if agreement.agrees:
+        return Decision(Outcome.SERVED, score)
+    consulted = verifier is not None and agreement.is_open_to_verification
+    if consulted and verifier is not None and verifier.confirms(stored, asked):
+        return Decision(Outcome.SERVED, score, verified=True, consulted=True)
+    return Decision(Outcome.SECOND_KEY_REFUSED, score, agreement=agreement, consulted=consulted)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from faqs.second_key.decision import Outcome, would_serve
+from faqs.second_key.same_question import Outcome, would_serve
 
 SAME = ("Comment renouveler mon passeport ?", "comment renouveler un passeport")
 
