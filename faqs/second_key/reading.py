@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from faqs.second_key.lexicon import Kind, Lexicon, Marker, Modality, lexicon_of
-from faqs.second_key.text import Quantity, names, plain, quantities, tokens, unified
+from faqs.second_key.text import names, plain, unified
+from knowledge.language.numbers import Quantity, quantities, tokens
 from knowledge.language.words import fold, language_of
 
 _PUNCTUATION = frozenset(",:;.?!")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from faqs.second_key.lexicon import Fragments, Lexicon, Rule, lexicon_of, rewritten
 from faqs.second_key.reading import MAX_CHARACTERS, read_question
 from faqs.second_key.same_question import Agreement, ask_the_same, compare_questions
-from faqs.second_key.text import prepare, quantities, tokens
+from knowledge.language.numbers import prepare, quantities, tokens
 from tests.waiting import little_work
 
 
