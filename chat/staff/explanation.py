@@ -225,8 +225,6 @@ RULES: dict[str, Words] = {
     "pronoun": _("un pronom y remplace un nom donné avant"),
     "generic": _("elle conviendrait à n’importe quel sujet"),
     "assent": _("elle accepte ou refuse ce qui vient d’être dit"),
-    "correction": _("elle corrige ce qui a été dit avant elle"),
-    "statement": _("elle raconte un cas, sans rien demander"),
     "choice": _("elle choisit parmi ce qui vient d’être dit"),
     "reply": _("elle répond à ce qui vient d’être demandé"),
     "existence": _("elle demande si une chose existe sans dire de quoi elle fait partie"),

@@ -18,80 +18,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from faqs.second_key.reading import read_pair
 from knowledge.language.words import fold, fold_letters, light_stem, one_of, word_class
 
-_COURTESIES = word_class("courtesies")
-_COURTEOUS = _COURTESIES | word_class("courtesy_fillers")
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
 _GOING_ON = re.compile(rf"^(?:{one_of('going_on')})(?=[\s,])")
 _CONNECTIVE_TAIL = re.compile(rf"(?:^|[\s,])(?:{one_of('connective_closings')})\s*\?*$")
-_ELLIPTIC_MEASURE = re.compile(
-    r"^combien pour (?:\S+ ){0,2}\S+$|"
-    r"^(?:(?:il )?(?:me |te )?faut(?:-il)?) combien (?:de |d')\w+$|^how many \w+ (?:do|will|would) (?:i|we|you) need$|"
-    r"^which (?:one )?is (?:the )?\w+(?:er|est)$|^(?:who|qui) \S+$|^what(?:'s| is| are) (?:not )?\w+ed$|"
-    r"^(?:(?:vers|de|dans|par|pour) )?quel(?:le)?s? \w+ \w+(?:er|ir|re|oir)$|"
-    r"^(?:sous|dans|pendant|pour|avec|depuis|jusqu'a|a|en|au bout de|within|for|in|until|under|at)? ?"
-    r"(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$"
-)
+#: « Dans quel délai ? », "Which form?": a question word and one noun.
+_ELLIPTIC_MEASURE = re.compile(r"^(?:[\w']+ )?(?:quels?|quelles?|combien de|what|which|how (?:long|much|many)) ?\S*$")
 #: A modal, a person and one verb without its object: "On peut refuser ?", "Serai-je remboursé ?", "Can I appeal?".
 _NO_COMPLEMENT = re.compile(
-    r"^(?:est-ce (?:que |qu'))?(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)"
-    r"(?: etre)?(?: \w+)?$|"
-    r"^(?:(?:il )?faut|on (?:peut|doit)) \w+(?:er|ir|re|oir)(?: \w+)?$|"
-    r"\b(?:moyen|possible) (?:de |d')\w+(?:er|ir|re|oir)$|"
-    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get |(?:have|need) to )?\w+$|"
-    r"^(?:can|could|do|must|should|may) (?:i|we|you) \w+ ones?\b"
+    r"^(?:(?:je|on|nous|vous|j') ?\w+|\w+-(?:t-)?(?:je|on|nous|vous)|faut-il|il faut)(?: etre)?(?: \w+)?$|"
+    r"^(?:will|would|can|could|do|must|should|may|am|did|have) (?:i|we|you) (?:\w+ )?(?:be |get |(?:have|need) to )?\w+$"
 )
 _DEMONSTRATIVE = re.compile(
     r"\b(?:cela|ca|ceci|celui|celle|ceux|celles|la-dessus|la-dedans|dedans|(?<!-)dessus|la-bas|"
-    r"ce dernier|cette derniere|ces derniers|ces dernieres|le meme|la meme|les memes|de meme|"
-    r"the same|the former|the latter|do so|ones|(?<!is )(?<!are )(?<!was )there)\b|"
-    r"\b(?:a|an|the|another|other|which|become|have|get|need|me|us|him|them) (?:\w+ )?one$|"
-    r"(?<![-\w])(?:ce|cet|cette|ces) (?!soir|matin|midi|moment|mois|annee|semaine|jours?|week|que|qui|qu|dont|sont|n|ne|sera)\w+|"
-    r"\b(?:this|these|those) (?!year|month|week|morning|evening|weekend|summer|winter)\w+|"
-    r"\b(?:this|that|these|those)$|\b(?:tried|did|done) (?:this|that)\b|"
-    r"\b(?:mine|yours|ours|hers|theirs|(?:l[ae]s?|au|du) (?:miens?|miennes?|siens?|siennes?|notres?|votres?))\b|"
+    r"le meme|la meme|les memes|the same|do so|ones|one$|(?:an?|the|other|another) (?:\w+ )?one|"
+    r"(?<!is )(?<!are )(?<!was )there)\b|"
+    r"(?<![-\w])(?:ce|cet|cette|ces) (?!soir|matin|midi|mois|annee|semaine|jours?|que|qui|qu|dont|sont|n|ne|sera)\w+|"
+    r"\b(?:this|these|those) (?!year|month|week|morning|evening)\w+|\b(?:this|that|these|those)$|"
     r"^(?:\S+ ){0,4}(?:is|does|do|can|will|would|has|was|could|should|are) (?:this|that|these|those)\b"
 )
-_IMPERSONAL = re.compile(
-    r"\b(?:y[ -]?(?:a|avait|aura|aurait)[ -](?:t-)?il|n'est-il pas|s'est-il passe|(?:qu')?il (?:n')?y a(?:vait)?|y aura-t-il|faut-il|il (?:ne )?(?:me |te |nous |vous )?faut|"
-    r"(?:me|te|nous|vous) faut-il|s'agit-il|il s'agit|existe-t-il|il existe|reste-t-il|il (?:me |vous )?reste|"
-    r"se passe-t-il|il se passe|arrive-t-il|il arrive|vaut-il mieux|il vaut mieux|suffit-il|il suffit|"
-    r"fait-il|convient-il|"
-    r"(?:est|etait|serait|sera)-il (?:possible|necessaire|obligatoire|interdit|autorise|permis|utile|vrai|normal|legal|"
-    r"prevu|preferable|conseille|recommande|encore)|"
-    r"il est (?:possible|necessaire|obligatoire|interdit|autorise|permis|utile|vrai|normal|prevu|preferable|conseille|"
-    r"recommande)|qu'en est-il|qu'est-ce que c'est que|"
-    r"is it (?:\w+ )?(?:possible|necessary|mandatory|allowed|legal|true|normal|safe|ok|okay|worth|compulsory|required|better|"
-    r"illegal|hard|easy)|it is (?:possible|necessary|mandatory|allowed|legal|true|normal)|"
-    r"(?:does|will|would|did) it (?:\w+ )?(?:take|cost)(?: \w+){0,4} (?:to|for|a|before)|it (?:\w+ )?takes? (?:to|for|a)|is it (?:\w+ )?to|what time is it|(?:is|does) it (?:rain|snow)\w*)\b"
-)
+_IMPERSONAL = re.compile(rf"\b(?:{one_of('impersonal')})\b")
 #: With the verb that it is joined to: "gardent-ils" has what stands before it to look at.
 _FRENCH_SUBJECT = re.compile(r"(?:\b\w+-(?:t-)?)?\b(?:il|elle|ils|elles)\b")
 _ENGLISH_PRONOUN = re.compile(r"\b(?:it|they|he|she|him|them)\b")
 #: A pronoun does not stand for another noun of its own clause ("How does exercise affect it?"): where a clause ends.
-_CLAUSE_END = re.compile(
-    r"[,;:.?!]|\b(?:and|or|but|if|when|while|because|that|which|who|whose|after|before|until|once|so|than|unless|whether|"
-    r"where|how|why)\b|(?<=\w )(?:can|could|will|would|should|do|does|did|what) (?:i|you|we|my)\b"
-)
+_CLAUSE_END = re.compile(r"[,;:.?!]|\b(?:and|or|but|if|when|because|that|which|who)\b")
 #: What stands for a place, a thing or a person that is not the subject: it needs a noun beside the subject.
 _OBJECT_PRONOUN = re.compile(
     r"\b(?:y|lui) (?!a\b|avoir\b)\w+|"
     r"(?<!-)\b(?:qui|je|tu|on|nous|vous|ils?|elles?|ne) (?:me |te |nous |vous )?(?:(?:le|la|les|leur|en) |l')\w+|"
-    r"\b(?:la|les|leur) \w{2,}[^mn]ent\b|"
-    r"(?:\b(?:dois|doit|doivent|devons|devez|peux|peut|puis|peuvent|pouvons|pouvez|faut|veux|veut|voudrais|vais|va|vas|"
-    r"allez|pourrais|pourrait|devrais|devrait)|-(?:je|on|nous|vous|il|elle)) (?:le|la|les|lui|leur|en|y) "
-    rf"(?!(?:{one_of('nouns_like_infinitives')})s?\b)\w+(?:er|ir|dre|tre|oir|ire)\b|"
-    r"\b\w+(?:e|ez|ns|is)-(?:le|la|les|lui|leur|en)\b|"
-    r"(?:(?:^|\b(?:comment|quand|pourquoi|combien|peux|peut|dois|doit|faut|pour|sans|qui peut)|-\w+) )"
-    rf"(?:(?:le|la|les|lui|leur|en) |l')(?!(?:{one_of('nouns_like_infinitives')})s?\b)(?:faire|\w+(?:er|ir|dre|tre|oir|ire))\b"
-    r"(?! (?:est|sont|peut|doit|a|ont|sera|peuvent|doivent|de|du|des|\w+-)| d')"
-)
-#: A noun with its determiner: what a later pronoun may stand for.
-_NOUN_PHRASE = re.compile(
-    r"\b(?:(?:les?|la|un|une|des|du|de|d|au|aux|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos|quels?|quelles?|chaque|par|"
-    r"the|an?|my|your|our|of|for|every|each|any) (?!plus\b)|l')(\w{3,})"
+    r"(?:\b(?:comment|quand|pourquoi|combien|dois|doit|peux|peut|faut|veux|vais|pour|sans)|-(?:je|on|nous|vous|il|elle))"
+    rf" (?:(?:le|la|les|lui|leur|en) |l')(?!(?:{one_of('nouns_like_infinitives')})s?\b)\w+(?:er|ir|re|oir)\b"
 )
 _DEFINITE = re.compile(r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|votre|vos) |l')\w{3,}")
 _CLAUSE_HEAD = re.compile(
@@ -117,7 +75,7 @@ _READ_CHARACTERS = 500
 _SAID_CHARACTERS = 2_000
 #: A pronoun or pointer is taken to be explained by two such words before it.
 _NAMED_BEFORE = 2
-_WORDS = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_WORDS = re.compile(r"[^\W_]{2,}|\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,37 +121,30 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
     """The rule by which a message of a conversation depends on the previous exchange, or an empty string."""
     read = question[:_READ_CHARACTERS].strip()
     folded = _folded(read)
-    if _is_courteous(folded):
-        return ""
     core = without_openers(folded)
     is_question = read.endswith("?")
     said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
     rest = _without_connectives(core)
-    if rest != core and _asks_by_itself(rest, read, said) and not _ask_alike(previous, read):
+    if rest != core and _asks_by_itself(rest, read, said):
         return ""
     if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
         return rule
-    topic, _body = _topic_and_body(core)
-    if topic and not topic_is_part(topic):
-        return ""
-    return subject_rule(core, read, said)
+    return "" if _names_topic(core) else subject_rule(core, read, said)
 
 
 def follow_up_rule(question: str) -> str:
     """The rule by which the question is incomplete in any context, or an empty string."""
     folded = _folded(question[:_READ_CHARACTERS])
-    if _is_courteous(folded):
-        return ""
-    topic, body = _topic_and_body(folded)
-    bare = " ".join(_IMPERSONAL.sub(" _ ", body).split())
+    bare = " ".join(_IMPERSONAL.sub(" _ ", folded).split())
     if _CONNECTIVE_HEAD.search(folded) or _CONNECTIVE_TAIL.search(folded):
         return "connective"
-    if _is_elliptic(folded, bare, has_topic=bool(topic)):
-        return "ellipsis"
-    if not topic and _points_outside(bare):
-        return "demonstrative"
-    if not topic and _has_loose_pronoun(bare):
-        return "pronoun"
+    if not _names_topic(folded):
+        if _is_elliptic(folded, bare):
+            return "ellipsis"
+        if _points_outside(bare, _DEMONSTRATIVE):
+            return "demonstrative"
+        if _has_loose_pronoun(bare):
+            return "pronoun"
     return "" if _specific_words(folded) else "generic"
 
 
@@ -215,51 +166,28 @@ def _asks_by_itself(rest: str, read: str, said: str) -> bool:
     return names_new_things(asked, read, said) and not subject_rule(rest, read, said)
 
 
-def _ask_alike(previous: str, question: str) -> bool:
-    """Whether both ask for one kind of thing: « Quels tarifs pour les mineurs ? », « Combien coûte la carte ? »."""
-    one, other = read_pair(previous[:_READ_CHARACTERS], question)
-    return one.kind is other.kind
-
-
 def _folded(question: str) -> str:
     """Lower case, without accents, quotes and end marks. « à » and « où » stay apart from « a » and « ou »."""
-    named = re.sub(r"\bIT\b", "informatics", question)
-    text = re.sub(r"\boù\b", "quand", re.sub(r"\bà\b", "vers", named.lower()))
+    text = re.sub(r"\boù\b", "quand", re.sub(r"\bà\b", "vers", question.lower()))
     text = re.sub(r"[\"«»()]", " ", fold_letters(text))
     return " ".join(text.split()).rstrip(" ?.!").lstrip(" -")
 
 
-def _topic_and_body(folded: str) -> tuple[str, str]:
-    """What a question names before its first colon or comma ("Le TAJ, c'est quoi ?"), and the question itself."""
-    for mark in (" : ", ": ", ", "):
-        head, found, rest = folded.partition(mark)
-        if found and _specific_words(head) and not _CLAUSE_HEAD.search(head) and not _says(head):
-            return head, rest
-    return "", folded
+def _names_topic(folded: str) -> bool:
+    """Whether the question names its topic before its first colon or comma: « Le TAJ, c'est quoi ? »."""
+    head, found, _body = re.sub(" ?: ", ", ", folded).partition(", ")
+    return bool(found and _specific_words(head) and not _CLAUSE_HEAD.search(head) and not _VERB.search(head))
 
 
-def _is_courteous(folded: str) -> bool:
-    words = set(_WORDS.findall(folded))
-    return bool(words & _COURTESIES) and words <= _COURTEOUS
-
-
-def _says(head: str) -> bool:
-    """Whether the text before the comma is a clause ("Ils me demandent une pièce") rather than a topic."""
-    return bool(_VERB.search(head))
-
-
-def _is_elliptic(folded: str, bare: str, *, has_topic: bool) -> bool:
-    if has_topic:
-        return False
+def _is_elliptic(folded: str, bare: str) -> bool:
     if _ELLIPTIC_MEASURE.search(folded) or _NO_COMPLEMENT.search(bare):
         return True
-    is_fragment = not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
-    return is_fragment and not is_part_of_another(folded)
+    return not _VERB.search(folded) and len(_specific_words(folded)) <= _FRAGMENT_WORDS
 
 
-def _points_outside(bare: str) -> bool:
-    """Whether the question has a demonstrative and no earlier words that the demonstrative could refer to."""
-    return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in _DEMONSTRATIVE.finditer(bare))
+def _points_outside(bare: str, pointer: re.Pattern[str]) -> bool:
+    """Whether the question has such a pointer and no earlier words that it could refer to."""
+    return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in pointer.finditer(bare))
 
 
 def _has_loose_pronoun(bare: str) -> bool:
@@ -268,36 +196,25 @@ def _has_loose_pronoun(bare: str) -> bool:
         before = bare[: found.start()]
         if not _specific_words(before) and not _DEFINITE.search(before):
             return True
-    if any(not _is_named_before(bare[: each.start()]) for each in _ENGLISH_PRONOUN.finditer(bare)):
+    if any(not _is_named_before(bare[: found.start()]) for found in _ENGLISH_PRONOUN.finditer(bare)):
         return True
-    return any(len(_specific_words(bare[: found.start()])) < _NAMED_BEFORE for found in _OBJECT_PRONOUN.finditer(bare))
+    return _points_outside(bare, _OBJECT_PRONOUN)
 
 
 def _is_named_before(before: str) -> bool:
     """Whether an earlier clause names a possible antecedent of the pronoun."""
     ends = [each.start() for each in _CLAUSE_END.finditer(before)]
-    named = before[: ends[-1]] if ends else ""
-    return bool(_names_something(named) or _specific_words(named))
-
-
-def _names_something(before: str) -> bool:
-    return any(not _GENERIC.match(noun) for noun in _NOUN_PHRASE.findall(before))
+    return bool(ends and _specific_words(before[: ends[-1]]))
 
 
 def _specific_words(text: str) -> list[str]:
     """The words that belong to one subject rather than to any."""
-    words = (piece for word in _WORDS.findall(text) for piece in _pieces(word))
-    return [word for word in words if not is_generic(word)]
-
-
-def _pieces(word: str) -> list[str]:
-    """The parts of a hyphenated word, without single letters."""
-    return [word] if "-" not in word else [p for p in word.split("-") if len(p) > 1]
+    return [word for word in _WORDS.findall(text) if not is_generic(word)]
 
 
 def folded_words(text: str) -> list[str]:
     """The words of a text, without case, accents and punctuation, for comparing two texts."""
-    return [piece for word in _WORDS.findall(_folded(text)) for piece in _pieces(word)]
+    return _WORDS.findall(_folded(text))
 
 
 def asking_part(text: str) -> str:
@@ -323,29 +240,16 @@ _INVERTED = re.compile(rf"^(?:{one_of('common_verbs')})-(?:t-)?(?:je|il|elle|on|
 _OF = frozenset(("de", "d'", "du", "des", "of"))
 _COPULAS = word_class("copulas")
 _CHOICES = word_class("choices")
-_UNIQUE = word_class("unique")
 _DEFINITE_HEADS = word_class("definite")
 _INDEFINITE = word_class("indefinite")
 _POSSESSIVE = word_class("possessive")
 _DETERMINERS = _DEFINITE_HEADS | _INDEFINITE | _POSSESSIVE
 _PREPOSITIONS = word_class("prepositions")
+_COMPLETING = _POSSESSIVE | _PREPOSITIONS | frozenset(("that", "qui", "que", "qu'"))
 _FRAME = word_class("question_frame")
 _EXISTENCE = re.compile(rf"^(?:{one_of('existence')})\b")
-_ADJUNCTS = word_class("adjunct_prepositions")
-#: What is done: « pour contester », "for topping up".
-_ACTION = re.compile(r"\w(?:er|ir|re|oir|ing)$")
-_ADJUNCT_WORDS = 3
 _COMPARISON = re.compile(rf"(?:^|[\s'])(?:{one_of('comparisons')})(?=[\s,]|$)")
-_ONE = re.compile(
-    r"\b(?:the|an?|which|what|other|another|same|new|old) (?:\w+ )?ones?"
-    r"(?=$|,| (?:please|is|are|was|do|does|can|will|would|take|takes|cost|costs)\b)"
-)
-_ASKS = re.compile(
-    rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b|"
-    # As it is typed: « est il », « peut on ».
-    r"\b(?:est|sont|sera|peut|peuvent|doit|doivent|faut|puis|avez|pouvez)(?: t)? (?:il|elle|on|ils|elles|je|vous)\b"
-)
-_CORRECTION = re.compile(rf"^(?:{one_of('corrections')})(?=[\s,]|$)")
+_ASKS = re.compile(rf"\b(?:{one_of('asking')})\b|-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles)\b")
 _TOKENS = re.compile(r"[^\W_]+(?:-[^\W_]+)*'?")
 #: Capitals that begin no sentence, and names in capitals; not "I".
 _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b(?!I\b)[A-ZÀ-Ý][\w’-]+|\b[A-Z]{2,}\w*")
@@ -374,8 +278,6 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
     tokens = _tokens(core)
     if all(_chooses(token) for token in tokens):
         return "choice"
-    if _CORRECTION.search(core):
-        return "correction"
     is_answer = answer.rstrip().endswith("?") and not is_question
     if is_answer and len(tokens) <= _REPLY_WORDS and not _ASKS.search(core):
         return "reply"
@@ -392,24 +294,13 @@ def names_new_things(core: str, raw: str, said: str) -> bool:
     return len(new) >= 2 or (bool(new) and _has_name(raw))
 
 
-def is_part_of_another(core: str) -> bool:
-    """Whether the message says what its part belongs to: « Prix d'une carte de pêche », "canoe hire prices"."""
-    tokens = _tokens(core)
-    if len(tokens) <= _PREDICATE + 1:
-        return False
-    behind = [token for token in tokens[2:] if token not in _DETERMINERS]
-    if tokens[1] in _OF:
-        return bool(behind) and not _is_part(behind[0])
-    return _is_part(tokens[-1]) and all(map(_is_specific, tokens[:-1]))
-
-
 def subject_rule(core: str, raw: str, said: str) -> str:
     """Why the message has no subject of its own, or an empty string. `raw` is the message as it was typed."""
     tokens = _tokens(core)
     specific = [at for at, token in enumerate(tokens) if _is_specific(token)]
     if len(specific) > _MOST_SPECIFIC or _has_name(raw):
         return ""
-    if len(specific) < _MOST_SPECIFIC and _is_comparison(core):
+    if len(specific) < _MOST_SPECIFIC and _COMPARISON.search(core):
         return "comparison"
     if found := _EXISTENCE.search(core):
         return "" if _is_completed(core[found.end() :]) else "existence"
@@ -435,30 +326,9 @@ def _has_name(raw: str) -> bool:
     return any(fold(name) not in _NO_NAME for name in _NAME.findall(raw))
 
 
-def _is_comparison(core: str) -> bool:
-    return bool(_COMPARISON.search(core) or _ONE.search(core))
-
-
-def topic_is_part(topic: str) -> bool:
-    """Whether the topic before the comma is a part of something unnamed: « Le tarif réduit, c'est pour qui ? »."""
-    tokens = _tokens(topic)
-    return len(tokens) > 1 and tokens[0] in _DEFINITE_HEADS and _is_part(tokens[1])
-
-
 def _is_completed(rest: str) -> bool:
-    """Whether what is asked for has a complement: "a limit on transfers", « un délai pour porter plainte ».
-
-    For whom, when or in which case it holds is none, as long as it is short.
-    """
-    tokens = _tokens(rest)[1:]
-    if any(token in _POSSESSIVE or token in {"that", "qui", "que", "qu'"} for token in tokens):
-        return True
-    joined = next((at for at, token in enumerate(tokens) if token in _PREPOSITIONS), None)
-    if joined is None:
-        return False
-    complement = tokens[joined + 1 :]
-    is_action = bool(complement) and bool(_ACTION.search(complement[0]))
-    return tokens[joined] not in _ADJUNCTS or is_action or len(complement) > _ADJUNCT_WORDS
+    """Whether what is asked for has a complement: "a limit on transfers", « un délai pour porter plainte »."""
+    return any(token in _COMPLETING for token in _tokens(rest)[1:])
 
 
 def _has_part_of_its_own(tokens: Sequence[str]) -> bool:
@@ -475,8 +345,6 @@ def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int], given: frozens
     heads = [at + 1 for at, token in enumerate(tokens[:-1]) if token in _DEFINITE_HEADS]
     for head in heads:
         noun = tokens[head]
-        if noun in _UNIQUE:
-            continue
         if not (_is_subject(tokens, head) or _is_part(noun) or _stem(noun) in given):
             continue
         others = [at for at in specific if at != head]
