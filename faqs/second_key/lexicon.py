@@ -238,6 +238,8 @@ class Lexicon:
         #: Comparators that stand right before a number (« au-dessus de 10 kg »), and right after (« 10 kg et plus »).
         self.bounds = _bounds(data["bounds"])
         self.bounds_after = _bounds(data["bounds_after"])
+        classes = self.words.scope, self.words.temporal, self.words.directional, self.words.weak
+        self.scope, self.temporal, self.directional, self.weak = map(self.concepts, classes)
 
     def stem(self, word: str) -> str:
         return light_stem(word, self.language)
@@ -274,10 +276,7 @@ class Lexicon:
 
     @cached_property
     def slips(self) -> dict[str, str]:
-        """Each slip of the finger in a longer small word → that word (« conbien » is no slip, « combein » is).
-
-        Short forms with their words as well.
-        """
+        """Each slip of the finger in a longer small word → that word (« combein » is, « conbien » is none); and short forms."""
         words = self.words
         small = self.small | words.negations
         found: dict[str, str] = {}
@@ -322,22 +321,6 @@ class Lexicon:
         """Concepts that say no more than the kind already does (« coûter » in « combien »)."""
         table = self.data["answers_in_kind"]
         return {Kind(kind): self.concepts(row.split()) for kind, row in table.items()}
-
-    @cached_property
-    def scope(self) -> frozenset[str]:
-        return self.concepts(self.words.scope)
-
-    @cached_property
-    def temporal(self) -> frozenset[str]:
-        return self.concepts(self.words.temporal)
-
-    @cached_property
-    def directional(self) -> frozenset[str]:
-        return self.concepts(self.words.directional)
-
-    @cached_property
-    def weak(self) -> frozenset[str]:
-        return self.concepts(self.words.weak)
 
 
 @lru_cache

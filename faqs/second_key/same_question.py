@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from django.utils.translation import gettext as _
-
 from faqs.second_key import comparison
 from faqs.second_key.comparison import Comparison, Disagreement, explain_differences, in_words, is_negated_form
 from faqs.second_key.lexicon import Kind, Lexicon, Modality, lexicon_of
@@ -223,13 +221,8 @@ class Agreement:
         """Nothing but plain words that the rules cannot explain: no typed clash, no name."""
         return bool(self.disagreements) and all(each.kind == "content" for each in self.disagreements)
 
-    def reasons(self) -> tuple[str, ...]:
-        return tuple(map(in_words, self.disagreements))
-
     def explain(self) -> str:
-        if self.agrees:
-            return _("Les deux questions demandent la même chose.")
-        return explain_differences(self.disagreements)
+        return "" if self.agrees else explain_differences(self.disagreements)
 
 
 AGREED = Agreement(())
@@ -288,11 +281,11 @@ class Decision:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why not, « nombre : 2023 ≠ 2024 »; empty when served."""
-        return (self.refused,) if self.refused else self.agreement.reasons()
+        return (self.refused,) if self.refused else tuple(map(in_words, self.disagreements))
 
     @property
     def explanation(self) -> str:
-        return "" if self.agreement.agrees else self.agreement.explain()
+        return self.agreement.explain()
 
     @property
     def disagreements(self) -> tuple[Disagreement, ...]:
