@@ -47,10 +47,9 @@ class ToolMode(models.TextChoices):
 
 
 class CategoryUse(models.TextChoices):
-    """What a search does with the category that its passages agree on."""
+    """What a search does with the category that its passages agree on. (0.2.0 had `boost`, which now informs only.)"""
 
     INFORM = "off", _("Informer seulement")
-    BOOST = "boost", _("Favoriser cette catégorie")
     FILTER = "filter", _("Ne garder que cette catégorie")
 
 

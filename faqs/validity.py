@@ -62,7 +62,6 @@ class _Row(NamedTuple):
             hit,
             content=self.answer,
             learned_id=self.learned_id,
-            has_questions=True,
             is_courtesy=self.kind == LearnedKind.COURTESY,
             validated_at=self.validated_at.timestamp() if self.validated_at else 0.0,
         )

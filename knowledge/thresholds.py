@@ -64,12 +64,11 @@ class Rate:
 class ThresholdProfile:
     """The thresholds of one model (all inclusive).
 
-    `guard_rail` is for chunks without questions, `guard_rail_questions` for those that have some: questions lie much
-    closer to questions than to passages.
+    `guard_rail` is for passages, `guard_rail_questions` for stored questions: a question lies much closer to questions.
 
-    `lexical_weight` is what having all words of the question adds to a cosine (`knowledge.search`); the guard rails are
-    compared with the sum, those of questions with the middle between it and the cosine of the nearest question, the
-    other thresholds with the cosine. None: not measured, search is by the vector alone.
+    `lexical_weight` is what having all words of the question adds to a cosine in the order of passages,
+    `coverage_weight` what it adds before the guard rails (`knowledge.search`); other thresholds are compared with the
+    cosine. None: not measured, search is by the vector alone.
     """
 
     model: str
@@ -79,6 +78,7 @@ class ThresholdProfile:
     #: From which two questions are taken to be about the same thing where no second key decides (grouping).
     same_meaning: float | None = None
     lexical_weight: float | None = None
+    coverage_weight: float = 0.0
     guard_rail_questions: float | None = None
 
 
@@ -91,10 +91,11 @@ _PROFILES: dict[str, ThresholdProfile] = {
             model="universal-sentence-encoder-multilingual-3",
             direct_answer=0.60,
             memory=0.60,
-            guard_rail=0.305,
+            guard_rail=0.33,
             same_meaning=0.75,
-            lexical_weight=0.60,
-            guard_rail_questions=0.492,
+            lexical_weight=1.0,
+            coverage_weight=0.40,
+            guard_rail_questions=0.50,
         ),
         ThresholdProfile(
             model="multilingual-e5-small",
@@ -103,6 +104,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
             guard_rail=0.834,
             same_meaning=0.92,
             lexical_weight=0.10,
+            coverage_weight=0.05,
             guard_rail_questions=0.900,
         ),
     )

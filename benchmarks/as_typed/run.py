@@ -37,7 +37,7 @@ from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.embeddings.base import Embedder, Purpose, Vectors  # noqa: E402
 from knowledge.language.spelling import Vocabulary  # noqa: E402
 from knowledge.language.typed import read_typed  # noqa: E402
-from knowledge.search import STORY_WEIGHT, SearchResult, Thresholds, best_of, texts_of  # noqa: E402
+from knowledge.search import SearchResult, Thresholds, best_of, texts_of  # noqa: E402
 from knowledge.thresholds import ThresholdProfile, threshold_profile  # noqa: E402
 from knowledge.vectors.matrix import Snapshot  # noqa: E402
 
@@ -75,7 +75,7 @@ class Bench:
         row = Row(len(places))
         for place, each in zip(places, readings, strict=True):
             whole, *others = [self.search(text, next(vectors)) for text in (each.text, *each.others)]
-            found = best_of([whole.weighed(STORY_WEIGHT) if each.tells else whole, *others])
+            found = best_of([whole, *others])
             self._judge(row, each.text, found, self.corpus.answers[place])
         return row
 
@@ -83,7 +83,9 @@ class Bench:
         profile = self.profile
         first = found.passages(1)
         row.found_first += bool(first) and first[0].chunk_id in right
-        rails = Thresholds(profile.direct_answer, profile.guard_rail, profile.guard_rail_questions)
+        rails = Thresholds(
+            profile.direct_answer, profile.guard_rail, profile.guard_rail_questions, profile.coverage_weight
+        )
         row.refused += found.is_out_of_domain(rails)
         threshold = profile.direct_answer
         if threshold is None:

@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     embedder: Embedder = import_string(MODELS[options.model])()
     vectors = Vectorizer(embedder, options.cache)
     weight, threshold = profile.lexical_weight or 0.0, profile.direct_answer
-    thresholds = Thresholds(threshold, profile.guard_rail, profile.guard_rail_questions)
+    thresholds = Thresholds(threshold, profile.guard_rail, profile.guard_rail_questions, profile.coverage_weight)
     total, rows = unserved(read_cnil(DATA), vectors, weight, threshold)
     show("CNIL", total, rows, thresholds)
     held_out = [row for row in rows if row.part == "held_out"]

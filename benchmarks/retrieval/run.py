@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,11 +27,10 @@ import psutil
 from django.utils.module_loading import import_string
 from tqdm import tqdm
 
-from agents.settings import CategoryUse
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
 from knowledge.readers.registry import parse_document
-from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked, with_category
+from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Json
 from knowledge.vectors.bm25 import document_terms, question_terms
@@ -271,10 +269,7 @@ def _positions(scores: dict[int, float]) -> dict[int, int]:
 
 def all_ranks(snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: float) -> dict[str, list[float]]:
     """For each way of ranking, the rank of the best right chunk of each question."""
-    uses = _uses_measured(corpus)
-    found: dict[str, list[float]] = {
-        way: [] for way in ("vectors", "words", "rrf", "production", *(f"category: {u}" for u in uses))
-    }
+    found: dict[str, list[float]] = {way: [] for way in ("vectors", "words", "rrf", "production")}
     for question, row, right in zip(corpus.questions, rows, corpus.answers, strict=True):
         hits = snapshot.top(row, question_terms(question), lexical_weight=weight, limit=len(corpus.payloads))
         cosine: dict[int, float] = {}
@@ -288,18 +283,9 @@ def all_ranks(snapshot: Snapshot[int], corpus: Corpus, rows: Vectors, weight: fl
         fused = {c: 1 / (RRF + by_vector[c]) + 1 / (RRF + by_word[c]) for c in cosine}
         for way, positions in (("vectors", by_vector), ("words", by_word), ("rrf", _positions(fused))):
             found[way].append(min(positions[chunk] for chunk in right))
-        asked = partial(production_search, snapshot, corpus.payloads, question, row, weight)
-        found["production"].append(_rank_of(right, asked()))
-        for use in uses:
-            result = with_category(asked(), use, limit=CUTS[-1], search_in=asked)
-            found[f"category: {use}"].append(_rank_of(right, result))
+        result = production_search(snapshot, corpus.payloads, question, row, weight)
+        found["production"].append(_rank_of(right, result))
     return found
-
-
-def _uses_measured(corpus: Corpus) -> list[str]:
-    """What staff may have done with a detected category, where the corpus has some."""
-    has_categories = any(payload["category"] for payload in corpus.payloads)
-    return [use.value for use in CategoryUse if use != CategoryUse.INFORM] if has_categories else []
 
 
 def production_search(
@@ -320,7 +306,7 @@ def production_search(
         together=OF_ONE_CHUNK,
     )
     passages = [passage_from_hit(Hit(str(key), score, payloads[key], overlap)) for key, score, overlap in hits]
-    return ranked(passages, weight)
+    return ranked(passages, question, weight)
 
 
 def best_relevance(

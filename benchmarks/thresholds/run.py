@@ -17,7 +17,6 @@ import os
 import random
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from tqdm import tqdm
 from benchmarks.retrieval.run import MODELS, Corpus, embed_payloads, fill_matrix, production_search, read_cnil
 from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Embedder, Purpose, Vectors, embedder
-from knowledge.search import SearchResult
+from knowledge.search import PointType, SearchResult, Thresholds
 from knowledge.thresholds import Rate, threshold_profile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -233,18 +232,20 @@ def _relevances(vectors: Vectorizer, payloads: list[dict[str, Any]], groups: dic
     matrix, _taken = fill_matrix(payloads, embed_payloads(vectors, payloads))
     snapshot = matrix.snapshot()
     asks = any(payload.get("question") for payload in payloads)
+    rails = Thresholds(None, None, coverage_weight=profile.coverage_weight if profile else 0.0)
     return {
         kind: [
-            _best_nearness(production_search(snapshot, payloads, question, row, weight), asks=asks)
+            _best_closeness(production_search(snapshot, payloads, question, row, weight), rails, asks=asks)
             for question, row in zip(asked, vectors(asked, Purpose.QUERY, f"guard: {kind}"), strict=True)
         ]
         for kind, asked in groups.items()
     }
 
 
-def _best_nearness(found: SearchResult, *, asks: bool) -> float:
-    """Of the first hit, as the guard rail looks at it; every chunk of such an index has questions, or none has."""
-    return max(found.nearness(replace(hit, has_questions=asks)) for hit in found.hits)
+def _best_closeness(found: SearchResult, rails: Thresholds, *, asks: bool) -> float:
+    """The highest closeness of a stored question, or of a passage where no chunk of the index has one."""
+    hits = (hit for hit in found.hits if (hit.type is PointType.QA_PAIR) == asks)
+    return max(map(rails.closeness, hits), default=0.0)
 
 
 def _english(chooser: random.Random, sample: int) -> list[str]:

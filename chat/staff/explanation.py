@@ -2,9 +2,10 @@
 
 The trace is data that outlives the code which wrote it, so a step or an outcome that has no words here is shown
 as it is stored, and a line that is not of the known form is skipped. Scores are shown as stored: cosines, and for the
-guard rail the relevance, a cosine to which the question's words that were found add their part.
+guard rail the closeness, a cosine to which the question's words that were found add their part.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ Words = str | Promise
 
 #: So little under a threshold, a score is said to have just missed it.
 _SLIGHT = 0.05
+_TWO_FIGURES = re.compile(r"\d\.\d+ \d\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +173,8 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "guard_rail": {
         "passed_by_tool": _("Aucun passage n’atteint le seuil, mais un outil convient à la question."),
-        "passed": _("La question est dans le domaine."),
-        "refused": _(
-            "La pertinence du meilleur passage est sous le seuil : la question est refusée comme hors domaine."
-        ),
+        "passed": _("Un passage est assez proche de la question."),
+        "refused": _("Aucun passage n’est assez proche de la question : rien n’est trouvé."),
     },
     "extractive": {"quoted": _("Aucun modèle de langage n’est configuré : les meilleurs passages sont cités.")},
     "prompt": {
@@ -349,17 +349,13 @@ def _detail_text(step: str, detail: str) -> str:
             return gettext("Échanges précédents : %(count)s") % {"count": detail}
         case "search":
             return gettext("Catégorie probable : %(name)s.") % {"name": detail}
-        case "guard_rail" if len(parts := detail.split()) == 3:
+        case "guard_rail" if _TWO_FIGURES.fullmatch(detail):
+            similarity, words = detail.split()
             return gettext(
-                "Pertinence faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question, "
-                "les mots rares comptant plus ; puis moyenne avec la similarité %(nearest)s de la question enregistrée la plus "
-                "proche."
-            ) % {"similarity": parts[0], "words": parts[1], "nearest": parts[2]}
-        case "guard_rail" if len(parts := detail.split()) == 2:
-            return gettext(
-                "Pertinence faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question, "
-                "les mots rares comptant plus."
-            ) % {"similarity": parts[0], "words": parts[1]}
+                "Proximité faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question."
+            ) % {"similarity": similarity, "words": words}
+        case "guard_rail" if detail:
+            return gettext("Le plus proche : %(hits)s") % {"hits": " ; ".join(detail.splitlines())}
         case "learned" if detail == "0":
             return ""
         case "learned":

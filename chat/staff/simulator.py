@@ -142,7 +142,7 @@ class Trial:
         thresholds = thresholds_for(config, model=embedder().recipe.model)
         rows = [
             TriedPassage(
-                passage, found.nearness(passage), thresholds.guard_rail_for(passage), found.lets_in(passage, thresholds)
+                passage, thresholds.closeness(passage), thresholds.guard_rail_for(passage), thresholds.lets_in(passage)
             )
             for passage in found.passages(config.match_count)
         ]
@@ -181,7 +181,7 @@ class TriedPassage:
     """One passage with what is held to the guard rail, its threshold, and whether it passes."""
 
     passage: Passage
-    nearness: float
+    closeness: float
     least: float | None
     passes: bool
 

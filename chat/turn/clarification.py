@@ -56,7 +56,7 @@ def options_for(
     least = _least_relevance(found, thresholds)
     options: list[Passage] = []
     for hit in found.direct_candidates(thresholds.direct_answer - band):
-        if hit.chunk_key not in first or hit.relevance < least or not found.lets_in(hit, thresholds):
+        if hit.chunk_key not in first or hit.relevance < least or not thresholds.lets_in(hit):
             continue
         if options and hit.score < options[0].score - margin:
             continue

@@ -23,7 +23,7 @@ from chat.turn.values import Question, TurnInProgress
 from faqs.recall import recall_learned, scope_of
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.errors import CollectionMissingError
-from knowledge.search import STORY_WEIGHT, SearchResult, compare_late, confirm_passages, detect_category, search_index
+from knowledge.search import SearchResult, compare_late, confirm_passages, detect_category, search_index
 from knowledge.vectors.base import Query, vector_store
 
 #: Longer descriptions are read so far.
@@ -113,7 +113,6 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
         model.recipe,
         scope,
         others=await _with_vectors(further),
-        tells=turn.read.tells and not leans,
         by_forms=await _with_vectors([by_forms]),
     )
 
@@ -205,8 +204,7 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     others = [Query(vector, question.recipe, text) for text, vector in readings]
 
     def nearest() -> SearchResult:
-        weight = STORY_WEIGHT if question.tells else 1.0
-        return search_index(config, query, limit=config.match_count, others=others, weight=weight)
+        return search_index(config, query, limit=config.match_count, others=others)
 
     def confirmed(found: SearchResult) -> SearchResult:
         return confirm_passages(found, agent_id=config.agent_id, question=question.text)

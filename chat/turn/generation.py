@@ -22,17 +22,18 @@ from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import build_prompt, number_sources
-from chat.turn.quoting import quoted_text, without_twins
+from chat.turn.quoting import quoted_text, widened, without_twins
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
 from faqs.unanswered import Unanswered, unanswered_reason
 from faqs.validity import starter_questions
 from knowledge.language.words import fold
-from knowledge.search import Passage, SearchResult
 
 #: Questions that a refusal offers.
 MOST_OFFERED = 3
+#: A stored question is offered from this share of the guard rail on.
+_NEAR = 0.6
 
 
 async def refuse_outside(turn: TurnInProgress) -> bool:
@@ -44,17 +45,27 @@ async def refuse_outside(turn: TurnInProgress) -> bool:
     if inside.hits or turn.by_tool:
         return False
     turn.answer.source = AnswerSource.GUARD_RAIL
-    await turn.say(await in_database(_refusal, turn.config))
+    await turn.say(await in_database(_refusal, turn.config, _nearest_questions(turn)))
     return True
 
 
-def _refusal(config: EffectiveConfig) -> str:
-    """The refusal that staff wrote, unchanged; else the default one with some questions that this desk answers."""
+def _nearest_questions(turn: TurnInProgress) -> list[str]:
+    """The stored questions under the guard rail that are not far from it, closest first."""
+    thresholds = turn.thresholds
+    least = _NEAR * (thresholds.guard_rail_questions or 0.0)
+    near = [hit for hit in turn.found.hits if hit.question and thresholds.closeness(hit) >= least]
+    near.sort(key=thresholds.closeness, reverse=True)
+    return list(dict.fromkeys(hit.question for hit in near))[:MOST_OFFERED]
+
+
+def _refusal(config: EffectiveConfig, nearest: Sequence[str]) -> str:
+    """The refusal that staff wrote, unchanged; else the default one with the nearest questions that this desk answers,
+    or with those that it starts with.
+    """
     text = config.guard_rail_message
     if text != own_refusal(config):
         return text
-    deployment = Deployment.objects.get(pk=config.deployment_id)
-    questions = starter_questions(deployment, MOST_OFFERED)
+    questions = nearest or starter_questions(Deployment.objects.get(pk=config.deployment_id), MOST_OFFERED)
     if not questions:
         return text
     listed = "\n".join(f"- {question}" for question in questions)
@@ -62,22 +73,24 @@ def _refusal(config: EffectiveConfig) -> str:
 
 
 def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:
-    best = turn.found.hits[0] if turn.found.hits else None
+    """The guard rail's line: the closest hit; where all were refused, what was considered, best first."""
+    thresholds = turn.thresholds
+    hits = sorted(turn.found.hits, key=lambda hit: (not thresholds.lets_in(hit), -thresholds.closeness(hit)))
+    best = hits[0] if hits else None
+    detail = ""
+    if best is not None and is_inside:
+        detail = f"{best.score:.2f} {best.coverage:.2f}"
+    elif best is not None:
+        detail = "\n".join(
+            f"{thresholds.closeness(hit):.2f} {hit.question or hit.place()}" for hit in hits[:MOST_OFFERED]
+        )
     turn.trace.step(
         "guard_rail",
         "passed" if is_inside else "passed_by_tool" if turn.by_tool else "refused",
-        score=turn.found.nearness(best) if best else 0.0,
-        threshold=turn.thresholds.guard_rail_for(best) if best else None,
-        detail=nearness_parts(turn.found, best) if best else "",
+        score=thresholds.closeness(best) if best else 0.0,
+        threshold=thresholds.guard_rail_for(best) if best else None,
+        detail=detail,
     )
-
-
-def nearness_parts(found: SearchResult, best: Passage) -> str:
-    """The components of the hybrid score, for `chat.staff.explanation`; empty where the score is a cosine alone."""
-    parts = [best.score, best.overlap]
-    if best.has_questions and found.nearest_question is not None:
-        parts.append(found.nearest_question)
-    return " ".join(f"{part:.2f}" for part in parts) if best.lift else ""
 
 
 def _note_unanswered(turn: TurnInProgress) -> None:
@@ -98,7 +111,9 @@ def _note_unanswered(turn: TurnInProgress) -> None:
 async def quote_passages(turn: TurnInProgress) -> None:
     """Without a model: the best passages inside the guard rail, quoted with their source."""
     inside = turn.found.in_domain(turn.thresholds)
-    passages = without_twins(inside.passages(len(inside.hits)), turn.config.extractive_passages)
+    most = turn.config.extractive_passages
+    candidates = without_twins(inside.passages(len(inside.hits)), 2 * most)
+    passages = await in_database(widened, candidates, most)
     answer = turn.answer
     answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score
     turn.trace.step("extractive", "quoted", score=answer.score, detail=f"{len(passages)} passages")
@@ -146,6 +161,8 @@ async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
     """Prompt and generation, in the tool loop where tools are offered. Raises `IsolationError`."""
     context, request, config = turn.context, turn.request, turn.config
     passages = [] if turn.by_tool else turn.found.passages(config.match_count)
+    if passages:
+        passages = await in_database(widened, without_twins(passages, config.match_count), config.match_count)
     told = context.summarised or context.history
     check_isolation(told, request.conversation_id)
     messages = build_prompt(

@@ -1,97 +1,135 @@
-"""The answer where no model writes one: of each passage the sentences that answer, with their list, table or code
-whole. Pure.
+"""The answer where no model writes one: the best passages, quoted whole with their source.
 
-A short passage is quoted whole, and so is the first unless it is long: what is cut out is missed more than what is too
-much disturbs. Of a longer one the pieces that share the question's rarest words are taken, each with what may reverse
-its sense, even over the limit: its headings, the sentence before its list, table or code, the one that it leans on, the
-exception that follows it; what is left out is marked, and the end says where the rest is. Words are compared by their
-stems; where none is shared, the beginning is quoted.
+Search finds small passages; what is shown is cut from the passage and its neighbours in its section (`widened`), at
+most `MAX_FIRST_QUOTE_CHARACTERS` or `MAX_QUOTE_CHARACTERS`: a rule stands with its exception, a list with the sentence
+that announces it. A passage that is longer than that is cut to one run of its blocks around the one that shares the
+question's rarest words; what is left out is marked, and the end says where the rest is. The sentence, item or row that
+shares most is in bold.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from math import log
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
 from chat.rendering import escape_citations
 from knowledge.language.words import common_stem, fold, same_writing, word_class, words
+from knowledge.models import Chunk
 from knowledge.search import Passage
+from knowledge.vectors.payloads import PointType
 
-#: And in an answer without a model: the first one is seldom longer (`CHUNK_TARGET_CHARACTERS`); of ten that were cut at
-#: 700, somebody who had not the source understood six.
+#: Of the first quote; it is seldom cut (`CHUNK_TARGET_CHARACTERS`): of ten that were cut at 700, somebody who had not
+#: the source understood six.
 MAX_FIRST_QUOTE_CHARACTERS = 1_400
 MAX_QUOTE_CHARACTERS = 700
+#: A later passage is quoted from this share of the first one's relevance on, else only named.
+LEAST_SHARE = 0.6
 
 _LEFT_OUT = "[…]"
+#: Passages of a section that may be shown beside one that was found: so many before it, and after it.
+_BEFORE, _AFTER = 1, 2
 #: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512
 #: », « M. Dupont »).
 _LONGEST_ABBREVIATION = 4
 _NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
 _SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
-#: A sentence that begins so, folded, says nothing without the one before it.
-_LEANING = re.compile(
-    r"(?:il|elle|ils|elles|ce|cela|ceci|cette|ces|celui|celle|dans ce cas|en effet|sinon|de plus|en outre|ainsi|"
-    r"par exemple|une? autre|d'autres|le premier|la premiere|comme (?:indique|mentionne|vu|dit)|"
-    r"it|its|this|that|these|those|they|he|she|such|otherwise|thus|therefore|instead|in this case|also|then|"
-    r"for (?:example|instance)|another|the (?:former|latter|answer|result)|as (?:mentioned|described|noted|explained|shown))\b"
-    # « Les pseudo-paquets permettent ainsi… », "The table also shows…"
-    r"|(?:[^\W\d_]+\W+){1,5}(?:ainsi|donc|egalement|quant a (?:lui|elle|eux|elles)|also|thus|therefore)\b(?! qu)"
-)
-#: Nor is the one before it true without one that begins so, folded, behind its marks.
-_CONTRASTING = re.compile(
-    r"(?:\d+[.)])?[\W_]{0,9}(?:sauf|hormis|excepte(?:e?s|e)?|(?:a l'|par |une )?exceptions?|mais|neanmoins|toutefois|cependant|pourtant|"
-    r"en revanche|a moins|uniquement si|seulement si|seule?s?|par derogation|"
-    r"except|unless|but|however|nevertheless|only)\b"
-)
-#: A sentence that begins so behind another of its piece, which ends in a short word.
-_CONTRASTING_INSIDE = re.compile(rf"[.!?][ \t]+{_CONTRASTING.pattern}")
-#: What stands in bold at the beginning of a paragraph; alone on its line it is the title, or the term, of what follows.
-_BOLD = re.compile(r"(?:\*\*[^*]+\*\*|__[^_]+__)[ \t]*:?")
-#: A line that is no plain prose: of a list, a table, a heading, a quotation or code, or one that begins with emphasis.
-_MARKED_LINE = re.compile(r"\s*(?:[-*+#|>]|\d+[.)]\s|```)")
-#: How deep a bold line stands: under any heading (1 to 6).
-_BOLD_LEVEL = 7
-#: What a word counts that the passage's own headings say: every piece is about it.
+_ITEM = re.compile(r"\n(?=(?:[-*+]|\d+[.)])\s)")
+_MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+|")
+_BOLD_LINE = re.compile(r"(?:\*\*[^*\n]+\*\*|__[^_\n]+__)[ \t]*:?")
+#: What a word counts that the passage's own headings say: every block is about it.
 _IN_HEADING = 0.3
-#: What a word counts that a chosen piece has; a further piece is taken that adds so much of what the best one has.
-_SAID_ALREADY = 0.4
-_WORTH_IT = 0.3
+#: Text that emphasis would break.
+_NOT_BOLD = re.compile(r"[*_`<]|\]\(")
 
 
-@dataclass(slots=True)
-class _Piece:
-    """What is quoted whole or not at all. `block` tells pieces of one paragraph or list from those of the next."""
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A paragraph, heading, list, table or code, or a unit of one: a sentence, an item, a row."""
 
     text: str
-    block: int
-    is_prose: bool
-    #: Of a title: how deep it stands, from 1; 0 for what is none.
-    level: int = 0
-    #: The places of the pieces without which it might say the contrary.
-    needs: set[int] = field(default_factory=set)
+    kind: str
 
     @property
     def announces(self) -> bool:
-        """Not chosen without the piece after it."""
-        return self.level > 0 or self.text.rstrip("*_ ").endswith(":")
+        """Whether what follows belongs to it."""
+        said = self.text.rstrip("*_ ")
+        return self.kind == "heading" or said.endswith(":") or bool(_BOLD_LINE.fullmatch(self.text.strip()))
+
+
+def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
+    """The first `limit` passages, each with as much of its neighbours as fits in its quote; one that an earlier one
+    shows already is left out.
+    """
+    of_documents = [each for each in passages if each.chunk_id and each.type is not PointType.QA_PAIR]
+    near = _neighbours([each for each in of_documents if each.chunk_index is not None])
+    shown: list[Passage] = []
+    used: set[int] = set()
+    for passage in passages:
+        if len(shown) == limit:
+            break
+        if passage.chunk_id in used and passage in of_documents:
+            continue
+        place = (passage.document_id, passage.chunk_index)
+        room = MAX_FIRST_QUOTE_CHARACTERS if not shown else MAX_QUOTE_CHARACTERS
+        shown.append(_wide(passage, near, used, room) if place in near else passage)
+    return shown
+
+
+_Near = Mapping[tuple[int | None, int | None], tuple[int, str, str]]
+
+
+def _neighbours(passages: Sequence[Passage]) -> _Near:
+    """The key, headings and text of the passages and of those beside them, by document and rank."""
+    wanted = Q(pk__in=[])
+    for each in passages:
+        rank = each.chunk_index or 0
+        wanted |= Q(document_id=each.document_id, index__range=(rank - _BEFORE, rank + _AFTER))
+    rows = Chunk.objects.served().filter(wanted) if passages else Chunk.objects.none()
+    fields = ("document_id", "index", "pk", "parent_context", "content")
+    return {(document, index): (pk, path, text) for document, index, pk, path, text in rows.values_list(*fields)}
+
+
+def _wide(passage: Passage, near: _Near, used: set[int], room: int) -> Passage:
+    """The passage with the blocks after it, then those before it, in its section, as far as there is room."""
+    document, rank = passage.document_id, passage.chunk_index or 0
+    own, path, _own_text = near[document, rank]
+    used.add(own)
+    content = passage.content
+    for steps in (range(1, _AFTER + 1), range(-1, -_BEFORE - 1, -1)):
+        for step in steps:
+            pk, section, text = near.get((document, rank + step), (None, "", ""))
+            if pk is None or pk in used or section != path:
+                break
+            blocks = [block.text for block in _blocks(text)]
+            while blocks and len(content) + len(blocks[0 if step > 0 else -1]) + 2 <= room:
+                content = f"{content}\n\n{blocks.pop(0)}" if step > 0 else f"{blocks.pop()}\n\n{content}"
+            if blocks:
+                break
+            used.add(pk)
+    return passage if content == passage.content else passage.with_values(content=content)
 
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
-    """The best passages, quoted with their source."""
+    """The best passages, quoted with their source; those that are much weaker than the first are only named."""
     asked = [passage.question for passage in passages]
-    quotes = [
-        _quote(passage, number, question, is_alone=asked.count(passage.question) == 1)
-        for number, passage in enumerate(passages, start=1)
-    ]
+    least = LEAST_SHARE * passages[0].relevance
+    quotes, named = [], []
+    for number, passage in enumerate(passages, start=1):
+        heading = _heading(passage, is_alone=asked.count(passage.question) == 1)
+        if number > 1 and passage.relevance < least:
+            named.append(f"- {heading} [{number}]")
+        else:
+            quotes.append(f"**{heading}** [{number}]\n\n{_quote(passage, number, question)}")
     intro = _("Voici ce que disent les documents les plus proches de votre question :")
-    return "\n\n".join([intro, *quotes])
+    further = ["\n".join([_("Plus loin de votre question :"), "", *named])] if named else []
+    return "\n\n".join([intro, *quotes, *further])
 
 
 def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
@@ -116,250 +154,145 @@ def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
     return f" {ours} " in f" {theirs} "
 
 
-def _quote(passage: Passage, number: int, question: str, *, is_alone: bool) -> str:
-    """A passage under its question; two under the same one are told apart by where they stand."""
-    place = passage.place(between=" › ")
+def _heading(passage: Passage, *, is_alone: bool) -> str:
+    """Its question, or where it stands; two passages under the same question are told apart by where they stand."""
+    place = passage.place(between=" › ").replace(" > ", " › ")
+    return (is_alone and passage.question) or place or passage.question
+
+
+def _quote(passage: Passage, number: int, question: str) -> str:
     limit = MAX_QUOTE_CHARACTERS if number > 1 else MAX_FIRST_QUOTE_CHARACTERS
-    text = telling_part(passage.content, question, place, limit)
-    if text == passage.content.strip() and not passage.question:
-        text = _without_open_end(text)
-    quoted = "\n".join(f"> {line}".rstrip() for line in escape_citations(text).splitlines())
-    heading = (is_alone and passage.question) or place.replace(" > ", " › ") or passage.question
-    rest = f"\n\n{_rest(passage, number)}" if text != passage.content.strip() else ""
-    return f"**{heading}** [{number}]\n\n{quoted}{rest}"
-
-
-def _rest(passage: Passage, number: int) -> str:
+    text = telling_part(passage.content, question, passage.place(), limit)
+    # A stored answer is the answer, all of it.
+    marked = text if passage.question else _marked(text, _weigher(question, passage.place()))
+    quoted = "\n".join(f"> {line}".rstrip() for line in escape_citations(marked).splitlines())
+    if _LEFT_OUT not in text:
+        return quoted
     if passage.url:
-        return f"[{_('Lire la page entière')}]({passage.url})"
-    return f"*{_('Le passage entier est dans la source')}* [{number}]"
+        return f"{quoted}\n\n[{_('Lire la page entière')}]({passage.url})"
+    return f"{quoted}\n\n*{_('Le passage entier est dans la source')}* [{number}]"
+
+
+_Weigh = Callable[[Sequence[_Block]], list[float]]
+
+
+def _weigher(question: str, place: str) -> _Weigh:
+    """Makes the function that says what each block shares with the question: words that few blocks have count most,
+    those of the headings little.
+    """
+    asked, above = _stems(question), _stems(place)
+
+    def weigh(blocks: Sequence[_Block]) -> list[float]:
+        shared = [asked & _stems(block.text) for block in blocks]
+        having = Counter(stem for each in shared for stem in each)
+        worth = {
+            stem: log(1 + len(blocks) / count) * (_IN_HEADING if stem in above else 1.0)
+            for stem, count in having.items()
+        }
+        return [sum(worth[stem] for stem in each) for each in shared]
+
+    return weigh
+
+
+def _stems(text: str) -> set[str]:
+    stops = word_class("stop_words")
+    return {common_stem(word) for word in words(fold(text)) if word not in stops}
 
 
 def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:
-    """Of a passage in Markdown what answers the question, at most about `limit` characters (`MAX_QUOTE_CHARACTERS`);
-    all of it where it is short.
+    """A passage in Markdown, or one run of its blocks of at most about `limit` characters (`MAX_QUOTE_CHARACTERS`);
+    never with an end that only announces what follows.
     """
-    content = content.strip()
     limit = MAX_QUOTE_CHARACTERS if limit is None else limit
-    if len(content) <= limit:
-        return content
-    pieces = _pieces(content)
-    return _joined(pieces, _choose(pieces, _ranked(_weighted(pieces, question, place)), limit))
+    weigh = _weigher(question, place)
+    blocks = _blocks(content.strip())
+    first, last = _run(blocks, weigh(blocks), limit)
+    if first == last and len(blocks[first].text) > limit:
+        return _of_block(blocks[first], weigh, limit, is_first=first == 0, is_last=last == len(blocks) - 1)
+    while last > first and blocks[last].announces:
+        last -= 1
+    text = "\n\n".join(block.text for block in blocks[first : last + 1])
+    text = f"{_LEFT_OUT}\n\n{text}" if first else text
+    return f"{text}\n\n{_LEFT_OUT}" if last < len(blocks) - 1 else text
 
 
-def _without_open_end(content: str) -> str:
-    """A passage of a document without a last sentence that announces what is in the next one, if something else is left
-    of it.
-    """
-    *lines, last = content.rstrip().splitlines() or [""]
-    *sentences, sentence = _SENTENCE.split(last)
-    stands_alone = bool(sentences) or (bool(lines) and not lines[-1].strip())
-    before = "\n".join([*lines, " ".join(sentences)]).rstrip()
-    is_said = before.endswith((".", "!", "?", "…", ")", "|", "`", ";"))
-    if not (sentence.endswith(":") and stands_alone and is_said) or _MARKED_LINE.match(last):
-        return content
-    return f"{before} {_LEFT_OUT}" if sentences else f"{before}\n\n{_LEFT_OUT}"
-
-
-def _pieces(content: str) -> list[_Piece]:
-    pieces = list(_cut(content))
-    _put_under_titles(pieces)
-    _put_under_announcements(pieces)
-    for at in range(1, len(pieces)):
-        _tie_to_previous(pieces, at)
-    return pieces
-
-
-def _cut(content: str) -> Iterator[_Piece]:
-    lines = content.split("\n")
-    tops = [t for t in _parser().parse(content) if t.level == 0 and t.map and t.nesting >= 0]
-    for block, token in enumerate(tops):
-        start, end = token.map or [0, 0]
-        text = "\n".join(lines[start:end]).strip("\n")
-        if token.type == "paragraph_open":
-            yield from _sentences(text, block)
-        elif token.type in ("bullet_list_open", "ordered_list_open"):
-            yield from (_Piece(each, block, is_prose=False) for each in _items(text))
-        else:
-            level = int(token.tag[1:]) if token.type == "heading_open" else 0
-            yield _Piece(text, block, is_prose=False, level=level)
-
-
-def _sentences(text: str, block: int) -> Iterator[_Piece]:
-    """Of a paragraph; a first line in bold is a title."""
-    first, *others = text.split("\n")
-    if _BOLD.fullmatch(first.strip()):
-        yield _Piece(first, block, is_prose=True, level=_BOLD_LEVEL)
-    else:
-        others = [first, *others]
-    if others:
-        yield from (_Piece(each, block, is_prose=True) for each in _SENTENCE.split(" ".join(others)))
-
-
-def _put_under_titles(pieces: Sequence[_Piece]) -> None:
-    titles: list[int] = []
-    for at, piece in enumerate(pieces):
-        if piece.level:
-            titles = [each for each in titles if pieces[each].level < piece.level]
-        piece.needs.update(titles)
-        if piece.level:
-            titles.append(at)
-
-
-def _put_under_announcements(pieces: Sequence[_Piece]) -> None:
-    """A list, table or code under the sentence before it, whatever its sign; a block under a colon, a paragraph under
-    its bold words.
-    """
-    sentence: int | None = None
-    start = 0
-    for at, piece in enumerate(pieces):
-        if not at or piece.block != pieces[at - 1].block:
-            start = at
-        if start and pieces[start - 1].announces:
-            piece.needs.add(start - 1)
-        if piece.is_prose and at > start and _BOLD.match(pieces[start].text):
-            piece.needs.add(start)
-        if piece.is_prose or piece.level:
-            sentence = None if piece.level else at
-        elif sentence is not None:
-            piece.needs.add(sentence)
-
-
-def _tie_to_previous(pieces: Sequence[_Piece], at: int) -> None:
-    """What leans on the piece before it needs that; what restricts it, or speaks of a whole list, is needed by it as
-    well.
-    """
-    piece, before = pieces[at], pieces[at - 1]
-    if before.level or piece.level not in (0, _BOLD_LEVEL):
-        return
-    said = fold(piece.text)
-    leans = piece.is_prose and bool(_LEANING.match(said))
-    contrasts = bool(_CONTRASTING.match(said) or (leans and _CONTRASTING_INSIDE.search(said)))
-    is_about_a_block = leans and not before.is_prose
-    if contrasts or is_about_a_block or (leans and piece.block == before.block):
-        piece.needs.add(at - 1)
-    if contrasts or is_about_a_block:
-        for each in range(_first_restricted(pieces, at), at):
-            pieces[each].needs.add(at)
-    if contrasts and piece.announces and at + 1 < len(pieces):
-        piece.needs.add(at + 1)
-
-
-def _first_restricted(pieces: Sequence[_Piece], at: int) -> int:
-    """Where begins what an exception is one to: the piece before it with what that leans on, or the whole list with its
-    announcement.
-    """
-    first = at - 1
-    whole = None if pieces[first].is_prose else pieces[first].block
-    whole = None if whole == pieces[at].block else whole
-    while first and not pieces[first - 1].level:
-        if first - 1 not in pieces[first].needs and pieces[first - 1].block != whole:
-            break
+def _run(blocks: Sequence[_Block], weights: Sequence[float], limit: int) -> tuple[int, int]:
+    """The first and last block of the run: the best block under what announces it, then those after and before it."""
+    best = max(range(len(blocks)), key=lambda at: (weights[at], -at))
+    first = last = best
+    while last + 1 < len(blocks) and blocks[last].announces:
+        last += 1
+    while first and blocks[first - 1].announces:
         first -= 1
-    return first
+    size = sum(len(block.text) + 2 for block in blocks[first : last + 1])
+    if size > limit:
+        is_cut = len(blocks[best].text) > limit and not blocks[best].announces
+        return (best, best) if is_cut else (first, last)
+    for step in (1, -1):
+        while 0 <= (at := last + 1 if step > 0 else first - 1) < len(blocks) and size + len(blocks[at].text) <= limit:
+            size += len(blocks[at].text) + 2
+            first, last = min(first, at), max(last, at)
+    return first, last
 
 
-def _items(text: str) -> list[str]:
-    """The list as one piece; a list too long for a quote is cut between its items."""
-    if len(text) <= MAX_QUOTE_CHARACTERS:
-        return [text]
-    return re.split(r"\n(?=(?:[-*+]|\d+[.)])\s)", text)
+def _of_block(block: _Block, weigh: _Weigh, limit: int, *, is_first: bool, is_last: bool) -> str:
+    """A run of the sentences, items or rows of a block that is too long; a table keeps its header."""
+    header, units, between = _units(block)
+    first, last = _run(units, weigh(units), limit - len(header))
+    gap = " " if block.kind == "prose" else "\n\n"
+    before = f"{_LEFT_OUT}{gap}" if (first or not is_first) and not header else ""
+    is_whole = is_last and last == len(units) - 1 and not (first and header)
+    text = between.join(unit.text for unit in units[first : last + 1])
+    return f"{before}{header}{text}" if is_whole else f"{before}{header}{text}{gap}{_LEFT_OUT}"
+
+
+def _units(block: _Block) -> tuple[str, list[_Block], str]:
+    """The header of a block, its parts, and what stands between them."""
+    match block.kind:
+        case "table":
+            head, rule, *rows = block.text.split("\n")
+            return f"{head}\n{rule}\n", [_Block(row, "row") for row in rows] or [_Block("", "row")], "\n"
+        case "list":
+            return "", [_Block(item, "item") for item in _ITEM.split(block.text)], "\n"
+        case "prose":
+            return "", [_Block(each, "prose") for each in _SENTENCE.split(block.text.replace("\n", " "))], " "
+    return "", [block], "\n"
+
+
+def _marked(text: str, weigh: _Weigh) -> str:
+    """The text with the sentence, item or row in bold that shares most with the question, if it has several."""
+    units = [unit for block in _blocks(text) if block.kind in ("prose", "list", "table") for unit in _units(block)[1]]
+    weights = weigh(units)
+    best = max(range(len(units)), key=lambda at: (weights[at], -at), default=0)
+    if len(units) < 2 or not weights[best]:
+        return text
+    said = units[best].text
+    if units[best].kind == "row":
+        cells = [f" **{cell.strip()}** " if cell.strip() else cell for cell in said.strip().strip("|").split("|")]
+        bold = f"|{'|'.join(cells)}|"
+    else:
+        line = said.partition("\n")[0]
+        marker = (_MARKER.match(line) or [""])[0]
+        said, bold = line, f"{marker}**{line[len(marker) :].strip()}**"
+    if _NOT_BOLD.search(said) or said not in text:
+        return text
+    return text.replace(said, bold, 1)
+
+
+def _blocks(text: str) -> list[_Block]:
+    """The blocks of a text in Markdown, in their order; at least one."""
+    kinds = {"heading_open": "heading", "paragraph_open": "prose", "table_open": "table"}
+    kinds |= {"bullet_list_open": "list", "ordered_list_open": "list"}
+    lines = text.split("\n")
+    tops = [token for token in _parser().parse(text) if token.level == 0 and token.map and token.nesting >= 0]
+    cuts = [token.map or [0, 0] for token in tops]
+    found = [
+        _Block("\n".join(lines[start:end]).strip("\n"), kinds.get(token.type, "code"))
+        for token, (start, end) in zip(tops, cuts, strict=True)
+    ]
+    return found or [_Block(text, "prose")]
 
 
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table")
-
-
-def _stems(text: str) -> list[str]:
-    stops = word_class("stop_words")
-    return [common_stem(word) for word in words(fold(text)) if word not in stops]
-
-
-def _weighted(pieces: Sequence[_Piece], question: str, place: str) -> list[dict[str, float]]:
-    """What each piece shares with the question: rare words of the passage count most, those of its headings little."""
-    asked, above = set(_stems(question)), set(_stems(place))
-    found = [asked & set(_stems(piece.text)) for piece in pieces]
-    having = Counter(stem for each in found for stem in each)
-    weights = {
-        stem: log(1 + len(pieces) / count) * (_IN_HEADING if stem in above else 1.0) for stem, count in having.items()
-    }
-    return [{stem: weights[stem] for stem in each} for each in found]
-
-
-def _ranked(shared: Sequence[dict[str, float]]) -> list[int]:
-    """The best piece, then whichever adds most: words that no chosen piece has count whole, the others little."""
-    covered: set[str] = set()
-    ranked: list[int] = []
-    most = 0.0
-    while len(ranked) < len(shared):
-        gains = {
-            at: sum(w * (_SAID_ALREADY if stem in covered else 1.0) for stem, w in each.items())
-            for at, each in enumerate(shared)
-            if at not in ranked
-        }
-        best = max(gains, key=lambda at: (gains[at], -at))
-        most = most or gains[best]
-        if not gains[best] or gains[best] < _WORTH_IT * most:
-            break
-        ranked.append(best)
-        covered |= shared[best].keys()
-    return ranked
-
-
-def _choose(pieces: Sequence[_Piece], ranked: Sequence[int], limit: int) -> set[int]:
-    """The best pieces with what they lean on; then what follows the best one, while there is room."""
-    wanted = ranked or [0]
-    beside = [*range(wanted[0] + 1, len(pieces)), *range(wanted[0] - 1, -1, -1)]
-    chosen: set[int] = set()
-    for at in wanted:
-        chosen = _with(pieces, chosen, at, limit) or chosen
-    for at in beside:
-        more = _with(pieces, chosen, at, limit)
-        if more is None:
-            break
-        chosen = more
-    last = max(chosen)
-    others = chosen - {last}
-    is_needed = not others or any(last in pieces[each].needs for each in others)
-    # What it announces is in another passage.
-    return others if pieces[last].announces and not is_needed else chosen
-
-
-def _with(pieces: Sequence[_Piece], chosen: set[int], at: int, limit: int) -> set[int] | None:
-    """The chosen pieces and one more, `None` where there is no room; the first is taken whatever its size."""
-    more = chosen | _with_context(pieces, at)
-    size = sum(len(pieces[each].text) for each in more)
-    return more if not chosen or size <= limit else None
-
-
-def _with_context(pieces: Sequence[_Piece], at: int) -> set[int]:
-    """A piece with what it announces, and with those that it is not understood without."""
-    left = [at]
-    while pieces[left[-1]].announces and left[-1] + 1 < len(pieces):
-        left.append(left[-1] + 1)
-    context: set[int] = set()
-    while left:
-        each = left.pop()
-        if each not in context:
-            context.add(each)
-            left.extend(pieces[each].needs)
-    return context
-
-
-def _joined(pieces: Sequence[_Piece], chosen: Iterable[int]) -> str:
-    """In their order; a mark where something between them, or before them, was left out."""
-    order = sorted(chosen)
-    text = (f"{_LEFT_OUT} " if pieces[order[0]].is_prose else f"{_LEFT_OUT}\n\n") if order[0] else ""
-    text += pieces[order[0]].text
-    for before, at in pairwise(order):
-        gap = at - before > 1
-        if pieces[at].block == pieces[before].block and (pieces[at].is_prose or not gap):
-            between = " " if pieces[at].is_prose else "\n"
-            text += f"{between}{_LEFT_OUT}{between}" if gap else between
-        else:
-            text += f"\n\n{_LEFT_OUT}\n\n" if gap else "\n\n"
-        text += pieces[at].text
-    if order[-1] + 1 < len(pieces):
-        text += f" {_LEFT_OUT}" if pieces[order[-1]].is_prose else f"\n\n{_LEFT_OUT}"
-    return text

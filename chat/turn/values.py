@@ -205,8 +205,7 @@ class TurnRequest:
 class Question:
     """The question as it is looked up: its words, their one vector, and the scope that the memory keeps to.
 
-    `others` are further readings of it with their vectors: searched beside it, and no key to a stored answer. Where it
-    `tells` a story, what is asked stands among them, and what they find comes first.
+    `others` are further readings of it with their vectors: searched beside it, and no key to a stored answer.
     """
 
     asked: StandaloneQuestion
@@ -214,7 +213,6 @@ class Question:
     recipe: Recipe
     scope: Scope | None
     others: tuple[tuple[str, Vectors], ...] = ()
-    tells: bool = False
     #: The question with the other form of its acronyms and synonyms: as good as the question, for the second key too.
     by_forms: tuple[tuple[str, Vectors], ...] = ()
 

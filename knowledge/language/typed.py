@@ -288,8 +288,6 @@ class TypedQuestion:
     typed: str
     text: str
     others: tuple[str, ...] = ()
-    #: The last of the others is what is asked, and `text` tells a story around it.
-    tells: bool = False
 
     @property
     def is_as_typed(self) -> bool:
@@ -307,7 +305,7 @@ def read_typed(question: str, vocabulary: Vocabulary) -> TypedQuestion:
     texts = [unwrapped(reading, language) for reading in dict.fromkeys((sure, guessed))]
     asked = _question_of_story(texts[-1], language)
     text, *others = dict.fromkeys(reading + rest for reading in (*texts, *asked))
-    return TypedQuestion(question, text, tuple(others[-MOST_OTHERS:]), tells=bool(asked))
+    return TypedQuestion(question, text, tuple(others[-MOST_OTHERS:]))
 
 
 def _parts(question: str) -> tuple[str, str]:

@@ -47,9 +47,9 @@ class PointType(StrEnum):
 class Passage:
     """A retrieved point, whichever format it was written in.
 
-    `score` is the cosine with the question, `overlap` the share of the question's words that the point has (0 where
-    words were not looked at), `lift` what the words and the other points of its chunk add, `support` what the passages
-    around it do for its place alone (`knowledge.search`).
+    `score` is the cosine with the question; `overlap` the share of the question's words that the point has, rare ones
+    counting more, and `coverage` the same with all words alike (both 0 where words were not looked at); `relevance`
+    orders the chunks (`knowledge.search`).
     """
 
     point_id: str
@@ -64,11 +64,9 @@ class Passage:
     document_id: int | None
     chunk_id: int | None
     chunk_index: int | None = None
-    #: Whether its chunk has questions of its own; known once the passage is confirmed in the database.
-    has_questions: bool = False
     overlap: float = 0.0
-    lift: float = 0.0
-    support: float = 0.0
+    coverage: float = 0.0
+    relevance: float = 0.0
     #: A validated answer (seed 001, section 5.4); its row is known once the passage is confirmed.
     is_faq: bool = False
     learned_id: int | None = None
@@ -89,13 +87,6 @@ class Passage:
         made.__dict__.update(self.__dict__, **values)
         return made
 
-    @property
-    def relevance(self) -> float:
-        """What ranks its chunk, with `support`, and is held to the guard rail; the cosine where words were not looked
-        at.
-        """
-        return self.score + self.lift
-
     def place(self, *, between: str = " > ", untitled: str = "") -> str:
         """Its document's title and the headings it stands under."""
         return full_path(self.title or untitled, self.parent_context, between=between)
@@ -110,15 +101,6 @@ class Passage:
         if self.document_id is not None and self.chunk_index is not None:
             return (self.document_id, self.chunk_index)
         return (self.point_id, None, None)
-
-    @property
-    def section_key(self) -> tuple[object, ...]:
-        """What passages of one document under the same outermost heading have in common: with a trail
-        (`ParsedDocument.above`) the page, without one its sections. The legacy format does not say where a passage
-        stands."""
-        if self.document_id is None or self.type is PointType.LEGACY:
-            return self.chunk_key
-        return (self.document_id, self.parent_context.partition(" > ")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +258,7 @@ def passage_from_hit(hit: Hit) -> Passage:
         chunk_id=_number(payload, "chunk_id"),
         chunk_index=_number(payload, "chunk_index"),
         overlap=hit.overlap,
+        relevance=hit.score,
         is_faq=payload.get("is_faq") is True,
     )
 

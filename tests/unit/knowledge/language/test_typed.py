@@ -111,8 +111,6 @@ def test_the_question_of_a_story_is_searched_beside_the_whole() -> None:
     found = read(typed)
     assert found.text == typed
     assert found.others == ("Comment obtenir une attestation de domicile ?",)
-    assert found.tells
-    assert not read("Comment obtenir une attestation de domicile ?").tells
 
 
 def test_a_question_that_leans_on_its_story_stays_with_it() -> None:
