@@ -213,7 +213,7 @@ class DeploymentFormTest(TestCase):
             fields = self.client.get(address).context["adminform"].form.fields
             field = fields.get("overlay_category_use") or fields["category_use"]
             assert "en favorisant (79,6 %)" in field.help_text
-        assert self.save(overlay_category_use="boost")["category_use"] == "boost"
+        assert self.save(overlay_category_use="filter")["category_use"] == "filter"
 
     def test_only_set_keys_are_written(self) -> None:
         overlay = self.save(overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false")

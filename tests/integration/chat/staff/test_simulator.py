@@ -144,11 +144,11 @@ class NeighboursTests(TryingCase):
         page = self.ask("Combien coûte la carte en 2023 ?")
         self.assertContains(page, "Une réponse serait donnée")
 
-    def test_the_guard_rail_is_held_against_the_relevance(self) -> None:
+    def test_the_guard_rail_is_held_against_the_closeness(self) -> None:
         set_settings(guard_rail_threshold=1.5)
         known = threshold_profile("universal-sentence-encoder-multilingual-3")
         assert known is not None
-        profile = replace(known, lexical_weight=5.0)
+        profile = replace(known, coverage_weight=5.0)
         with mock.patch.object(search_module, "threshold_profile", return_value=profile):
             page = self.ask(KNOWN)
         self.assertNotContains(page, "Le garde-fou refuserait")

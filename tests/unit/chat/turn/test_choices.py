@@ -38,6 +38,7 @@ def hit(question: str, score: float, answer: str = "", **changes: object) -> Pas
         content=answer or f"Réponse à {question}",
         question=question,
         score=score,
+        relevance=score,
         title="",
         parent_context="",
         category="",
@@ -111,9 +112,9 @@ def test_what_is_not_among_the_first_passages_is_not_offered() -> None:
 
 def test_what_lies_far_behind_the_first_is_not_offered() -> None:
     """Of the words that a chunk has in common with the question, too, not of the vector alone."""
-    first = hit(MEDICAL, 0.6, lift=0.4)
-    assert offered(first, hit(POLICE, 0.6, lift=0.15)) == [MEDICAL, POLICE]
-    assert offered(first, hit(POLICE, 0.6, lift=0.14)) == []
+    first = hit(MEDICAL, 0.6, relevance=1.0)
+    assert offered(first, hit(POLICE, 0.6, relevance=0.75)) == [MEDICAL, POLICE]
+    assert offered(first, hit(POLICE, 0.6, relevance=0.74)) == []
 
 
 def test_another_language_is_not_offered() -> None:
