@@ -15,10 +15,6 @@ def main() -> None:
 
         sys.stdout.write(f"Répondant {VERSION}\n")
         return
-    if sys.argv[1:2] == ["serve"]:
-        # Before numpy is loaded. One question's matrices are small: on two threads they cost twice the processor
-        # time and are no sooner done (`benchmarks/turns`). The worker has every core (`chat.serve`).
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

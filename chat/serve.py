@@ -205,8 +205,6 @@ def _start_worker(name: str) -> "subprocess.Popen[bytes]":
     environment = {
         **os.environ,
         _PARENT: str(os.getpid()),
-        # Many texts at once are sooner embedded with every core; `manage.py serve` itself has one for this.
-        "OPENBLAS_NUM_THREADS": str(os.cpu_count() or 1),
         # This process has checked what Celery would check again.
         "CELERY_SKIP_CHECKS": "1",
     }

@@ -2,6 +2,12 @@
 imports it.
 """
 
+import os
+
+# Before numpy is loaded, in every process: the matrices of one question are small (on two threads they cost twice the
+# processor time, `benchmarks/turns`), and on a busy machine the threads of an indexation wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from config.celery import app as celery_app
 
 __all__ = ["celery_app"]

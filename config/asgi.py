@@ -5,8 +5,6 @@ import os
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-# As `manage.py serve` does, where another server loads this first.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 django_application = get_asgi_application()
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402  # needs the apps to be loaded
