@@ -49,12 +49,12 @@ def test_rules_of_follow_ups_have_words() -> None:
 
 def test_figures_and_detail_are_kept() -> None:
     (step,) = explain_trace(
-        [{"step": "guard_rail", "outcome": "refused", "score": 0.31, "threshold": 0.5, "ms": 1, "detail": "x"}]
+        [{"step": "guard_rail", "outcome": "refused", "score": 0.31, "threshold": 0.5, "ms": 1, "detail": "0.31 Tarifs"}]
     )
     assert step.title == "Garde-fou"
-    assert "hors domaine" in step.outcome
+    assert "rien n’est trouvé" in step.outcome
     assert (step.score, step.threshold, step.milliseconds) == (0.31, 0.5, 1.0)
-    assert step.detail == "x"
+    assert step.detail == "Le plus proche : 0.31 Tarifs"
 
 
 def test_an_unknown_step_is_shown_as_it_is_stored() -> None:
