@@ -21,8 +21,7 @@ from markdown_it import MarkdownIt
 from chat.rendering import escape_citations
 from knowledge.language.words import common_stem, fold, same_writing, word_class, words
 from knowledge.models import Chunk
-from knowledge.search import Passage
-from knowledge.vectors.payloads import PointType
+from knowledge.search import Passage, PointType
 
 #: Of the first quote; it is seldom cut (`CHUNK_TARGET_CHARACTERS`): of ten that were cut at 700, somebody who had not
 #: the source understood six.

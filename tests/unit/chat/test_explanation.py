@@ -49,7 +49,16 @@ def test_rules_of_follow_ups_have_words() -> None:
 
 def test_figures_and_detail_are_kept() -> None:
     (step,) = explain_trace(
-        [{"step": "guard_rail", "outcome": "refused", "score": 0.31, "threshold": 0.5, "ms": 1, "detail": "0.31 Tarifs"}]
+        [
+            {
+                "step": "guard_rail",
+                "outcome": "refused",
+                "score": 0.31,
+                "threshold": 0.5,
+                "ms": 1,
+                "detail": "0.31 Tarifs",
+            }
+        ]
     )
     assert step.title == "Garde-fou"
     assert "rien n’est trouvé" in step.outcome
