@@ -206,6 +206,7 @@ STATES = frozenset(("ouvrir", "fermer", "open", "close"))
 _INSIDE = frozenset(("in", "into"))
 #: Nouns of action, and adjectives that look like verbs (« minimale »).
 _FRENCH_NOUN = re.compile(r"(?:tions?|ments?|[ae]nces?|ages?|(?<!sign)ales?|ees?)$")
+_FRENCH_ADJECTIVE = re.compile(r"(?:(?<!sign)ales?|al|aux)$")
 _FRENCH_DONE = re.compile(r"(?:(?:[eiu]|it|is|ert)e?s?|er|ir|re|oir)$")
 _ENGLISH_NOUN = re.compile(r"(?:tions?|ments?|als?|[ae]nces?|ages?)$")
 _ENGLISH_PARTICIPLE = re.compile(r"(?:ed|en|wn|ght|aid|old|ept|ade|ilt|eft|elt|ost|ent|ung|und)$")
@@ -401,6 +402,10 @@ def _are_relations_alike(c: Comparison, i: int, j: int) -> bool:
     # « La voiture de mon frère », « la voiture pour mon frère ».
     if relations == {"of", "for"} and one.owner and two.owner:
         return False
+    # « La hauteur minimale à un arrêt », « … pour un arrêt »: behind an adjective both say of what.
+    if relations == {"at", "for"} and after_verb and lexicon.has_inversion:
+        directed = any(item.concept in lexicon.directional for item in c.first.items[:i])
+        return not directed and bool(_FRENCH_ADJECTIVE.search(c.first.items[i - 1].text))
     if relations not in lexicon.alike:
         keywords = Kind.NONE in (c.first.kind, c.second.kind)
         return keywords and relations == {"none", "at"} and not both_nouns

@@ -248,6 +248,14 @@ def test_no_form_makes_two_things_one(data: st.DataObject, one: str, two: str) -
     assert not compare_questions(_french(one, *first), _french(two, *second)).agrees
 
 
+def test_behind_an_adjective_both_prepositions_say_of_what() -> None:
+    stored = "Quelle est la {} minimale à un arrêt de bus ?"
+    asked = "Quelle {} minimale pour un arrêt de bus ?"
+    assert compare_questions(stored.format("hauteur"), asked.format("hauteur")).agrees
+    assert not compare_questions(stored.format("distance"), asked.format("distance")).agrees
+    assert not compare_questions("Qui signale à un médecin ?", "Qui signale pour un médecin ?").agrees
+
+
 @pytest.mark.parametrize(
     ("done", "doing"),
     [
