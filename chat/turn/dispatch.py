@@ -99,6 +99,10 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
     """Embed the question once, and its other readings; every later step shares the vectors."""
     model, request = embedder(), turn.request
     vector = await _vector_of(asked.text)
+    if asked.is_follow_up and asked.text != asked.question:
+        # Joined to the question before it, what it asks itself counts twice (`benchmarks/followups`).
+        both = vector + await _vector_of(asked.question)
+        vector = both / np.linalg.norm(both)
     # What a question leans on is no part of its other readings.
     leans = bool(asked.is_follow_up or asked.rule)
     further = () if leans else turn.read.others

@@ -166,7 +166,8 @@ def test_where_no_word_is_shared_the_beginning_is_quoted() -> None:
 
 
 def test_what_is_left_out_is_marked_and_the_end_says_where_the_rest_is() -> None:
-    found = [passage(TECHNICAL, url="https://exemple.org/backup"), passage(SHEET, chunk_id=2)]
+    first, second = TECHNICAL + PADDING * 3, SHEET + PADDING * 3
+    found = [passage(first, url="https://exemple.org/backup"), passage(second, chunk_id=2)]
     told = quoted_text(found, "What must be stopped before an upgrade?")
     assert "(https://exemple.org/backup)" in told
     assert "*Le passage entier est dans la source* [2]" in told
@@ -270,7 +271,7 @@ def test_any_limit_quotes_something(limit: int) -> None:
 
 
 def test_first_passage_is_quoted_whole_where_the_others_are_cut() -> None:
-    content = f"La demande se fait en mairie. {PADDING * 3}Le délai est de 3 semaines."
+    content = f"La demande se fait en mairie. {PADDING * 5}Le délai est de 3 semaines."
     first, second = quoted_text(
         [passage(content), passage(content + " Fin.", chunk_id=2)], "Quel est le délai ?"
     ).split("[2]")[:2]
