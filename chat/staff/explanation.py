@@ -22,7 +22,8 @@ Words = str | Promise
 
 #: So little under a threshold, a score is said to have just missed it.
 _SLIGHT = 0.05
-_TWO_FIGURES = re.compile(r"\d\.\d+ \d\.\d+")
+#: A similarity and a share of words; 0.2.0 stored a third figure, which is shown as it is.
+_FIGURES = re.compile(r"-?\d\.\d+ \d\.\d+( \d\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +350,9 @@ def _detail_text(step: str, detail: str) -> str:
             return gettext("Échanges précédents : %(count)s") % {"count": detail}
         case "search":
             return gettext("Catégorie probable : %(name)s.") % {"name": detail}
-        case "guard_rail" if _TWO_FIGURES.fullmatch(detail):
+        case "guard_rail" if figures := _FIGURES.fullmatch(detail):
+            if figures[1]:
+                return detail
             similarity, words = detail.split()
             return gettext(
                 "Proximité faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question."

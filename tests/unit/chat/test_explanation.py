@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from chat.models import TurnStatus
 from chat.staff.explanation import OUTCOMES, RULES, STEPS, explain_trace
 from chat.turn import path as turn
@@ -64,6 +66,19 @@ def test_figures_and_detail_are_kept() -> None:
     assert "rien n’est trouvé" in step.outcome
     assert (step.score, step.threshold, step.milliseconds) == (0.31, 0.5, 1.0)
     assert step.detail == "Le plus proche : 0.31 Tarifs"
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("0.52 0.75", "Proximité faite d’une similarité de 0.52 et de la part 0.75 des mots de la question."),
+        ("0.52 0.75 0.61", "0.52 0.75 0.61"),
+        ("0.31 Tarifs\n0.20 Horaires", "Le plus proche : 0.31 Tarifs ; 0.20 Horaires"),
+    ],
+)
+def test_what_the_guard_rail_considered_is_said(stored: str, shown: str) -> None:
+    (step,) = explain_trace([{"step": "guard_rail", "outcome": "refused", "detail": stored}])
+    assert step.detail == shown
 
 
 def test_an_unknown_step_is_shown_as_it_is_stored() -> None:
