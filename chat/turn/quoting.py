@@ -36,8 +36,7 @@ _LEFT_OUT = "[…]"
 _BEFORE, _AFTER = 1, 2
 #: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512
 #: », « M. Dupont »).
-_LONGEST_ABBREVIATION = 4
-_NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, _LONGEST_ABBREVIATION + 1))
+_NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, 5))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
 _SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
 _ITEM = re.compile(r"\n(?=(?:[-*+]|\d+[.)])\s)")
@@ -117,8 +116,7 @@ def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
     """The best passages, quoted with their source; those that are much weaker than the first are only named."""
-    asked = [passage.question for passage in passages]
-    least = LEAST_SHARE * passages[0].relevance
+    asked, least = [passage.question for passage in passages], LEAST_SHARE * passages[0].relevance
     quotes, named = [], []
     for number, passage in enumerate(passages, start=1):
         heading = _heading(passage, is_alone=asked.count(passage.question) == 1)
@@ -194,8 +192,7 @@ def _weigher(question: str, place: str) -> _Weigh:
 
 
 def _stems(text: str) -> set[str]:
-    stops = word_class("stop_words")
-    return {common_stem(word) for word in words(fold(text)) if word not in stops}
+    return {common_stem(word) for word in words(fold(text)) if word not in word_class("stop_words")}
 
 
 def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:
@@ -283,11 +280,11 @@ def _blocks(text: str) -> list[_Block]:
     kinds = {"heading_open": "heading", "paragraph_open": "prose", "table_open": "table"}
     kinds |= {"bullet_list_open": "list", "ordered_list_open": "list"}
     lines = text.split("\n")
-    tops = [token for token in _parser().parse(text) if token.level == 0 and token.map and token.nesting >= 0]
-    cuts = [token.map or [0, 0] for token in tops]
+    tops = [token for token in _parser().parse(text) if token.level == 0 and token.nesting >= 0]
     found = [
-        _Block("\n".join(lines[start:end]).strip("\n"), kinds.get(token.type, "code"))
-        for token, (start, end) in zip(tops, cuts, strict=True)
+        _Block("\n".join(lines[token.map[0] : token.map[1]]).strip("\n"), kinds.get(token.type, "code"))
+        for token in tops
+        if token.map
     ]
     return found or [_Block(text, "prose")]
 

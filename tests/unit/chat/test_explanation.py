@@ -49,25 +49,6 @@ def test_rules_of_follow_ups_have_words() -> None:
     assert {follow_up_rule(question) for question in questions} <= set(RULES)
 
 
-def test_figures_and_detail_are_kept() -> None:
-    (step,) = explain_trace(
-        [
-            {
-                "step": "guard_rail",
-                "outcome": "refused",
-                "score": 0.31,
-                "threshold": 0.5,
-                "ms": 1,
-                "detail": "0.31 Tarifs",
-            }
-        ]
-    )
-    assert step.title == "Garde-fou"
-    assert "rien n’est trouvé" in step.outcome
-    assert (step.score, step.threshold, step.milliseconds) == (0.31, 0.5, 1.0)
-    assert step.detail == "Le plus proche : 0.31 Tarifs"
-
-
 @pytest.mark.parametrize(
     ("stored", "shown"),
     [
@@ -77,8 +58,11 @@ def test_figures_and_detail_are_kept() -> None:
     ],
 )
 def test_what_the_guard_rail_considered_is_said(stored: str, shown: str) -> None:
-    (step,) = explain_trace([{"step": "guard_rail", "outcome": "refused", "detail": stored}])
-    assert step.detail == shown
+    figures = {"score": 0.31, "threshold": 0.5, "ms": 1}
+    (step,) = explain_trace([{"step": "guard_rail", "outcome": "refused", "detail": stored, **figures}])
+    assert (step.title, step.detail) == ("Garde-fou", shown)
+    assert "rien n’est trouvé" in step.outcome
+    assert (step.score, step.threshold, step.milliseconds) == (0.31, 0.5, 1.0)
 
 
 def test_an_unknown_step_is_shown_as_it_is_stored() -> None:
