@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from faqs.second_key.reading import read_pair
 from knowledge.language.words import fold, fold_letters, light_stem, one_of, word_class
 
 _CONNECTIVE_HEAD = re.compile(rf"^(?:{one_of('connective_openings')})(?=[\s,?]|$)")
@@ -55,9 +56,6 @@ _DEFINITE = re.compile(r"\b(?:(?:les?|la|une?|mon|ma|mes|ton|ta|tes|notre|nos|vo
 _CLAUSE_HEAD = re.compile(
     r"^(?:si|quand|lorsque|pour|en|avec|sans|chez|a|au|aux|dans|if|when|for|in|with|without|at|on)\b"
 )
-
-#: They open a clause as well as a question.
-_ASKED_TIMES = ("quand ", "when ")
 
 _GENERIC = re.compile(rf"^(?:{one_of('generic')})$")
 #: A verb that anyone can recognise; without one, and without a question word, a question is a fragment.
@@ -126,7 +124,10 @@ def leaning_rule(question: str, previous: str, answer: str = "") -> str:
     said = _folded(f"{previous[:_READ_CHARACTERS]} {answer[:_SAID_CHARACTERS]}")
     rest = _without_connectives(core)
     if rest != core and _asks_by_itself(rest, read, said):
-        return ""
+        # « Quels tarifs pour les mineurs ? », « Et combien coûte la carte ? » ask for one kind of thing, for the same.
+        one, other = read_pair(previous[:_READ_CHARACTERS], read)
+        if one.kind is not other.kind:
+            return ""
     if rule := reply_rule(folded, core, answer, is_question=is_question) or follow_up_rule(core):
         return rule
     return "" if _names_topic(core) else subject_rule(core, read, said)
@@ -158,7 +159,7 @@ def _without_connectives(core: str) -> str:
 
 def _asks_by_itself(rest: str, read: str, said: str) -> bool:
     """Whether the rest is a whole question with a subject that the conversation has not mentioned."""
-    is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(_ASKED_TIMES)
+    is_clause = _CLAUSE_HEAD.search(rest) and not rest.startswith(("quand ", "when "))
     asked = rest.partition(",")[2] if is_clause else rest
     if not _VERB.search(asked) or follow_up_rule(rest):
         return False
@@ -237,7 +238,6 @@ _CLOSERS = re.compile(rf"(?:[\s,.!-]+(?<!\bas )(?:{_POLITE}|{_ASSENT}))+[\s.!]*$
 _PART = re.compile(rf"^(?:{one_of('parts')})$")
 #: « est-elle », « peut-on », « y a-t-il »: of the verbs with a subject behind them, those that say nothing.
 _INVERTED = re.compile(rf"^(?:{one_of('common_verbs')})-(?:t-)?(?:je|il|elle|on|nous|vous|ils|elles|ce)$")
-_OF = frozenset(("de", "d'", "du", "des", "of"))
 _COPULAS = word_class("copulas")
 _CHOICES = word_class("choices")
 _DEFINITE_HEADS = word_class("definite")
