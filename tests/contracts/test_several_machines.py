@@ -158,10 +158,10 @@ def answer(url: str, question: str) -> str:
 
 def test_worker_that_does_not_see_the_documents_ends_and_says_why(machines: Machines) -> None:
     uploading = machines.web("A")
+    upload(uploading.url, "mairie.md", DOCUMENT)
     blind = machines.worker("B", shared=False)
     assert blind.wait(PATIENCE_SECONDS) == 1
     assert "Set the same DOCUMENT_STORAGE" in machines.log("B")
-    upload(uploading.url, "mairie.md", DOCUMENT)
     assert machines.builds() == ["queued"]
     machines.worker("B")
     machines.wait_for_builds(["done"])
