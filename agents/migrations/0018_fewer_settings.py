@@ -1,4 +1,6 @@
-"""Settings that are constants now leave the stored values of every level."""
+"""Settings that are constants now leave the stored values of every level; the category that was favoured informs."""
+
+import sys
 
 from django.db import migrations
 
@@ -7,12 +9,24 @@ COLUMNS = (("RuntimeSettings", "values"), ("Agent", "settings"), ("Deployment", 
 
 
 def drop(apps, schema_editor):
+    is_pruned_anew = False
     for model, column in COLUMNS:
         for row in apps.get_model("agents", model).objects.using(schema_editor.connection.alias):
             stored = getattr(row, column)
-            if isinstance(stored, dict) and stored.keys() & set(GONE):
-                setattr(row, column, {name: value for name, value in stored.items() if name not in GONE})
+            if not isinstance(stored, dict):
+                continue
+            is_pruned_anew |= stored.get("memory_auto_prune") is False
+            kept = {name: value for name, value in stored.items() if name not in GONE}
+            if kept.get("category_use") == "boost":
+                del kept["category_use"]
+            if kept != stored:
+                setattr(row, column, kept)
                 row.save(update_fields=[column])
+    if is_pruned_anew:
+        sys.stderr.write(
+            "\n  The memory's expired answers were kept on purpose somewhere; they are deleted from now on. To keep them, "
+            "raise the maximum age (memory_max_age_days), or export them first (export_memory).\n"
+        )
 
 
 class Migration(migrations.Migration):

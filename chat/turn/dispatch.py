@@ -142,7 +142,7 @@ async def dispatch_and_search(turn: TurnInProgress) -> None:
     turn.answer.best_score = turn.found.best_score
     category = detect_category(turn.found.passages(turn.config.match_count))
     outcome = "found" if turn.found.hits else "nothing"
-    if category and category.is_of_documents and turn.config.category_use != CategoryUse.INFORM:
+    if category and category.is_of_documents and turn.config.category_use == CategoryUse.FILTER:
         outcome = turn.config.category_use
     turn.trace.step("search", outcome, score=turn.found.best_score, detail=category.name if category else "")
 

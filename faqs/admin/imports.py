@@ -25,9 +25,9 @@ from faqs.errors import AnswerRejectedError
 from faqs.models import LearnedResponse, LearnedStatus
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")
-#: A file that one request reads, compares and writes, and whose text a form sends back; a command takes larger ones.
+#: A file that one request reads, compares and writes, and whose text a form sends back (Django takes 1,000 fields).
 MAX_BYTES = 1024 * 1024
-MAX_ROWS = 1_000
+MAX_ROWS = 900
 
 
 class ImportFaqsForm(forms.Form):
@@ -60,7 +60,7 @@ class ConfirmForm(forms.Form):
     """The text of the file and the rows that were ticked (`PlannedRow.choice`)."""
 
     agent = forms.ModelChoiceField(queryset=Agent.objects.none())
-    text = forms.CharField(strip=False, max_length=MAX_BYTES)
+    text = forms.CharField(strip=False, max_length=2 * MAX_BYTES)  # a browser sends every line's end as two
 
     def __init__(self, *args: Any, agents: QuerySet[Agent], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

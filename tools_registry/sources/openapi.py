@@ -40,7 +40,7 @@ MOST_NODES = 200_000
 LONGEST_NUMBER = 100
 #: libyaml composes by recursion in C, without a limit of its own: 100,000 brackets ended the process.
 DEEPEST = 100
-_NUMBER = re.compile(r"[-+0-9._:eExXoa-fA-F]+")
+_LONG_NUMBER = re.compile(rf"[-+0-9._:eExXoa-fA-F]{{{LONGEST_NUMBER + 1},}}")
 #: libyaml's reader is ten times faster, and optional in the package.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -66,10 +66,8 @@ def _yaml(text: str) -> Any:
         if depth > DEEPEST:
             raise ToolSourceError(f"The document is nested deeper than {DEEPEST} levels.")
         if number > 2 * MOST_NODES:
-            raise ToolSourceError(
-                f"The document holds more than {MOST_NODES} values: give it as JSON, which is read whole."
-            )
-        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_NUMBER and _NUMBER.fullmatch(event.value):
+            raise ToolSourceError(f"The document holds more than {MOST_NODES} values: give it as JSON.")
+        if isinstance(event, yaml.ScalarEvent) and not event.style and _LONG_NUMBER.fullmatch(event.value):
             raise ToolSourceError(f"A number of more than {LONGEST_NUMBER} characters needs quotes.")
     return yaml.load(text, Loader=_Loader)  # noqa: S506  # a safe loader
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -94,3 +95,9 @@ def test_the_reader_without_libyaml_refuses_the_same(monkeypatch: pytest.MonkeyP
 def test_json_and_an_empty_text_are_read() -> None:
     assert parsed('{"openapi": "3.0.0"}') == {"openapi": "3.0.0"}
     assert parsed("") is None
+
+
+def test_requests_of_an_earlier_release_that_are_not_written_any_more_are_told() -> None:
+    is_written = import_module("tools_registry.migrations.0007_requests_no_longer_written").is_written
+    assert all(map(is_written, ({}, {"joined": {"ids": ","}}, {"joined": ["ids"]})))
+    assert not any(map(is_written, ({"joined": {"ids": "|"}}, {"body_kind": "multipart/form-data"})))

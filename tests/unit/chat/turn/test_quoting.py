@@ -67,10 +67,6 @@ def passage(content: str, *, document_id: int = 1, chunk_id: int = 1, url: str =
     )
 
 
-def test_short_passage_is_quoted_whole() -> None:
-    assert telling_part("La carte coûte 12 euros.", "Où ?") == "La carte coûte 12 euros."
-
-
 @pytest.mark.parametrize(
     ("asked", "quoted"),
     [
@@ -263,11 +259,6 @@ def test_what_is_quoted_stands_in_the_passage_in_its_order(blocks: list[str], as
     # A fence that was opened in what is quoted is closed there, where it is in the passage.
     if "sans fin" not in content:
         assert told.count("```") % 2 == 0
-
-
-@pytest.mark.parametrize("limit", [1, 80, 700])
-def test_any_limit_quotes_something(limit: int) -> None:
-    assert "archiver" in telling_part(TECHNICAL, "What must be stopped before an upgrade?", limit=limit)
 
 
 def test_first_passage_is_quoted_whole_where_the_others_are_cut() -> None:
