@@ -43,7 +43,7 @@ def add_source(page: Page, live_site: LiveSite, *, slug: str, **fields: str) -> 
     page.wait_for_url("**/toolsource/")
     run_action(page, slug, "refresh")
     # Read by the worker; the list asks again by itself.
-    expect(page.locator("tr", has_text=slug).get_by_text("lue", exact=True)).to_be_visible(timeout=20_000)
+    expect(page.locator("tr", has_text=slug).get_by_text("lue", exact=True)).to_be_visible(timeout=60_000)
     for tool in ("count_books", "burn_books"):
         page.goto(f"{live_site.url}/admin/tools_registry/remotetool/?q={slug}_{tool}")
         run_action(page, f"{slug}_{tool}", "allow")
