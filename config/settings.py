@@ -115,16 +115,16 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 elif "postgresql" in DATABASES["default"]["ENGINE"]:
+    # Else each connection of the pool that a restart of the server ended fails somebody's question.
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"].setdefault("OPTIONS", {})
     DATABASES["default"]["OPTIONS"]["pool"] = {
         "min_size": 1,
         "max_size": env.int("DATABASE_POOL_SIZE", default=20),
         "timeout": 20,
-        # Then the next question tries anew. With the default of 300 the pauses between tries double, and no other try
-        # is made meanwhile: a server that was gone for a minute stayed gone for another.
+        # With the default of 300 a server that was gone for a minute stayed gone for another: pauses double.
         "reconnect_timeout": 3,
     }
-
 
 # --- Redis: cache and running answers --------------------------------------------------------------------------------
 
