@@ -391,15 +391,17 @@ class QuestionSpending(models.Model):
 
 
 class VectorCollection(models.Model):
-    """A collection of the table store. Every write bumps `version`, which the in-process matrices follow.
+    """A collection of the table store, or an alias: a row with a `target`. Every write bumps `version`, which the
+    in-process matrices follow.
 
     `uuid` identifies it to those matrices (a database may give a primary key twice, after a flush). Deletions up to
     `purged_version` have been purged: a matrix that has seen less is loaded anew.
     """
 
     name = models.CharField(max_length=250, unique=True)
+    target = models.ForeignKey("self", on_delete=models.CASCADE, null=True, related_name="aliases")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    recipe = models.JSONField()
+    recipe = models.JSONField(default=dict)
     version = models.PositiveBigIntegerField(default=0)
     purged_version = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -407,18 +409,6 @@ class VectorCollection(models.Model):
     class Meta:
         verbose_name = _("collection de vecteurs")
         verbose_name_plural = _("collections de vecteurs")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class VectorAlias(models.Model):
-    name = models.CharField(max_length=250, unique=True)
-    collection = models.ForeignKey(VectorCollection, on_delete=models.CASCADE, related_name="aliases")
-
-    class Meta:
-        verbose_name = _("alias de collection")
-        verbose_name_plural = _("alias de collections")
 
     def __str__(self) -> str:
         return self.name

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from agents.database import PreparedSelect, PreparedSelectIn, parameter
 from knowledge.embeddings.base import Recipe
 from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
-from knowledge.models import VectorAlias, VectorCollection, VectorPoint
+from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors.base import (
     CollectionInfo,
     Hit,
@@ -57,8 +57,8 @@ _NO_PATH = "$.none"
 
 def _named() -> models.QuerySet[VectorCollection, tuple[Any, ...]]:
     name = parameter(VectorCollection, "name")
-    aliased = VectorAlias.objects.filter(name=name).values("collection")
-    found = VectorCollection.objects.filter(Q(name=name) | Q(pk__in=aliased)).order_by()
+    aliased = VectorCollection.objects.filter(name=name).values("target")
+    found = VectorCollection.objects.filter(Q(name=name) | Q(pk__in=aliased), target=None).order_by()
     return found.values_list("pk", "uuid", "name", "recipe", "version", "purged_version")
 
 
@@ -263,7 +263,7 @@ class TableVectorStore(VectorStore):
     def info(self, collection: str) -> CollectionInfo:
         with _translated():
             state = _state(collection)
-            aliases = VectorAlias.objects.filter(collection_id=state.pk).order_by("name")
+            aliases = VectorCollection.objects.filter(target_id=state.pk).order_by("name")
             names = tuple(aliases.values_list("name", flat=True))
             return CollectionInfo(state.name, state.recipe, _live(state).count(), names)
 
@@ -272,7 +272,7 @@ class TableVectorStore(VectorStore):
             sizes = dict(
                 VectorPoint.objects.filter(deleted=False).values_list("collection").annotate(points=Count("pk"))
             )
-            rows = VectorCollection.objects.order_by("name").prefetch_related("aliases")
+            rows = VectorCollection.objects.filter(target=None).order_by("name").prefetch_related("aliases")
             return [
                 CollectionInfo(
                     name=row.name,
@@ -285,18 +285,18 @@ class TableVectorStore(VectorStore):
 
     def point_alias(self, alias: str, collection: str) -> None:
         with _translated(), transaction.atomic():
-            if VectorCollection.objects.filter(name=alias).exists():
+            if VectorCollection.objects.filter(name=alias, target=None).exists():
                 raise KnowledgeError(f"{alias!r} is a collection and cannot be an alias.")
-            VectorAlias.objects.update_or_create(name=alias, defaults={"collection_id": _state(collection).pk})
+            VectorCollection.objects.update_or_create(name=alias, defaults={"target_id": _state(collection).pk})
 
     def resolve_alias(self, alias: str) -> str | None:
         with _translated():
-            names = VectorAlias.objects.filter(name=alias).values_list("collection__name", flat=True)
-            return names.first()
+            names = VectorCollection.objects.filter(name=alias, target__isnull=False)
+            return names.values_list("target__name", flat=True).first()
 
     def remove_alias(self, alias: str) -> None:
         with _translated():
-            VectorAlias.objects.filter(name=alias).delete()
+            VectorCollection.objects.filter(name=alias, target__isnull=False).delete()
 
     def drop(self, collection: str) -> None:
         with _translated(), transaction.atomic():
