@@ -65,7 +65,7 @@ class Logged:
 
 #: By model. What is not here is not logged.
 LOGGED = {
-    "agents.runtimesettings": Logged(),
+    "agents.runtimesettings": Logged(left_out="tools_token"),
     "agents.agent": Logged(fixed="slug"),
     "agents.deployment": Logged(related="groups"),
     "agents.specialist": Logged(page="agents.deployment"),

@@ -104,7 +104,6 @@ class Outcome:
     #: Where it is not over: when it goes on. This is no failure, and no attempt is counted.
     again_at: datetime | None = None
     value: Any = None
-    #: A service that is rendered once the end is noted.
 
 
 @dataclass(slots=True)
@@ -156,41 +155,27 @@ def enqueue(
     agent: Agent | None = None,
     by: AbstractBaseUser | None = None,
     total: int = 0,
-) -> Job:
-    """Queue a job, or join the open one of this key; a worker is told after the commit."""
-    job = create(kind, key=key, payload=payload, agent=agent, by=by, total=total)
-    transaction.on_commit(partial(nudge, job.pk))
-    return job
-
-
-def create(
-    kind: JobKind,
-    *,
-    key: str = "",
-    payload: Mapping[str, Any] | None = None,
-    agent: Agent | None = None,
-    by: AbstractBaseUser | None = None,
-    total: int = 0,
     again: bool = True,
+    tells: bool = True,
 ) -> Job:
-    """Queue or join a job as `enqueue` does, without notifying a worker, for a caller that runs it at once. Lists of
-    both payloads are united; a joined job runs once more, unless its current run is enough (`again`).
+    """Queue a job, or join the open one of this key. Lists of both payloads are united; a joined job runs once more,
+    unless its current run is enough (`again`). A worker is told after the commit, unless the caller runs the job at
+    once or tells later (`tells`).
     """
+    payload = dict(payload or {})
+    owner = by if isinstance(by, User) else None
     for _attempt in range(_JOIN_ATTEMPTS):
-        if key and (joined := _join(kind, key, payload or {}, again=again)) is not None:
-            return joined
+        job = _join(kind, key, payload, again=again) if key else None
         try:
             with transaction.atomic():
-                return Job.objects.create(
-                    kind=kind,
-                    key=key,
-                    agent=agent,
-                    payload=dict(payload or {}),
-                    total=total,
-                    created_by=by if isinstance(by, User) else None,
+                job = job or Job.objects.create(
+                    kind=kind, key=key, agent=agent, payload=payload, total=total, created_by=owner
                 )
         except IntegrityError:
             continue  # another was queued in between: it is joined
+        if tells:
+            transaction.on_commit(partial(nudge, job.pk))
+        return job
     raise ApplicationError(f"A job {kind} {key} could not be queued.")
 
 
@@ -404,7 +389,7 @@ def lease_owner() -> str:
 def ensure(kind: JobKind) -> Job:
     """The open job of a kind that queues itself again (`Outcome.again_at`), created if missing."""
     found = Job.objects.filter(kind=kind, key=kind, status__in=OPEN_JOBS).first()
-    return found or create(kind, key=kind)
+    return found or enqueue(kind, key=kind, tells=False)
 
 
 def recover() -> int:

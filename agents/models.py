@@ -45,6 +45,8 @@ class RuntimeSettings(models.Model):
     """What the site sets for all agents: one row."""
 
     values = models.JSONField(_("réglages"), blank=True, default=dict, validators=[validate_settings])
+    #: Every change of the tools replaces it (`tools_registry.models`); processes compare it with what they hold.
+    tools_token = models.CharField(max_length=32, default="", db_default="", editable=False)
 
     class Meta:
         verbose_name = _("réglages du site")
@@ -56,6 +58,8 @@ class RuntimeSettings(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         self.pk = 1
+        if not self._state.adding:
+            kwargs.setdefault("update_fields", ["values"])  # never a token that was replaced meanwhile
         super().save(*args, **kwargs)
 
     @classmethod

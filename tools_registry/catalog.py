@@ -21,7 +21,7 @@ from django.contrib.auth.models import AnonymousUser, Group
 from django.db.models import Q, QuerySet
 
 from agents.cache import TtlCache
-from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.models import ToolOverride, tools_token
 from tools_registry.ranking import Positions, Ranking, WordIndex
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
@@ -47,19 +47,19 @@ class Placed:
 class ToolList(tuple[ToolSpec, ...]):
     """Permitted tools by name; immutable and shared between turns.
 
-    `tokens` are those of the catalogue and of the index that it was made at. What selection derives from the list is
+    `token` is that of the tools that it was made at. What selection derives from the list is
     kept with it (`placed`, `words`), so that a question pays for none of it.
     """
 
-    tokens: tuple[str, str]
+    token: str
     resident: tuple[ToolSpec, ...]
     positions: Mapping[str, int]
     placed: Placed | None
     words: WordIndex | None
 
-    def __new__(cls, specs: Iterable[ToolSpec] = (), *, tokens: tuple[str, str] = ("", "")) -> Self:
+    def __new__(cls, specs: Iterable[ToolSpec] = (), *, token: str = "") -> Self:
         made = super().__new__(cls, specs)
-        made.tokens = tokens
+        made.token = token
         made.resident = tuple(spec for spec in made if spec.is_always_on)
         made.positions = {spec.name: position for position, spec in enumerate(made)}
         made.placed = made.words = None
@@ -74,7 +74,7 @@ class ToolList(tuple[ToolSpec, ...]):
 class _Snapshot:
     """The catalogue as it was at `key`, and the lists made from it so far."""
 
-    key: tuple[tuple[str, str], int]
+    key: tuple[str, int]
     specs: tuple[ToolSpec, ...]
     agents: Mapping[str, frozenset[int]]
     conditional: tuple[ToolSpec, ...]
@@ -96,7 +96,7 @@ class _Snapshot:
                     and spec.name not in unusable
                     and agent_id in self.agents.get(spec.name, (agent_id,))
                 ),
-                tokens=self.key[0],
+                token=self.key[0],
             )
         return found
 
@@ -145,7 +145,7 @@ def permitted_now(names: Collection[str], *, user_id: int | None, agent_id: int 
 def all_tools() -> ToolList:
     """Every active tool with its effective texts, whoever may use it: for the index and for staff."""
     current = _snapshot()
-    return ToolList(current.specs, tokens=current.key[0])
+    return ToolList(current.specs, token=current.key[0])
 
 
 def declared_tools() -> dict[str, ToolSpec]:
@@ -192,7 +192,7 @@ def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:
 
 def _snapshot() -> _Snapshot:
     global _current
-    key = (CatalogueState.tokens(), registry.version)
+    key = (tools_token(), registry.version)
     current = _current
     if current is None or current.key != key:
         with _lock:
@@ -202,7 +202,7 @@ def _snapshot() -> _Snapshot:
     return current
 
 
-def _build(key: tuple[tuple[str, str], int]) -> _Snapshot:
+def _build(key: tuple[str, int]) -> _Snapshot:
     overrides = {row.tool_name: row for row in _overrides()}
     specs, agents = [], {}
     for name, spec in declared_tools().items():

@@ -1,7 +1,6 @@
 """The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`.
 
-`sync_index` brings it up to date and costs nothing where nothing changed. Everything here can be rebuilt. Readers (`selection.local`,
-`selection.external`) notice a change by the tokens of `CatalogueState`.
+`sync_index` brings it up to date and costs nothing where nothing changed. Everything here can be rebuilt. Readers notice a change by the token of the tools.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ from agents.settings import ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, batches, vector_store
 from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent
-from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.models import ToolOverride, replace_tools_token
 from tools_registry.ranking import texts_of, tool_vector
 from tools_registry.tool import ToolSpec
 
@@ -81,7 +80,7 @@ def sync_index(
         with short_write():
             ToolOverride.objects.bulk_update(rows, ["digest", "recipe", "vector"], batch_size=100)
             ToolOverride.objects.filter(pk__in=gone).update(digest="", recipe=None, vector=None)
-            CatalogueState.touch("index")
+            replace_tools_token()
             transaction.on_commit(forget_recent)
     report.removed = len(gone)
     if external if external is not None else is_mode_in_use(ToolMode.EXTERNAL):
@@ -152,7 +151,6 @@ def _embedded(
 def _sync_external(tools: ToolList, recipe: Recipe) -> int:
     """Make the vector store hold exactly the indexed tools. One collection for each recipe, found by its alias."""
     store = vector_store()
-    token = CatalogueState.tokens()[1]
     digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:8]
     collection = f"{EXTERNAL_ALIAS}_{digest}"
     store.ensure(collection, recipe)
@@ -172,7 +170,6 @@ def _sync_external(tools: ToolList, recipe: Recipe) -> int:
         store.point_alias(EXTERNAL_ALIAS, collection)
         if previous is not None:
             store.drop(previous)
-    CatalogueState.objects.update_or_create(pk=1, defaults={"external": token})
     return len(points)
 
 
@@ -182,7 +179,7 @@ def point_id(name: str) -> str:
 
 # --- Having a worker do it -------------------------------------------------------------------------------------------
 
-#: The states of the catalogue for which this process has already asked.
+#: The states of the tools for which this process has already asked.
 _asked: set[str] = set()
 
 
@@ -191,7 +188,7 @@ def index_tools(_held: Held) -> None:
 
 
 def ask_for_index(state: str) -> None:
-    """Have a worker update the index, once in this process for each state of the catalogue."""
+    """Have a worker update the index, once in this process for each state of the tools."""
     if state not in _asked:
         _asked.add(state)
         enqueue_index()

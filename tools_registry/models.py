@@ -1,9 +1,7 @@
 """What staff decide about tools, where remote tools come from, and what is derived from both (index, usage).
 
 Tools are named, not rows: code, MCP servers and OpenAPI documents bring them. `ToolOverride` has one row for each name
-that was ever seen and holds what staff wrote (an empty field leaves the tool's own value), its usage and its vector. `CatalogueState` carries two
-tokens that every change replaces: processes compare them with what they hold. They are random rather than counted, so
-that a change that was rolled back is never taken for the next one.
+that was ever seen and holds what staff wrote (an empty field leaves the tool's own value), its usage and its vector.
 """
 
 import uuid
@@ -14,7 +12,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from agents.models import Agent
+from agents.models import Agent, RuntimeSettings
 
 NAME_LENGTH = 64
 
@@ -23,34 +21,19 @@ def new_token() -> str:
     return uuid.uuid4().hex
 
 
-class CatalogueState(models.Model):
-    """One row: the state of the catalogue (texts, rights, sources) and of the index (vectors)."""
+def tools_token() -> str:
+    """What every change of the tools (texts, rights, sources, vectors) replaces; empty before the first one."""
+    # Written out: every question with tools comes here, and building this statement costs more than running it.
+    for row in RuntimeSettings.objects.raw(f"SELECT * FROM {RuntimeSettings._meta.db_table} WHERE id = 1"):  # noqa: S608
+        return row.tools_token
+    return ""
 
-    catalogue = models.CharField(max_length=32, default=new_token)
-    index = models.CharField(max_length=32, default=new_token)
-    #: The state of the index that the vector store holds.
-    external = models.CharField(max_length=32, blank=True, default="")
 
-    class Meta:
-        constraints: ClassVar = [models.CheckConstraint(condition=models.Q(pk=1), name="tool_catalogue_one_row")]
-
-    def __str__(self) -> str:
-        return self.catalogue
-
-    @classmethod
-    def tokens(cls) -> tuple[str, str]:
-        """The catalogue's token and the index's; empty before the first change."""
-        # Written out: every question with tools comes here, and building this statement costs more than running it.
-        for row in cls.objects.raw(f"SELECT * FROM {cls._meta.db_table} WHERE id = 1"):  # noqa: S608
-            return row.catalogue, row.index
-        return "", ""
-
-    @classmethod
-    def touch(cls, *names: str) -> None:
-        """Replace the named tokens."""
-        changed = {name: new_token() for name in names}
-        if not cls.objects.filter(pk=1).update(**changed):
-            cls.objects.get_or_create(pk=1, defaults=changed)
+def replace_tools_token() -> None:
+    """Have every process read the tools again; random, so that a change that is rolled back is never taken for the next."""
+    token = new_token()
+    if not RuntimeSettings.objects.filter(pk=1).update(tools_token=token):
+        RuntimeSettings.objects.bulk_create([RuntimeSettings(pk=1, tools_token=token)], ignore_conflicts=True)
 
 
 class ToolOverride(models.Model):

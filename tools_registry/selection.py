@@ -27,7 +27,6 @@ from knowledge.errors import CollectionMissingError
 from knowledge.vectors.base import Query, Wanted, vector_store
 from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
 from tools_registry.index import EXTERNAL_ALIAS, ask_for_index, indexed_vectors
-from tools_registry.models import CatalogueState
 from tools_registry.ranking import Ranking, WordIndex, best_positions
 from tools_registry.tool import ToolSpec
 
@@ -201,43 +200,43 @@ _IMMEDIATE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    tokens: tuple[str, str]
+    token: str
     recipe: Recipe
     ranking: Ranking
 
 
 class LocalToolSelector(ToolSelector):
-    """Ranks by a matrix that each process keeps, made anew when the tokens of catalogue or index have changed."""
+    """Ranks by a matrix that each process keeps, made anew when the token of the tools has changed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._state: _State | None = None
 
     def prepare(self, candidates: ToolList) -> None:
-        self.ranking(candidates.tokens)
+        self.ranking(candidates.token)
 
     def is_immediate(self, candidates: ToolList) -> bool:
         state = self._state
         return (
             state is not None
-            and state.tokens == candidates.tokens
+            and state.token == candidates.token
             and state.recipe == embedder().recipe
             and len(state.ranking.names) <= _IMMEDIATE
         )
 
     def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         return rank_candidates(
-            self.ranking(candidates.tokens), candidates, question_vector=question_vector, question=question, limit=limit
+            self.ranking(candidates.token), candidates, question_vector=question_vector, question=question, limit=limit
         )
 
-    def ranking(self, tokens: tuple[str, str]) -> Ranking:
-        """Every tool as the database has it, which is asked where `tokens` are not those of the matrix kept."""
+    def ranking(self, token: str) -> Ranking:
+        """Every tool as the database has it, which is asked where `token` is not that of the matrix kept."""
         recipe = embedder().recipe
         state = self._state
-        if state is None or state.tokens != tokens or state.recipe != recipe:
+        if state is None or state.token != token or state.recipe != recipe:
             with self._lock:
                 state, tools = self._state, all_tools()
-                if state is None or state.tokens != tools.tokens or state.recipe != recipe:
+                if state is None or state.token != tools.token or state.recipe != recipe:
                     state = self._state = _load(tools, recipe)
         return state.ranking
 
@@ -258,13 +257,13 @@ def rank_candidates(
 def _load(tools: ToolList, recipe: Recipe) -> _State:
     vectors, outdated = indexed_vectors(tools, recipe)
     if outdated:
-        ask_for_index(f"{tools.tokens} {recipe.model}")
+        ask_for_index(f"{tools.token} {recipe.model}")
     matrix = np.zeros((len(tools), recipe.dimensions), dtype=np.float32)
     for position, spec in enumerate(tools):
         vector = vectors.get(spec.name)
         if vector is not None:
             matrix[position] = vector
-    return _State(tools.tokens, recipe, Ranking(tools, matrix))
+    return _State(tools.token, recipe, Ranking(tools, matrix))
 
 
 #: The words decide among this many times the tools wanted.
@@ -280,10 +279,8 @@ class ExternalToolSelector(ToolSelector):
         return vector_store().uses_database
 
     def prepare(self, candidates: ToolList) -> None:
-        """Ask for the store to be filled where it holds another state of the index than the database."""
-        held = CatalogueState.objects.filter(pk=1).values_list("external", flat=True).first() or ""
-        if not held or held != candidates.tokens[1]:
-            ask_for_index(f"external {candidates.tokens} {held}")
+        """Have the store follow: it may never have been filled, or hold another state of the tools."""
+        ask_for_index(f"external {candidates.token}")
 
     def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         wanted = min(max(limit * _FETCHED, _LEAST_FETCHED), len(candidates))

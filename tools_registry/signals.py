@@ -14,11 +14,11 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_de
 from agents.models import Agent
 from tools_registry.catalog import forget_recent
 from tools_registry.index import enqueue_index
-from tools_registry.models import CatalogueState, RemoteTool, ToolOverride, ToolSource
+from tools_registry.models import RemoteTool, ToolOverride, ToolSource, replace_tools_token
 
 
 def _touch(**_kwargs: Any) -> None:
-    CatalogueState.touch("catalogue")
+    replace_tools_token()
     transaction.on_commit(forget_recent)
     enqueue_index()
 

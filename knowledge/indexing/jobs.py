@@ -75,7 +75,7 @@ def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None
         return None
     payload = {"document_ids": sorted({document_id for _chunk, document_id in passages})}
     key = str(agent.pk)
-    return _nudged(_build(jobs.create(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages))))
+    return _build(jobs.enqueue(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages)))
 
 
 def refreshes(source: WebSource) -> QuerySet[IndexBuild]:
@@ -85,7 +85,9 @@ def refreshes(source: WebSource) -> QuerySet[IndexBuild]:
 def create_refresh(source: WebSource) -> IndexBuild:
     """Create the refresh of a source, or return its open one; the row is the source's lock."""
     payload = {"address": source.url}
-    job = jobs.create(JobKind.REFRESH, key=str(source.pk), agent=source.agent, payload=payload, again=False)
+    job = jobs.enqueue(
+        JobKind.REFRESH, key=str(source.pk), agent=source.agent, payload=payload, again=False, tells=False
+    )
     finished = refreshes(source).filter(finished_at__isnull=False).exclude(status__in=OPEN_JOBS).order_by("-pk")
     Job.objects.filter(pk__in=list(finished.values_list("pk", flat=True)[_KEPT_REFRESHES:])).delete()
     return _build(job)

@@ -34,7 +34,7 @@ from agents.models import JobKind
 from tools_registry.admin.forms import ToolSourceForm
 from tools_registry.catalog import all_tools, forget_recent
 from tools_registry.index import enqueue_index
-from tools_registry.models import CatalogueState, RemoteTool, ToolOverride, ToolSource
+from tools_registry.models import RemoteTool, ToolOverride, ToolSource, replace_tools_token
 from tools_registry.selection import tool_limit
 
 #: How often, in seconds, the list asks again while a source is being read.
@@ -224,6 +224,6 @@ class RemoteToolAdmin(ReadOnlyAdmin):
 
 def _changed() -> None:
     """What a signal does for each row, once for all of them."""
-    CatalogueState.touch("catalogue")
+    replace_tools_token()
     transaction.on_commit(forget_recent)
     enqueue_index()

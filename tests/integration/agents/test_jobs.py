@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from agents import jobs
 from agents.errors import ApplicationError, StorageUnavailableError
-from agents.jobs import Held, JobCancelledError, LeaseLostError, Outcome, carry_out, create, enqueue
+from agents.jobs import Held, JobCancelledError, LeaseLostError, Outcome, carry_out, enqueue
 from agents.models import Job, JobKind, JobQuerySet, JobStatus
 from tests.factories import fresh
 from tests.waiting import PATIENCE_SECONDS
@@ -37,7 +37,7 @@ class JobCase(TestCase):
         self.enterContext(mock.patch(f"{__name__}._verb", work))
 
     def run_job(self, **options: Any) -> Job:
-        job = create(KIND, **options)
+        job = enqueue(KIND, **options)
         carry_out(job.pk, in_background=True)
         job.refresh_from_db()
         return job
@@ -52,13 +52,13 @@ def _raise(error: Exception) -> Callable[[Held], Outcome | None]:
 
 class ClaimTests(JobCase):
     def test_of_two_workers_one_does_the_job(self) -> None:
-        job = create(KIND)
+        job = enqueue(KIND)
         assert Job.objects.claim(job.pk, "one")
         assert not Job.objects.claim(job.pk, "two")
         assert carry_out(job.pk) is None
 
     def test_a_job_that_was_killed_is_taken_over_once_its_lease_has_run_out(self) -> None:
-        job = create(KIND)
+        job = enqueue(KIND)
         Job.objects.claim(job.pk, "one")
         Job.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
         assert Job.objects.claim(job.pk, "two")
@@ -71,7 +71,7 @@ class ClaimTests(JobCase):
             held.progress(1, 2)
 
         self.does(work)
-        job = create(KIND)
+        job = enqueue(KIND)
         with pytest.raises(LeaseLostError):
             carry_out(job.pk)
         assert (fresh(job).lease_owner, job.status, job.done) == ("two", JobStatus.RUNNING, 0)
@@ -83,7 +83,7 @@ class ClaimTests(JobCase):
             held.progress(2, 2)
 
         self.does(work)
-        job = create(KIND)
+        job = enqueue(KIND)
         with pytest.raises(JobCancelledError):
             carry_out(job.pk)
         assert (fresh(job).status, job.done) == (JobStatus.CANCELLED, 1)
@@ -127,7 +127,7 @@ class OutcomeTests(JobCase):
 
     def test_a_failure_that_may_pass_waits_ever_longer_and_is_bounded(self) -> None:
         self.does(_raise(StorageUnavailableError("away")))
-        job, pauses = create(KIND), []
+        job, pauses = enqueue(KIND), []
         for _attempt in range(settings.JOB_MAX_ATTEMPTS - 1):
             carry_out(job.pk, in_background=True)
             assert fresh(job).status == JobStatus.QUEUED
@@ -143,7 +143,7 @@ class OutcomeTests(JobCase):
     def test_what_is_to_be_removed_from_a_store_is_tried_until_it_is_there_again(self) -> None:
         self.does(_raise(StorageUnavailableError("away")))
         with self.settings(JOBS={JobKind.REMOVE_POINTS: f"{__name__}.verb"}):
-            job = create(JobKind.REMOVE_POINTS)
+            job = enqueue(JobKind.REMOVE_POINTS, tells=False)
             for _attempt in range(settings.JOB_MAX_ATTEMPTS + 3):
                 Job.objects.update(not_before=None)
                 carry_out(job.pk, in_background=True)
@@ -154,7 +154,7 @@ class OutcomeTests(JobCase):
     def test_a_failure_that_cannot_pass_is_said_at_once(self) -> None:
         for error in (ApplicationError("broken"), ZeroDivisionError("by zero")):
             self.does(_raise(error))
-            job = create(KIND)
+            job = enqueue(KIND)
             with pytest.raises(ApplicationError):
                 carry_out(job.pk, in_background=True)
             assert (fresh(job).status, str(error) in job.error) == (JobStatus.FAILED, True)
@@ -181,7 +181,7 @@ class JoinTests(JobCase):
         def work(held: Held) -> None:
             seen.append(held.job.payload["ids"])
             if len(seen) == 1:
-                create(KIND, key="a", payload={"ids": [2]})
+                enqueue(KIND, key="a", payload={"ids": [2]})
 
         self.does(work)
         job = self.run_job(key="a", payload={"ids": [1]})
@@ -193,7 +193,7 @@ class JoinTests(JobCase):
 class RecoveryTests(JobCase):
     def test_what_a_dead_process_left_is_queued_and_one_that_kills_each_is_given_up(self) -> None:
         for attempts in (0, settings.JOB_MAX_ATTEMPTS - 1):
-            job = create(KIND)
+            job = enqueue(KIND)
             Job.objects.filter(pk=job.pk).update(attempts=attempts)
             Job.objects.claim(job.pk, "dead")
         past = timezone.now() - timedelta(minutes=5)
@@ -204,7 +204,7 @@ class RecoveryTests(JobCase):
         nudge.assert_called_once()
 
     def test_a_job_is_not_nudged_before_its_time(self) -> None:
-        create(KIND)
+        enqueue(KIND)
         past = timezone.now() - timedelta(minutes=5)
         Job.objects.update(created_at=past, not_before=timezone.now() + timedelta(minutes=5))
         assert jobs.recover() == 0

@@ -1,9 +1,7 @@
 """Effective texts and the wall of rights (seed 003, steps 1 and risk 1), and which tools ask first."""
 
-from importlib import import_module
 from unittest import mock
 
-from django.apps import apps
 from django.contrib.auth.models import AnonymousUser, Group
 from django.db import transaction
 from django.test import TestCase
@@ -147,49 +145,6 @@ class OverrideTests(TestCase):
         all_tools()
         with self.assertNumQueries(1):
             available_tools(user_tags=VISITOR, agent_id=None)
-
-
-upgrade = import_module("tools_registry.migrations.0002_reasons_and_large_sources")
-
-
-class UpgradeTests(TestCase):
-    def add(self, source: ToolSource, name: str, *, asks: bool, method: str = "") -> None:
-        RemoteTool.objects.create(
-            source=source,
-            tool_name=name,
-            remote_name=name,
-            needs_approval=asks,
-            is_allowed=True,
-            operation={"method": method} if method else {},
-        )
-
-    def asks(self, name: str) -> tuple[bool, bool | None]:
-        """What is stored of the source's word, and staff's decision."""
-        row = RemoteTool.objects.get(tool_name=name)
-        decided = ToolOverride.objects.filter(tool_name=name).first()
-        return row.needs_approval, decided.needs_approval if decided else None
-
-    def test_mcp_tools_ask_and_decisions_of_staff_stay(self) -> None:
-        mcp = ToolSource.objects.create(slug="m", name="M", kind=SourceKind.MCP_STDIO, command="m")
-        service = ToolSource.objects.create(slug="o", name="O", kind=SourceKind.OPENAPI)
-        self.add(mcp, "silent", asks=False)
-        self.add(mcp, "freed", asks=False)
-        ToolOverride.objects.create(tool_name="freed", needs_approval=False)
-        self.add(mcp, "ticked", asks=True)
-        ToolOverride.objects.create(tool_name="ticked")
-        self.add(service, "reads", asks=False, method="get")
-        self.add(service, "reads_ticked", asks=True, method="get")
-        self.add(service, "writes", asks=True, method="post")
-        self.add(service, "writes_freed", asks=False, method="post")
-        upgrade.ask_for_approval(apps, None)
-        assert self.asks("silent") == (True, None)
-        assert self.asks("freed") == (True, False)
-        assert self.asks("ticked") == (True, True)
-        assert self.asks("reads") == (False, None)
-        assert self.asks("reads_ticked") == (True, True)
-        assert self.asks("writes") == (True, None)
-        assert self.asks("writes_freed") == (False, False)
-        assert RemoteTool.objects.filter(is_allowed=True).count() == 7
 
 
 class ReleaseTests(TestCase):

@@ -13,7 +13,7 @@ from knowledge.embeddings.base import Purpose, embedder
 from tests.factories import declared_tools, make_deployment, make_tool, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
-from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.models import ToolOverride
 from tools_registry.selection import MAX_RESIDENT, SelectedTool, SelectionReason, SelectionSettings, select_tools
 
 TOOLS = (
@@ -154,7 +154,6 @@ class ExternalModeTests(SelectionCase):
         assert found[0] == "find_route"
 
     def test_store_that_was_never_filled_leaves_resident_tools(self) -> None:
-        CatalogueState.objects.update(external="")
         from knowledge.vectors.base import vector_store
 
         store = vector_store()

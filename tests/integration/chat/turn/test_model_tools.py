@@ -37,7 +37,7 @@ from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import asking, call, declared
 from tools_registry.catalog import forget_recent, permitted_now
 from tools_registry.index import sync_index
-from tools_registry.models import CatalogueState, ToolOverride
+from tools_registry.models import ToolOverride, replace_tools_token
 from tools_registry.tool import ToolContext, ToolImage, ToolSpec
 
 ANSWER = ModelReply(tokens=["À l’accueil."])
@@ -277,7 +277,7 @@ class CostTests(ToolboxCase):
         assert "find_route" in self.names(deployment)
         # As another process changes it: no signal reaches this one.
         ToolOverride.objects.bulk_create([ToolOverride(tool_name="find_route", is_active=False)])
-        CatalogueState.touch("catalogue")
+        replace_tools_token()
         assert "find_route" in self.names(deployment)
         with mock.patch("agents.cache.time.monotonic", return_value=time.monotonic() + 61):
             assert "find_route" not in self.names(deployment)
