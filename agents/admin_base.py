@@ -48,8 +48,7 @@ else:
 
 #: Rows that one action of the admin deletes for good; a form names at most a thousand.
 ADMIN_MAX_DELETED = 500
-#: Of a search in the admin, so many words and characters count: each word is a condition on every searched column, and
-#: SQLite takes 1,000 of them; more words than these narrow nothing down.
+#: Of a search in the admin, so many words and characters count: each word is a condition on every searched column.
 ADMIN_SEARCH_MAX_WORDS = 20
 ADMIN_SEARCH_MAX_CHARACTERS = 500
 
@@ -153,10 +152,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return super().changelist_view(request, extra_context)
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """The list, and the rows chosen of it, as the database reads them: Django looks at types, not at sizes.
-
-        Raises `IncorrectLookupParameters` for a number beyond a column, or a year beyond the calendar.
-        """
+        """The list and its chosen rows. Raises `IncorrectLookupParameters` for a number or year beyond every column."""
         chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
         # Filters look up what they show as chosen only when the page is drawn.
         filtered = {name: each for name, each in request.GET.lists() if name != SEARCH_VAR}
@@ -198,10 +194,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return _COMPARISONS.issuperset(parts)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """A column that no form shows is looked up only where the list offers it.
-
-        Hashes and tokens are such columns: asked letter by letter (`key_hash__startswith`), a count would tell them.
-        """
+        """A column that no form shows (a hash, a token) is looked up only where the list offers it."""
         if not super().lookup_allowed(lookup, value, request) or not self._compares(lookup):
             return False
         name, _sep, rest = lookup.partition(LOOKUP_SEP)
@@ -218,8 +211,7 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
         return name == self.date_hierarchy or name in filters
 
 
-#: How filters, date hierarchies and links of ours compare. What is left out is a pattern (a regular expression that
-#: never ends stops the whole process), or faults at a value that it cannot read.
+#: How filters and links of ours compare; what is left out is a pattern, or faults at a value that it cannot read.
 _COMPARISONS = frozenset("exact in isnull gt gte lt lte year month day date".split())
 #: Look-ups of a related row by its number, which our own links use.
 _WHOLE_ROW = ("", "exact", "id__exact", "pk__exact")
@@ -234,10 +226,8 @@ def _is_beyond(value: str) -> bool:
 
 
 class ReadOnlyAdmin(StaffAdmin):
-    """Rows that the program writes. Staff look at them; none of its pages adds or changes one.
-
-    The right to delete is left as it is: the deletion of an owner (a document, an agent) asks for it. The pages
-    themselves delete only where people's words stand (`is_erasable`), for whoever asks to be forgotten.
+    """Rows that the program writes: no page adds or changes one. Deleting is for the deletion of an owner, and where
+    people's words stand (`is_erasable`).
     """
 
     is_erasable = False
@@ -333,10 +323,7 @@ def admin_page(request: HttpRequest, template: str, *, model: type[Model], **con
 
 
 def admin_url(model: type[Model] | str, page: str, *args: Any, **query: Any) -> str:
-    """The address of an admin page: `admin_url(Document, "changelist", agent__id__exact=3)`.
-
-    A model of an app above is named, as in a foreign key: `"knowledge.document"`.
-    """
+    """The address of an admin page: `admin_url("knowledge.document", "changelist", agent__id__exact=3)`."""
     label = model if isinstance(model, str) else model._meta.label_lower
     address = reverse(f"admin:{label.lower().replace('.', '_')}_{page}", args=args)
     return f"{address}?{urlencode(query, doseq=True)}" if query else address

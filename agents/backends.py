@@ -1,8 +1,6 @@
-"""The one loader of pluggable backends: a settings dictionary of aliases to cached instances.
+"""The one loader of pluggable backends: a settings dictionary of aliases to instances, cached as Django's own are.
 
-The pattern is Django's own (caches, storages): `SETTING = {"default": {"BACKEND": "dotted.Path", "OPTIONS": {}}}`. One
-instance per alias and process, made at first use and forgotten when the setting changes (tests). An alias that is
-absent from the setting is an `ImproperlyConfigured` error; ask with `in` first where absence is normal.
+An alias that is absent from the setting is an `ImproperlyConfigured` error; ask with `in` first.
 """
 
 import threading

@@ -1,7 +1,5 @@
-"""A deployment's branding: its words, colour and logo, in the reader's language and for both themes.
-
-Words have a French and an English text; one replaces the other where it is missing. Staff choose one colour, for the
-light theme; the dark theme's colour is the same, lightened until it is readable.
+"""A deployment's branding: its words (one language replaces a missing other), logo, and one colour, which the dark
+theme has lightened until it is readable.
 """
 
 import base64
@@ -82,10 +80,7 @@ def validate_accent(text: str) -> None:
 
 
 def logo_png(file: Any) -> bytes:
-    """An uploaded picture as a PNG that fits `LOGO_SIZE`, without what cameras and programs wrote into it.
-
-    Raises `ValidationError`.
-    """
+    """An uploaded picture as a PNG that fits `LOGO_SIZE`, without its metadata. Raises `ValidationError`."""
     from PIL import Image, ImageOps  # only where staff upload one
 
     if file.size > LOGO_UPLOAD_BYTES:

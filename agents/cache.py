@@ -1,7 +1,4 @@
-"""A cache in the process for values that change rarely, such as settings in the database.
-
-A change in another process shows when the cached value expires. Whoever makes a change here calls `clear`.
-"""
+"""A cache in the process for values that change rarely; whoever changes one here calls `clear`, others wait."""
 
 import math
 import threading
@@ -17,10 +14,7 @@ T = TypeVar("T")
 
 
 class TtlCache(Generic[T]):
-    """A thread-safe cache by key; a value expires after `seconds`, a number or the name of a setting.
-
-    Threads that find a value expired at the same moment each read it.
-    """
+    """A thread-safe cache by key; a value expires after `seconds`, a number or the name of a setting."""
 
     _all: "ClassVar[WeakSet[TtlCache[object]]]" = WeakSet()
 

@@ -1,15 +1,8 @@
 """How code meets the database: bridges from the asynchronous turn, short writes of many threads, prepared statements.
 
-`in_database` is for whole steps that use the ORM (the table vector store included); `in_thread` for steps that wait for
-the network or compute. Neither shares the one thread that Django's default bridge would queue everything on.
-
-SQLite has one writer at a time, and a thread that finds it busy sleeps for up to 100 ms before it looks again. Threads
-of one process queue on a lock instead (`short_write`); other processes still meet at the database. A database that is
-locked, full, read-only, out of connections or gone is one error: `StorageUnavailableError`.
-
-The ORM builds a statement anew each time, at a multiple of what the database needs to run it. Those that every turn
-runs are compiled once for each kind of database, with `Parameter`s where their values go (`benchmarks/turns`). The ORM
-stays the author of the SQL and of every conversion; an update sends no signals, as the ORM's own sends none.
+`in_database` is for whole steps that use the ORM; `in_thread` for steps that wait for the network or compute. SQLite
+has one writer at a time: threads of one process queue on a lock (`short_write`). A database in trouble is one error,
+`StorageUnavailableError`. Statements that every turn runs are compiled once, with `Parameter`s (`benchmarks/turns`).
 """
 
 import asyncio
@@ -38,9 +31,7 @@ from django.utils import translation
 
 from agents.errors import StorageUnavailableError
 
-#: How long a web process waits for a locked database or a free connection before it says so: workers and commands have
-#: the 20 s of the settings, and here a person waits. Sixteen writing processes kept each other waiting for 0.2 s at
-#: most.
+#: How long a web process, where a person waits, waits for a locked database or a free connection; others: 20 s.
 WEB_DATABASE_WAIT_SECONDS = 5.0
 #: For so long a process tries no other write once the database refused one, so that waits do not add up.
 DATABASE_PAUSE_SECONDS = 1.0
@@ -49,8 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-#: What SQLite answers where the file cannot be used for now, whatever the statement:
-#: https://www.sqlite.org/rescode.html
+#: What SQLite answers where the file cannot be used for now: https://www.sqlite.org/rescode.html
 _SQLITE_TROUBLES = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -101,8 +91,7 @@ def wait_at_most(seconds: float) -> None:
     options = connection.settings_dict["OPTIONS"]
     if "pool" in options:
         options["pool"]["timeout"] = seconds
-        # One that was opened before has the time that was set then. An ASGI server imports the application within its
-        # loop, where Django closes nothing: a thread does.
+        # One opened before has the time set then; in an ASGI server's loop Django closes nothing, but a thread does.
         opened = connections[DEFAULT_DB_ALIAS]
         opened.inc_thread_sharing()
         closing = threading.Thread(target=_close_with_pool, args=(opened,))
@@ -120,10 +109,7 @@ def _close_with_pool(opened: Any) -> None:
 
 
 async def in_database(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run one whole database step; connections that broke or grew too old are closed around it.
-
-    Raises `StorageUnavailableError` for a database in trouble.
-    """
+    """Run one whole database step, with a sound connection. Raises `StorageUnavailableError`."""
 
     def cleaned() -> R:
         _close_if_old()
@@ -174,11 +160,7 @@ async def in_thread(step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 class _Queue:
-    """Threads of this process that want to write, in a queue.
-
-    A thread that waits as long as the database's own timeout is refused; after such a timeout in the database, the
-    threads behind it are refused for a moment as well, so that their waits do not add up.
-    """
+    """Threads of this process that want to write, queued; after a timeout in the database those behind are refused too."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

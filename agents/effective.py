@@ -1,7 +1,6 @@
-"""The settings that apply to one turn: deployment over agent over site, resolved once.
+"""The settings that apply to one turn: deployment over agent over site, resolved once; all that a turn reads of knobs.
 
-`EffectiveConfig` is all that a turn reads; nothing else looks at a knob. A threshold of `None` means that no level sets
-it: the measured profile of the embedding model in use decides (`knowledge.thresholds`).
+A threshold of `None` is set at no level: the measured profile of the embedding model decides (`knowledge.thresholds`).
 """
 
 from collections.abc import Mapping
@@ -72,12 +71,6 @@ class EffectiveConfig:
     tool_threshold: float | None
     api_source_lines: bool
     show_cited_pages: bool
-    #: The lead by which a specialist answers; `None`: that of the embedding model.
-    dispatch_margin: float | None = None
-    #: Recalls without progress after which the loop of tools ends.
-    saturation: int = 3
-    #: The tools of so many last calls stay offered.
-    tool_recent_calls: int = 10
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 
@@ -106,10 +99,7 @@ class InheritedSetting:
 
 
 def effective_config(deployment: Deployment) -> EffectiveConfig:
-    """Resolve every knob for a deployment; two queries at most (the site's row, the agent if not loaded).
-
-    One more query reads further agents, unless the row is marked as having none (`current_config`).
-    """
+    """Resolve every knob for a deployment, in at most two queries, and one more for further agents."""
     site = RuntimeSettings.load()
     config = _config_of(deployment, deployment.agent, site)
     # Outside a turn nobody has asked yet.
@@ -158,10 +148,7 @@ def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveC
 
 
 def current_config(deployment_id: int) -> EffectiveConfig:
-    """`effective_config` of a stored deployment, at most `CONFIG_CACHE_SECONDS` old.
-
-    A burst of questions to one deployment reads its settings once. Raises `Deployment.DoesNotExist`.
-    """
+    """`effective_config`, at most `CONFIG_CACHE_SECONDS` old. Raises `Deployment.DoesNotExist`."""
 
     def read() -> EffectiveConfig:
         further = Exists(Specialist.objects.filter(deployment=OuterRef("pk")))
@@ -206,9 +193,7 @@ def default_presentation(name: str) -> str:
 
 
 def default_guard_rail_message(presentation: str) -> str:
-    """The default refusal. It is neutral, because the example of seed 004, section 3.3, belongs to that seed's own
-    desk.
-    """
+    """The default refusal; the example of seed 004, section 3.3, belongs to that seed's own desk."""
     return _(
         "Je n’ai rien trouvé à ce sujet. %(presentation)s Essayez avec d’autres mots, ou posez une autre question."
     ) % {"presentation": presentation}

@@ -1,8 +1,7 @@
 """The root of every error this project raises on purpose, and the errors of the `agents` app.
 
-An `ApplicationError` carries a stable machine-readable `code`, a translatable `public_message` that may be shown to a
-person, whether trying again can help, and the HTTP status it is answered with. Vendor exceptions are translated at the
-border of each backend and chained; the text of an exception (`str(error)`) is for logs and never reaches an end user.
+An `ApplicationError` has a stable `code`, a translatable `public_message`, whether trying again can help, and an HTTP
+status. Vendor exceptions are translated at each backend's border; the text of an exception is for logs only.
 """
 
 from typing import ClassVar
@@ -28,10 +27,7 @@ class ApplicationError(Exception):
 
 
 class StorageUnavailableError(ApplicationError, DatabaseError):
-    """The database is locked, full, read-only, out of connections or gone (`agents.database`): another try may succeed.
-
-    It stays a `DatabaseError`, for whoever handles those by themselves.
-    """
+    """The database is in trouble (`agents.database`), and another try may succeed; it stays a `DatabaseError`."""
 
     code = "storage_unavailable"
     status = 503

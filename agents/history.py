@@ -1,9 +1,7 @@
 """The audit log: every change of a setting, a text or a decision leaves a line with before and after.
 
-django-auditlog stores the lines and sees `save` and `delete`. `update`, `bulk_update` and `bulk_create` send no signal;
-the managers of the models below log them, by column: counters and other columns of the program are not logged.
-Conversations, turns, messages, vectors and usage are in no line, nor are the words of visitors: rows made of such words
-are named by number. Secrets are masked.
+django-auditlog sees `save` and `delete`; the managers of the models below log `update` and bulk changes, by column.
+Conversations, turns, messages, vectors, usage and the words of visitors are in no line. Secrets are masked.
 """
 
 import sys
@@ -54,8 +52,7 @@ class Logged:
     is_named: bool = True
     #: Whether a line can be taken back: a setting or a text, rather than a decision on the way.
     is_restorable: bool = True
-    #: Columns that are never put back: they name something outside the row, or are not for everybody to give who may
-    #: change it.
+    #: Columns that are never put back: they name something outside the row, or are not for everybody to give.
     fixed: str = ""
     #: The model on whose page rows without a page of their own stand: whoever may look at that reads of them.
     page: str = ""
@@ -344,8 +341,7 @@ def log_everything() -> None:
             mask_callable=f"{__name__}.masked",
             m2m_fields=set(rule.related.split()),
         )
-        # The managers of accounts stand in their migrations; nothing changes many accounts at once. The type checker,
-        # which loads the apps, reads managers as they are written.
+        # Accounts' managers stand in their migrations; the type checker reads managers as they are written.
         if model._meta.app_label != "auth" and "mypy_django_plugin" not in sys.modules:
             _see_updates(model)
     apps.get_app_config("auditlog").verbose_name = gettext_lazy("Journal des changements")

@@ -1,10 +1,8 @@
 """Background jobs: rows that are enqueued, claimed by a lease, renewed, finished and recovered in one way.
 
-The row of a `Job` is the truth; a Celery message is a nudge that may be lost or come twice. One process wins a claim
-and holds the job by a lease, which a thread renews. The lease of a dead process runs out: `recover` queues the job
-again, and its verb (the function for its kind in `settings.JOBS`) resumes from the rows. A failure that may pass is
-retried after a pause that doubles. A verb takes a `Held` and returns an `Outcome` or `None`. One job of a kind and key
-is open at a time: a second request joins it, and a job joined while running runs once more.
+The row of a `Job` is the truth; a Celery message is a nudge. A thread renews the lease; a dead process's runs out:
+`recover` queues the job again, and its verb (`settings.JOBS`) resumes from the rows. A failure that may pass is retried
+after a pause that doubles. One job of a kind and key is open at a time: a second request joins it.
 """
 
 import logging
@@ -220,9 +218,7 @@ def cancel(job: Job) -> bool:
 
 
 def retry(job: Job, **changes: Any) -> bool:
-    """Queue a failed or cancelled job again, with its attempts reset. Raises `IntegrityError` where another of its key
-    is open.
-    """
+    """Queue a failed or cancelled job again, as new. Raises `IntegrityError` where another of its key is open."""
     with transaction.atomic():
         taken = _take(job, GIVEN_UP_JOBS, JobStatus.QUEUED, attempts=0, error="", finished_at=None, **changes)
     if taken:
@@ -258,10 +254,7 @@ def run_job(job_id: int) -> bool:
 
 
 def carry_out(job_id: int, *, on_progress: OnProgress = _no_progress, in_background: bool = False) -> Outcome | None:
-    """Claim a job and do it; `None` where another process has it, or it waits. The outcome is kept on its row.
-
-    In the background, a failure that may pass queues it again for later, up to `JOB_MAX_ATTEMPTS`.
-    """
+    """Claim a job and do it; `None` where another has it. In the background, a passing failure is queued again."""
     owner = lease_owner()
     if not Job.objects.claim(job_id, owner):
         return None
@@ -393,11 +386,7 @@ def ensure(kind: JobKind) -> Job:
 
 
 def recover() -> int:
-    """Queue the jobs of dead processes again, and nudge jobs without a message; returns how many were nudged.
-
-    Each message that no worker has taken counts for one waiting job, so that a long busy worker finds no more messages
-    than jobs.
-    """
+    """Queue the jobs of dead processes again, and nudge jobs without a message (each waiting one counts for a job)."""
     now = timezone.now()
     expired = Job.objects.expired()
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
@@ -414,9 +403,7 @@ def recover() -> int:
 
 
 def recover_all(held: Held) -> Outcome:
-    """The recovery job: recover jobs, then run each app's own recovery (`settings.RECOVERY`). A step that fails does
-    not stop the others.
-    """
+    """Recover jobs, then run each app's own recovery (`settings.RECOVERY`); a failing step stops no other."""
     failed: dict[str, str] = {}
     for name, path in settings.RECOVERY.items():
         try:
@@ -461,9 +448,7 @@ _held_for_a_fork = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The state of all workers together. `seconds`: since the last heartbeat of any; `None` where there never was
-    one.
-    """
+    """The state of all workers together. `seconds`: since the last heartbeat of any, `None` without one."""
 
     state: Literal["ok", "silent", "never"]
     seconds: float | None = None
@@ -497,11 +482,9 @@ def announce(name: str) -> None:
 
 
 class Heartbeat:
-    """The heartbeat of one worker, from `start` to `stop`. While the database is away it goes on, with one log line.
+    """The heartbeat of one worker, from `start` to `stop`, in a thread: `serve`'s worker has no other.
 
-    A thread, because the worker that `serve` starts does nothing else while it runs a job. Connections are opened for
-    one beat and closed after it, and no process forks meanwhile (`no_fork`): a forked process would close the
-    connection of its parent.
+    Each beat has connections of its own, and no process forks meanwhile (`no_fork`): it would close its parent's.
     """
 
     def __init__(self, name: str) -> None:

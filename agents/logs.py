@@ -1,8 +1,5 @@
-"""Lines of the log, as text or as one JSON object each (`LOG_FORMAT=json`), and the id of the request they name.
-
-The id goes from the web server through a worker's task to the call of a model. It is a context variable: tasks of the
-event loop and steps in threads keep it by themselves, a pool of threads does not (`contextvars.copy_context`). A
-caller's `extra={"facts": {…}}` are keys of the JSON object; in a line of text they stand in its message already.
+"""Lines of the log, as text or as JSON (`LOG_FORMAT=json`), and the id of the request they name: a context variable, which
+a pool of threads does not keep. A caller's `extra={"facts": {…}}` are keys of the JSON object.
 """
 
 import json
@@ -53,9 +50,7 @@ def outgoing_headers() -> dict[str, str]:
 
 
 class RefusalsInOneLine(logging.Filter):
-    """A request that was refused (4xx) is no fault of ours: Django would print where, and what was asked over many
-    lines.
-    """
+    """A refused request (4xx) is no fault of ours, and gets one line instead of a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if 400 <= getattr(record, "status_code", 0) < 500:

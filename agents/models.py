@@ -121,9 +121,7 @@ class Audience(models.TextChoices):
 
 
 def new_public_key() -> str:
-    """A key that names a deployment to the widget. The key stands in pages of other sites: it is not secret and grants
-    nothing alone.
-    """
+    """A key that names a deployment to the widget; other sites' pages show it, and it grants nothing alone."""
     return f"rpk_{secrets.token_urlsafe(18)}"
 
 
@@ -154,9 +152,7 @@ def validate_origins(text: str) -> None:
 
 
 class Logo(models.Model):
-    """A logo, keyed by the hash of its bytes, so that browsers cache it for ever. A replaced logo is not deleted,
-    because the journal may restore it.
-    """
+    """A logo, keyed by the hash of its bytes for caches; a replaced one stays, for the journal to restore."""
 
     digest = models.CharField(_("empreinte"), primary_key=True, max_length=64)
     png = models.BinaryField(_("image"))
@@ -340,9 +336,7 @@ def overlay_errors(key: str, value: Any) -> list[str]:
 
 
 class Role(models.Model):
-    """A ready-made role (`agents.roles`): its group, and the rights ever given to it. Neither a right that a site
-    removed nor a deleted group is created again.
-    """
+    """A ready-made role (`agents.roles`): its group, and the rights ever given to it."""
 
     code = models.CharField(max_length=30, primary_key=True)
     group = models.OneToOneField(Group, null=True, on_delete=models.SET_NULL, related_name="role")

@@ -1,9 +1,7 @@
 """Where a client of ours may connect: never to an internal address unless the operator said so.
 
-A name is resolved once and the connection goes to the address that was checked, under the name (`Host`, and the name
-that TLS verifies), so a name that changes its address in between reaches nothing. Redirects are not followed here:
-whoever follows one asks again. What an answer holds is bounded after decompression. Proxies, credentials and
-certificates of the environment are ignored. Which error is raised is the caller's (`Reach.error`).
+A name is resolved once, and the connection goes to the checked address under the name. Redirects are not followed here.
+What an answer holds is bounded after decompression. The environment's proxies and certificates are ignored.
 """
 
 import asyncio
@@ -20,8 +18,7 @@ import httpx2
 from agents.errors import ApplicationError
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-#: Global by the tables of some Python versions, and yet of no open network: protocol assignments (RFC 6890; a metadata
-#: address of Oracle's cloud among them), 6to4 relays, documentation, and the address of Azure's platform.
+#: Global by the tables of some Python versions, yet of no open network: protocol assignments, relays, cloud platforms.
 _SPECIAL = tuple(
     map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "2001::/23", "3fff::/20"))
 )
@@ -33,10 +30,9 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a client may connect to, and how much of an answer it reads (bytes, unpacked).
+    """What a client may connect to, and how much of an answer it reads (bytes, unpacked); `None`: any.
 
-    `hosts`: those allowed (`host`, or `host:port` where the port is not the usual one), `None` for any. `ports`: those
-    allowed, `None` for any. `internal`: hosts that may have an internal address, and any port.
+    `hosts`: `host`, or `host:port` where the port is not the usual one. `internal`: may have an internal address.
     """
 
     max_bytes: int
@@ -145,11 +141,7 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the open network, and to nothing that leads back inside it.
-
-    Refused are private, loopback, link-local, multicast and reserved ones, those of cloud platforms, and the IPv6 ones
-    that hold an IPv4 address (mapped, compatible, 6to4, Teredo, NAT64): what they reach depends on a gateway.
-    """
+    """Whether an address belongs to the open network, and to nothing that leads back inside it (IPv4 within IPv6)."""
     parsed = ipaddress.ip_address(address.split("%", 1)[0])
     if not parsed.is_global or any(parsed in network for network in _SPECIAL):
         return False

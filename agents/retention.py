@@ -1,8 +1,6 @@
-"""Retention: one list of everything that expires, and the nightly job that deletes what has expired.
+"""Retention: one list of everything that expires, and the nightly job (`RETAIN_HOUR`) that deletes what has expired.
 
-A rule names the setting with the retention time, and the function, in the app that owns the rows, that finds the
-expired ones. Every batch is a transaction of its own, so that a killed deletion loses nothing. A worker deletes at
-night (`RETAIN_HOUR`), or as soon as one runs again; `manage.py retain` deletes at once.
+A rule names the setting with the retention time, and the function, in the app that owns the rows, that finds them.
 """
 
 import logging
@@ -108,10 +106,7 @@ OnDeleted = Callable[[Rule, int], None]
 
 
 def delete_in_batches(rows: QuerySet[Any], size: int | None = None) -> Iterator[int]:
-    """Delete these rows and their dependants, a transaction a batch; yields the number of each.
-
-    The condition is checked again in the transaction. A killed deletion resumes at the next run.
-    """
+    """Delete these rows and their dependants, checked again in each batch's transaction; yields their number."""
     model: type[Model] = rows.model
     while True:
         batch = list(rows.values_list("pk", flat=True)[: size or settings.RETAIN_BATCH])

@@ -1,14 +1,8 @@
 """The ready-made roles: groups with the rights of a job, made when the database is migrated.
 
-The rule of what a site has changed in them: each right is given to a role once. A right that a site took from the group
-is not given again, one that it added stays, a group that it renamed keeps its name, and one that it deleted does not
-come back. A group of its own that has the name of a role already is left alone. A release that adds a right to a role
-gives that one right. Roles add up: a person may have several.
-
-Below them stand the limits: all agents' rows are a member of staff's to work on, or those of the agents that they, or a
-group of theirs, are limited to. One's own limit wins over those of one's groups; of several groups' limits the agents
-are added up; a group without a limit lifts none. A superuser has none. Whoever is limited sees what the site shares
-(`SHARED`) and changes none of it; accounts, keys and whatever else belongs to no agent, not at all.
+Each right is given to a role once, so that what a site has changed in its groups stays. Below the roles stand
+limits to some agents: one's own wins over those of one's groups, whose agents add up. A superuser has none. Who is
+limited sees what the site shares (`SHARED`) and changes none of it; what belongs to no agent, not at all.
 """
 
 from dataclasses import dataclass
@@ -120,10 +114,7 @@ ROLES = {
 
 
 def install_roles(apps: Apps = apps, **_kwargs: Any) -> None:
-    """Make the groups that are missing, and give each role the rights that it was never given.
-
-    `apps` is what the database was migrated to: of one that has gone back before roles, nothing is asked.
-    """
+    """Make the missing groups and give each role its new rights; nothing in a database (`apps`) from before roles."""
     if any(model._meta.label == Role._meta.label for model in apps.get_models()):
         for code, ready in ROLES.items():
             with transaction.atomic():

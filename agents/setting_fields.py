@@ -1,8 +1,5 @@
-"""What staff read beside a setting they leave empty: the value that will apply, and where it comes from.
-
-A threshold that no level sets comes from the embedding model's measured profile, which belongs to `knowledge`; that app
-registers its profile here, because `agents` imports no other app. Nothing here decides what applies: see
-`agents.effective`.
+"""What staff read beside a setting they leave empty: the value that will apply, and where it comes from. Thresholds of
+the embedding model's profile are registered by `knowledge`, because `agents` imports no other app.
 """
 
 from collections.abc import Callable, Mapping

@@ -496,8 +496,7 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
 }
 
 
-#: Tabs whose settings no agent and no deployment overrides: who asks too much does so whichever the deployment, and one
-#: account pays for the questions of every agent.
+#: Tabs whose settings no agent and no deployment overrides.
 SITE_GROUPS = (_("Limites"), _("Questions écrites"))
 SITE_KNOBS = {knob.name: knob for group, knobs in GROUPS.items() for knob in knobs}
 #: Every setting that an agent or a deployment may override, by name.

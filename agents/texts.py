@@ -1,9 +1,4 @@
-"""Texts of others as they can be stored and sent (whole characters, and no NUL, which PostgreSQL refuses), and the
-plural of the project's own, which are French: « 0 question », « 1 question », « 2 questions ».
-
-JSON may say half a character (`"\\ud800"`), and so may the name of a file. What a person sends is refused for it
-instead (`chat.protocol`).
-"""
+"""Texts of others as they can be stored (whole characters, no NUL), and the plural of the project's French texts."""
 
 import json
 from collections.abc import Mapping
@@ -48,9 +43,7 @@ _taught: WeakSet[NullTranslations] = WeakSet()
 
 
 def count_in_french(**_kwargs: object) -> None:
-    """When all apps are loaded: the texts of the code are French and stand in no catalogue. Said again, it adds
-    nothing.
-    """
+    """Teach the French plural once all apps are loaded; said again, it adds nothing."""
     if (french := translation("fr")) not in _taught:
         french.add_fallback(FrenchPlurals())
         _taught.add(french)

@@ -116,9 +116,7 @@ def as_markdown(conversation: Conversation) -> bytes:
 
 
 def source_lines(sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str) -> list[str]:
-    """« [1] Title, p. 3 – the question that the passage answers – its address », title and question as `write` puts
-    them.
-    """
+    """« [1] Title, p. 3 – the question that the passage answers – its address », as `write` puts them."""
     lines = []
     for source in sources:
         is_learned = bool(source.get("learned_id") and source.get("question"))

@@ -137,9 +137,7 @@ class AnswerSource(models.TextChoices):
 
 
 class MessageType(models.TextChoices):
-    """What a message is to the orchestration of seed 000, section 2; follows from its role and its turn's trace and
-    exit.
-    """
+    """What a message is to the orchestration of seed 000, section 2, by its role and its turn's exit."""
 
     USER_REQUEST = "user_request", _("Question")
     FOLLOW_UP = "follow_up", _("Suite")
@@ -746,7 +744,7 @@ class GoldenSet(models.Model):
 
 
 class GoldenQuestion(models.Model):
-    """A question of a set; `expected` has the keys of a line of `evaluate`'s file (`chat.staff.expectations`)."""
+    """A question of a set; `expected` has the keys of a line of `evaluate`'s file (`chat.staff.golden`)."""
 
     golden_set = models.ForeignKey(GoldenSet, on_delete=models.CASCADE, related_name="questions", verbose_name=_("jeu"))
     question = models.TextField(_("question"), max_length=2_000)

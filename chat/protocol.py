@@ -7,13 +7,14 @@ reader who lost the connection asks for what comes after the last id it saw. Thi
 
     meta     turnId, conversationId, clientMessageId, title, question
     delta    text
+    restart  (the text that came before it is to be forgotten: a model's reasoning, or what the quotation replaces)
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF),
     date (when it was validated, or its
              document read), learned_id of a validated answer, and option (1, 2, …) where
              the question is one of those that a `clarification` offers
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs,
     arguments,
-             and progress (a text) while a tool says how far it is
+             and progress (a text) while a tool says how far it is; with the id `reasoning`, the model's own thought
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title,
     agent,
              score (the similarity of what was stored and given: an answer of the memory, a direct one; null otherwise),
@@ -111,6 +112,14 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    name: ClassVar[str] = "restart"
+
+    def as_json(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     name: ClassVar[str] = "sources"
     sources: Sequence[Mapping[str, Any]]
@@ -120,6 +129,8 @@ class Sources:
 
 
 ToolStatus = Literal["running", "done", "failed", "awaiting", "denied"]
+#: The id, in the place of a call's, under which readers are told that the model reasons.
+REASONING = "reasoning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +264,7 @@ def _in_every_language(message: str | Promise) -> set[str]:
     return said
 
 
-Event = Meta | Delta | Sources | Tool | Done | Failure
+Event = Meta | Delta | Restart | Sources | Tool | Done | Failure
 FINAL_EVENTS = (Done, Failure)
 
 
@@ -362,9 +373,7 @@ _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 
 
 def valid_question(value: Any) -> str:
-    """The trimmed question, be it signs alone; refuses what is not text, has nothing to be seen, or longer than
-    `MAX_MESSAGE_CHARACTERS`.
-    """
+    """The trimmed question; refuses what is no text, is empty to the eye, or too long."""
     if not isinstance(value, str):
         raise InvalidMessageError("message is not text", public_message=_("« message » doit être un texte."))
     question = value.replace("\x00", "").strip()
@@ -427,9 +436,7 @@ def too_long() -> str:
 
 
 def read_json(said: bytes | str) -> Any:
-    """The value of a JSON text. Raises `UnreadableTextError`, or `ValueError` where it is no JSON, or nested beyond
-    reading.
-    """
+    """The value of a JSON text. Raises `UnreadableTextError`, or `ValueError` where it is no JSON."""
     text = _whole_text(said)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
@@ -441,9 +448,7 @@ def read_json(said: bytes | str) -> Any:
 
 
 def require_utf8_form(request: HttpRequest) -> None:
-    """Django reads forms in whatever encoding they name, and fails in those that are none, or make halves of
-    characters.
-    """
+    """Refuse forms that are not UTF-8: Django fails in encodings that are none."""
     is_form = request.content_type in ("multipart/form-data", "application/x-www-form-urlencoded")
     if is_form and request.encoding and codecs.lookup(request.encoding).name != "utf-8":
         raise UnreadableTextError(f"a form in {request.encoding}")

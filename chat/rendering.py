@@ -307,9 +307,7 @@ def _render_table(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _op
 
 
 class _AnswerParser(MarkdownIt):
-    """CommonMark, tables, strikethrough, tasks, bare addresses and formulas, with absolute links to pages and addresses
-    only.
-    """
+    """CommonMark, tables, strikethrough, tasks, bare addresses and formulas, with absolute web links only."""
 
     def validateLink(self, url: str) -> bool:
         return bool(_SAFE_LINK.match(url))

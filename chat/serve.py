@@ -261,9 +261,7 @@ def require_history() -> None:
 
 
 def pools_problem(processes: int) -> str | None:
-    """Whether the processes of this machine alone may open more connections than PostgreSQL gives out; a sentence, or
-    `None`.
-    """
+    """A sentence where this machine alone may open more connections than PostgreSQL gives; or `None`."""
     if connection.vendor != "postgresql":
         return None
     with connection.cursor() as cursor:
@@ -280,9 +278,7 @@ def pools_problem(processes: int) -> str | None:
 
 
 def without_waiting(migrate: Callable[[], object], *, say: Callable[[str], object]) -> None:
-    """Run `migrate`, which goes on where it was, again and again until each table was free for it. Elsewhere than on
-    PostgreSQL, once.
-    """
+    """Run `migrate`, on PostgreSQL again and again until each table was free for it."""
     if connection.vendor != "postgresql":
         migrate()
         return

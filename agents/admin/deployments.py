@@ -1,7 +1,5 @@
-"""Agents, deployments and the site's settings.
-
-Every setting has the value it would inherit beside it. The index belongs to `knowledge`, which this app does not
-import: buttons and actions lead to that app's confirmation pages, by their address.
+"""Agents, deployments and the site's settings, each with the value it would inherit beside it. The index belongs to
+`knowledge`, which this app does not import: buttons and actions lead to that app's pages, by their address.
 """
 
 from typing import Any, ClassVar
@@ -29,12 +27,8 @@ from agents.setting_fields import unmeasured_model, value_text
 from agents.settings import GROUPS, SITE_GROUPS, SITE_KNOBS
 
 #: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
-FIRST_AGENT_RIGHTS = (
-    "agents.add_agent",
-    "agents.add_deployment",
-    "agents.change_deployment",
-    "knowledge.add_document",
-    "chat.view_turn",
+FIRST_AGENT_RIGHTS = tuple(
+    "agents.add_agent agents.add_deployment agents.change_deployment knowledge.add_document chat.view_turn".split()
 )
 
 
@@ -70,6 +64,24 @@ class SettingsAdmin(StaffAdmin):
     ) -> HttpResponse:
         context["unmeasured_model"] = unmeasured_model()
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+def _count_column(name: str, words: Any, *, ordering: str) -> Any:
+    @admin.display(description=words, ordering=ordering)
+    def column(_admin: Any, agent: Any) -> str:
+        _title, count, address = _counts(agent)[name]
+        return count_link(count, address)
+
+    return column
+
+
+def _index_action(page: str, words: Any) -> Any:
+    @admin.action(description=words, permissions=["index"])
+    def action(_admin: Any, _request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse:
+        keys = list(agents.order_by("name").values_list("pk", flat=True))
+        return HttpResponseRedirect(admin_url("knowledge.indexbuild", page, agent=keys))
+
+    return action
 
 
 @admin.register(Agent)
@@ -142,33 +154,13 @@ class AgentAdmin(SettingsAdmin):
     def method(self, agent: Agent) -> str:
         return badge(agent.get_indexing_method_display())
 
-    @admin.display(description=_("documents"), ordering="document_count")
-    def documents(self, agent: Any) -> str:
-        return _count_link(agent, "documents")
-
-    @admin.display(description=_("passages"), ordering="chunk_count")
-    def passages(self, agent: Any) -> str:
-        return _count_link(agent, "passages")
-
-    @admin.display(description=_("en attente de questions"), ordering="waiting_count")
-    def waiting(self, agent: Any) -> str:
-        return _count_link(agent, "waiting")
-
-    @admin.display(description=_("déploiements"), ordering="deployment_count")
-    def deployed(self, agent: Any) -> str:
-        return _count_link(agent, "deployed")
-
-    @admin.action(description=_("Reconstruire l’index…"), permissions=["index"])
-    def rebuild_index(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
-        return _index_page("rebuild", queryset)
-
-    @admin.action(description=_("Revenir à la génération précédente…"), permissions=["index"])
-    def roll_index_back(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
-        return _index_page("rollback", queryset)
-
-    @admin.action(description=_("Faire écrire des questions…"), permissions=["index"])
-    def write_questions(self, request: HttpRequest, queryset: QuerySet[Agent]) -> HttpResponse:
-        return _index_page("questions", queryset)
+    documents = _count_column("documents", _("documents"), ordering="document_count")
+    passages = _count_column("passages", _("passages"), ordering="chunk_count")
+    waiting = _count_column("waiting", _("en attente de questions"), ordering="waiting_count")
+    deployed = _count_column("deployed", _("déploiements"), ordering="deployment_count")
+    rebuild_index = _index_action("rebuild", _("Reconstruire l’index…"))
+    roll_index_back = _index_action("rollback", _("Revenir à la génération précédente…"))
+    write_questions = _index_action("questions", _("Faire écrire des questions…"))
 
 
 def _counted(path: str, **conditions: str) -> Subquery:
@@ -176,11 +168,6 @@ def _counted(path: str, **conditions: str) -> Subquery:
     matching = Q(**{f"{path}__{name}": value for name, value in conditions.items()})
     counted = Agent.objects.filter(pk=OuterRef("pk")).order_by().values("pk")
     return Subquery(counted.annotate(found=Count(path, filter=matching)).values("found"))
-
-
-def _index_page(page: str, agents: QuerySet[Agent]) -> HttpResponse:
-    keys = list(agents.order_by("name").values_list("pk", flat=True))
-    return HttpResponseRedirect(admin_url("knowledge.indexbuild", page, agent=keys))
 
 
 def _counts(agent: Any) -> dict[str, tuple[Any, int, str]]:
@@ -198,11 +185,6 @@ def _counts(agent: Any) -> dict[str, tuple[Any, int, str]]:
         "waiting": (_("Passages en attente de questions"), waiting_count, waiting),
         "deployed": (_("Déploiements"), agent.deployment_count, deployments),
     }
-
-
-def _count_link(agent: Any, name: str) -> str:
-    _title, count, address = _counts(agent)[name]
-    return count_link(count, address)
 
 
 def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:

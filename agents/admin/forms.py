@@ -1,7 +1,5 @@
-"""Forms of the admin for settings at three levels: every override has its inherited value beside it.
-
-An empty field inherits: only what is set is written. What a form cannot show (unknown keys, invalid values that a script
-left) is kept, and listed.
+"""Forms of the admin for settings at three levels; an empty field inherits, and what it would inherit stands beside it.
+What a form cannot show (unknown keys, invalid values that a script left) is kept, and listed.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """The journal: who changed what, before and after, with a button that takes a change of a setting or a text back."""
 
-from typing import Any
+from operator import methodcaller
+from typing import Any, ClassVar
 
 import auditlog.admin  # noqa: F401  # its page is taken out below, whichever of the two is loaded first
 from auditlog.models import LogEntry
@@ -19,7 +20,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
-from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
+from agents.admin_base import ConditionFilter, ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
 from agents.errors import ApplicationError
 from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, restorable, take_back
 from agents.settings import SITE_KNOBS
@@ -43,15 +44,12 @@ _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté
 admin.site.unregister(LogEntry)
 
 
-class _OriginFilter(admin.SimpleListFilter):
+class _OriginFilter(ConditionFilter):
     title = _("par où")
     parameter_name = "origin"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
-        return list(ORIGINS.items())
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(additional_data__origin=self.value()) if self.value() else queryset
+    conditions: ClassVar = {
+        key: (name, methodcaller("filter", additional_data__origin=key)) for key, name in ORIGINS.items()
+    }
 
 
 class _KindFilter(admin.SimpleListFilter):

@@ -25,7 +25,6 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 #: What models write around the JSON object that they were asked for.
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*(.*?)\s*```\s*\Z", re.DOTALL)
-_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 #: Characters that people are not shown and models read: tags (whole sentences are hidden in them), marks that turn a
 #: line around, and spaces of no width. What joins letters or pictures (U+200C, U+200D) is writing, and stays.
@@ -39,7 +38,6 @@ def seen_text(text: str) -> str:
 
 def json_part(text: str) -> str:
     """The JSON object that a model was asked for, without what it wrote around it; the whole text where there is none."""
-    text = _THINKING.sub("", text)
     if fenced := _FENCE.match(text):
         text = fenced[1]
     start, end = text.find("{"), text.rfind("}")
@@ -74,10 +72,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
-    """`model` empty: the backend's configured model. `json_object`: ask the server for a JSON object.
-
-    `tools` are function definitions as model APIs want them; only where the backend `supports_tools`.
-    """
+    """`model` empty: the configured one. `tools`: function definitions, only where the backend `supports_tools`."""
 
     model: str = ""
     temperature: float = 0.2
@@ -99,14 +94,21 @@ class Reply:
     usage: Usage = Usage()
     finish_reason: str = "stop"
     tool_calls: tuple[RequestedCall, ...] = ()
+    #: Never part of the text; for staff.
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamChunk:
-    """A piece of a streamed reply: `text` (may hold several tokens), then one last chunk with `final` set."""
+    """A piece of a streamed reply: `text` (may hold several tokens), then one last chunk with `final` set.
+
+    `is_reasoning`: the model reasons, and has no text yet. `starts_over`: what came before was reasoning, not text.
+    """
 
     text: str = ""
     final: Reply | None = None
+    is_reasoning: bool = False
+    starts_over: bool = False
 
 
 class LanguageModel(ABC):
@@ -136,15 +138,12 @@ class LanguageModel(ABC):
     async def write(
         self, messages: Sequence[PromptMessage], options: GenerationOptions, *, seconds: float, characters: int
     ) -> Reply | None:
-        """A short text that nobody reads while it comes; `None` where the model failed or was too slow.
-
-        A model that pays no heed to its limit is left once its text is longer than `characters`.
-        """
+        """A short text, left past `characters`; `None` where the model failed or was too slow."""
         text, end = "", Reply(text="", model=options.model)
         try:
             async with asyncio.timeout(seconds), aclosing(self.stream(messages, options)) as stream:
                 async for chunk in stream:
-                    text += chunk.text
+                    text = chunk.text if chunk.starts_over else text + chunk.text
                     end = chunk.final or end
                     if len(text) > characters:
                         break

@@ -1,9 +1,8 @@
 """Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…), through the `openai` package.
 
-The package connects, tries again before the first byte, and bounds every wait. The bodies are decoded here from their
-bytes: servers are odder than the package's types allow, and a typed object for each token costs several times the rest
-of its path (`benchmarks/streaming`). Tokens that are read together leave as one `StreamChunk`. An optional argument
-that a server refuses by name is left out from then on.
+The package connects, tries again before the first byte, and bounds every wait. The bodies are decoded here: servers are
+odder than the package's types, and an object for each token costs several times the rest (`benchmarks/streaming`).
+An optional argument that a server refuses by name is left out from then on.
 """
 
 import asyncio
@@ -40,6 +39,7 @@ from agents.llm.base import (
     Usage,
     seen_text,
 )
+from agents.llm.reasoning import ReasoningFilter, parts_of
 from agents.logs import outgoing_headers
 from agents.texts import storable
 
@@ -69,6 +69,8 @@ _USED_UP = re.compile(r"insufficient.?(?:quota|balance|credit|funds)|billing|pay
 _RATE_LIMIT = re.compile(r"rate.?limit", re.I)
 _TRANSIENT = re.compile(r"server.?error|overload|unavailable|timeout|capacity", re.I)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+#: What a model that reasons gets on top of the limit of its text.
+REASONING_TOKENS = 1_024
 #: One event holds one token; larger events, more calls or longer arguments are a runaway model.
 _MAX_EVENT_BYTES = 1024 * 1024
 _MAX_TOOL_CALLS = 128
@@ -165,10 +167,7 @@ def _refuse_useless_tries(response: "httpx2.Response") -> None:
 
 @contextmanager
 def translated_errors(*, during_body: bool = False) -> Iterator[None]:
-    """Raise this project's errors instead of the package's.
-
-    What a server says may hold the prompt or the key: it is in no error's text and its error is not chained.
-    """
+    """Raise this project's errors instead of the package's, unchained: a server's words may hold the prompt."""
     import aiohttp
     import httpx2
     import openai
@@ -209,10 +208,7 @@ def _refusal(error: Any) -> LLMError:
 
 
 def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
-    """`codes`: what the server calls the error; a used-up credit often has the status of being asked too much.
-
-    Without a status, inside a response of status 200, the codes are all that is known.
-    """
+    """`codes`: what the server calls the error, all that is known without a status (in a response of 200)."""
     if status == 402 or (status in {None, 400, 403, 429} and _USED_UP.search(codes)):
         return LLMQuotaError(detail)
     if status in {401, 403}:
@@ -269,6 +265,9 @@ class OpenAILanguageModel(LanguageModel):
         self._clients = Clients(self._server)
         #: By model: the arguments it refused, learnt once, then never sent again.
         self._refused: dict[str, frozenset[str]] = {}
+        #: Models that were seen to reason, and those of them whose template opens the reasoning.
+        self._reasoning: set[str] = set()
+        self._closing: set[str] = set()
 
     @property
     def default_model(self) -> str:
@@ -286,35 +285,55 @@ class OpenAILanguageModel(LanguageModel):
                 with translated_errors():
                     raw = self._clients.blocking().chat.completions.with_raw_response
                     response = raw.create(**request, extra_headers=outgoing_headers())
-                break
             except LLMResponseError as error:
                 refused |= _newly_refused(error, request=request)
-        self._refused[model] = refused
-        return reply_from_completion(response.content, model=model)
+                continue
+            self._refused[model] = refused
+            decoder = self._decoder(model)
+            decoder.add(_decoded(response.content))
+            if not self._needs_room(decoder, model):
+                return decoder.reply()
+
+    def _decoder(self, model: str) -> "StreamDecoder":
+        return StreamDecoder(model=model, awaits_close=model in self._closing)
+
+    def _needs_room(self, decoder: "StreamDecoder", model: str) -> bool:
+        """Note whether the model reasons; true where reasoning used up a limit without room: ask once more."""
+        reply, knew = decoder.reply(), model in self._reasoning
+        if reply.reasoning:
+            self._reasoning.add(model)
+        if decoder.closes_alone:
+            self._closing.add(model)
+        is_empty = not reply.text.strip() and not reply.tool_calls
+        return is_empty and bool(reply.reasoning) and reply.finish_reason == "length" and not knew
 
     async def stream(
         self, messages: Sequence[PromptMessage], options: GenerationOptions
     ) -> AsyncGenerator[StreamChunk, None]:
-        decoder = StreamDecoder(model=options.model or self._model)
-        async with AsyncExitStack() as opened:
-            body = await self._open_stream(opened, messages, options)
-            try:
-                with translated_errors(during_body=True):
-                    async for data in body:
-                        if text := decoder.feed(data):
-                            yield StreamChunk(text=text)
-                            # What a token costs is mostly waking up for it: the next ones are read together.
-                            await asyncio.sleep(self._server.read_pause)
-                        if decoder.is_done:
-                            await _drain(body)
-                            break
-            except LLMResponseError:
-                # The reply was whole when the connection broke: only its usage may be missing.
-                if not decoder.is_finished:
-                    raise
-            if text := decoder.close():
-                yield StreamChunk(text=text)
-            yield StreamChunk(final=decoder.reply())
+        model = options.model or self._model
+        while True:
+            decoder = self._decoder(model)
+            async with AsyncExitStack() as opened:
+                body = await self._open_stream(opened, messages, options)
+                try:
+                    with translated_errors(during_body=True):
+                        async for data in body:
+                            if chunk := decoder.chunk(decoder.feed(data)):
+                                yield chunk
+                                # What a token costs is mostly waking up for it: the next ones are read together.
+                                await asyncio.sleep(self._server.read_pause)
+                            if decoder.is_done:
+                                await _drain(body)
+                                break
+                except LLMResponseError:
+                    # The reply was whole when the connection broke: only its usage may be missing.
+                    if not decoder.is_finished:
+                        raise
+            if chunk := decoder.chunk(decoder.close()):
+                yield chunk
+            if not self._needs_room(decoder, model):
+                break
+        yield StreamChunk(final=decoder.reply())
 
     async def _open_stream(
         self, opened: AsyncExitStack, messages: Sequence[PromptMessage], options: GenerationOptions
@@ -344,11 +363,12 @@ class OpenAILanguageModel(LanguageModel):
         refused: frozenset[str],
         stream: bool = False,
     ) -> dict[str, Any]:
+        model = options.model or self._model
         request: dict[str, Any] = {
-            "model": options.model or self._model,
+            "model": model,
             "messages": [_wire_message(message) for message in messages],
             "temperature": options.temperature,
-            "max_tokens": options.max_tokens,
+            "max_tokens": options.max_tokens + (REASONING_TOKENS if model in self._reasoning else 0),
         }
         if options.json_object:
             request["response_format"] = {"type": "json_object"}
@@ -460,16 +480,14 @@ def _tools_named(said: str, names: Sequence[str]) -> Iterator[str]:
 
 
 class StreamDecoder:
-    """Server-sent events to text: bytes in, joined text out; `reply()` once the body has ended.
+    """Server-sent events, cut anywhere, to joined text; `reply()` once the body has ended."""
 
-    Accepts LF and CRLF, comments, events of several lines, and any cut of the bytes.
-    """
-
-    def __init__(self, *, model: str) -> None:
+    def __init__(self, *, model: str, awaits_close: bool = False) -> None:
         self._buffer = b""
         self._data: list[bytes] = []
-        self._texts: list[str] = []
+        self._filter = ReasoningFilter(awaits_close=awaits_close)
         self._held = ""
+        self._told_reasoning = False
         self._model = model
         self._usage = Usage()
         self._finish_reason = ""
@@ -489,6 +507,19 @@ class StreamDecoder:
         text = "".join(map(self._line, lines))
         return self._joined(text) if text else ""
 
+    def chunk(self, text: str) -> StreamChunk | None:
+        """What a reader is sent of the text that was just decoded, and told of the reasoning before it."""
+        starts_over, self._filter.starts_over = self._filter.starts_over, False
+        is_reasoning = not text and self._filter.is_reasoning and not self._told_reasoning
+        self._told_reasoning |= is_reasoning
+        if text or starts_over or is_reasoning:
+            return StreamChunk(text, is_reasoning=is_reasoning, starts_over=starts_over)
+        return None
+
+    @property
+    def closes_alone(self) -> bool:
+        return self._filter.closes_alone
+
     def close(self) -> str:
         """Decode a last event that the body ended without terminating, and what was held back."""
         text = self._line(self._buffer) + self._line(b"")
@@ -499,7 +530,8 @@ class StreamDecoder:
         if not self.is_finished:
             raise LLMCutError("The stream was cut before the end of the reply.")
         return Reply(
-            text="".join(self._texts),
+            text=self._filter.text,
+            reasoning=self._filter.reasoning,
             model=self._model,
             usage=self._usage,
             finish_reason=self._finish_reason or "stop",
@@ -522,6 +554,11 @@ class StreamDecoder:
 
     def add(self, completion: Mapping[str, Any]) -> None:
         """Take over a whole reply, which is one event with its message in place of a delta."""
+        try:
+            for number, call in enumerate(completion["choices"][0]["message"].get("tool_calls") or ()):
+                call["index"] = number
+        except (AttributeError, LookupError, TypeError) as error:
+            raise LLMResponseError("The server's reply has no message.") from error
         self._joined(self._said(completion, "message"), hold=False)
         self.is_done = True
 
@@ -532,7 +569,7 @@ class StreamDecoder:
         try:
             choice = event["choices"][0] if event.get("choices") else {}
             said = choice.get(part) or {}
-            text = said.get("content") or said.get("refusal") or ""
+            text, reasoning = parts_of(said)
             if calls := said.get("tool_calls"):
                 self._calls.feed(calls)
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
@@ -540,6 +577,7 @@ class StreamDecoder:
             raise LLMResponseError("The server sent a malformed event.") from error
         if not isinstance(text, str):
             raise LLMResponseError("The server sent a content that is not text.")
+        self._filter.note(storable(reasoning))
         return text
 
     def _joined(self, text: str, *, hold: bool = True) -> str:
@@ -547,17 +585,12 @@ class StreamDecoder:
         text, self._held = self._held + text, ""
         if _SURROGATE.search(text) and hold and "\ud800" <= text[-1] <= "\udbff":
             text, self._held = text[:-1], text[-1]
-        text = storable(text)
-        self._texts.append(text)
-        return text
+        text = self._filter.feed(storable(text))
+        return text if hold else text + self._filter.flush()
 
 
 class _CallAssembler:
-    """Tool calls from the pieces of a stream, in the order in which they began.
-
-    Servers differ: a piece continues the call of its `index`; one that brings another id begins a call, also where the
-    server numbers every call 0 or does not number them.
-    """
+    """Tool calls from the pieces of a stream, in order: one continues the call of its `index`, another id begins one."""
 
     def __init__(self) -> None:
         self._calls: list[dict[str, str]] = []
@@ -592,18 +625,6 @@ class _CallAssembler:
         call = self._by_index[number] = {"id": identifier, "name": "", "arguments": ""}
         self._calls.append(call)
         return call
-
-
-def reply_from_completion(body: bytes, *, model: str) -> Reply:
-    completion = _decoded(body)
-    reply = StreamDecoder(model=model)
-    try:
-        for number, call in enumerate(completion["choices"][0]["message"].get("tool_calls") or ()):
-            call["index"] = number
-    except (AttributeError, LookupError, TypeError) as error:
-        raise LLMResponseError("The server's reply has no message.") from error
-    reply.add(completion)
-    return reply.reply()
 
 
 def _decoded(payload: bytes) -> Mapping[str, Any]:

@@ -175,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     embedder: Embedder = import_string(MODELS[options.model])()
     signs = read_signs(options.model, Vectorizer(embedder, options.cache), DATA)
-    used = margins_of(options.model, None)
+    used = margins_of(options.model)
     own = proposed(signs, used.description)
     ways = {
         "descriptions alone": Margins(_NEVER, 0.0),

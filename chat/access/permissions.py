@@ -223,9 +223,7 @@ def service_token_of(authorization: str) -> ServiceToken:
 
 
 def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conversation:
-    """The conversation that a service writes to; raises where its token is for other deployments, or that one is
-    closed.
-    """
+    """The conversation that a service writes to; raises where its token is not for it, or it is closed."""
     found = Conversation.objects.select_related("deployment__agent").filter(pk=conversation_id)
     conversation = found.first()
     if conversation is None:

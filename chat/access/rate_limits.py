@@ -56,10 +56,7 @@ class LocalBuckets:
         self._lock = threading.Lock()
 
     def take(self, limits: Sequence[Limit], tokens: int = 1, *, now: float | None = None) -> float:
-        """Take tokens from every bucket or from none; returns the seconds to wait, 0 where they were taken.
-
-        A negative number returns tokens.
-        """
+        """Take tokens from every bucket or none; returns the seconds to wait. A negative number returns tokens."""
         moment = time.monotonic() if now is None else now
         with self._lock:
             taken = {

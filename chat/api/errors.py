@@ -130,9 +130,7 @@ def rest_error(error: Exception, context: dict[str, Any]) -> HttpResponse | None
 
 
 def logged(response: HttpResponse, error: StorageUnavailableError) -> HttpResponse:
-    """One line for a request that met a database in trouble; Django, which would write another, is told that it is
-    done.
-    """
+    """Log one line for a request that met a database in trouble, in place of Django's traceback."""
     logger.warning("storage unavailable status=%d detail=%s", response.status_code, error)
     response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark
     return response

@@ -53,10 +53,7 @@ from chat.thread.rounds import approvals_of
 
 
 class HeldRights:
-    """Rights that a reader was given when a connection began, and may lose before it ends.
-
-    `check` loads what they are about, and raises where they are gone.
-    """
+    """Rights that a reader may lose before a connection ends; `check` raises where they are gone."""
 
     def __init__(self, check: Callable[[], Any]) -> None:
         self._check = check

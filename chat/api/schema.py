@@ -39,7 +39,7 @@ _EVENT = {
     "required": ["event", "data"],
     "properties": {
         "id": {**_TEXT, "description": "To go on after it: `Last-Event-ID`."},
-        "event": {"enum": ["meta", "sources", "delta", "tool", "done", "error"]},
+        "event": {"enum": ["meta", "sources", "delta", "restart", "tool", "done", "error"]},
         "data": {**_TEXT, "description": "A JSON object, as text."},
     },
 }

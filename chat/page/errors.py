@@ -49,10 +49,7 @@ class UploadsTogether(FileUploadHandler):
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Programs read JSON, as at the door that they came through; a browser gets a page that comes back by itself.
-
-    Other errors are answered as Django answers them.
-    """
+    """Answer an overload: JSON for programs, a page that comes back by itself for a browser."""
     error = storage_error(sys.exc_info()[1])
     if error is None:
         return server_error(request)

@@ -25,6 +25,8 @@ def page_strings(author: str = "") -> dict[str, str]:
         "you": _("Vous"),
         "answer": _("Réponse"),
         "searching": _("Recherche dans les documents…"),
+        "reasoning": _("Le modèle réfléchit…"),
+        "reasoned": _("Le modèle a réfléchi"),
         "answerReady": _("Réponse : {text}"),
         "copyHint": _("Copier la réponse et ses sources"),
         "suggestions": _("Questions proposées"),

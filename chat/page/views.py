@@ -68,9 +68,7 @@ MAX_RENDERED_CHARACTERS = 200_000
 
 
 def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Exchanges (`question`, `answer`, `sources`) with their answers as sanitised HTML; `place` numbers them, as
-    citations do.
-    """
+    """Exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
     passages = rendered_texts(text_of(source) for exchange in exchanges for source in exchange["sources"])
     return [
         {
@@ -94,9 +92,7 @@ def is_long(question: str) -> bool:
 
 
 def rendered_texts(texts: Iterable[str], *, heading: int = ANSWER_HEADING) -> dict[str, str]:
-    """The HTML of each text of a source, its first heading of the level `heading`; of those past
-    `MAX_RENDERED_CHARACTERS`, their lines as they stand.
-    """
+    """The HTML of each text of a source; past `MAX_RENDERED_CHARACTERS`, lines as they stand."""
     html: dict[str, str] = {}
     left = MAX_RENDERED_CHARACTERS
     for text in texts:
@@ -312,9 +308,7 @@ def _config(
 
 
 def _cited_page(deployment: Deployment | None) -> str:
-    """Where the page of a source is shown, with `{turn}` and `{n}` to be filled in; empty where one of its agents shows
-    none.
-    """
+    """Where a source's page is shown (`{turn}`, `{n}`); empty where one of the agents shows none."""
     if deployment is None:
         return ""
     if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):

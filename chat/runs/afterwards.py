@@ -51,10 +51,7 @@ async def settle(request: TurnRequest, result: TurnResult) -> None:
 
 
 def settle_left_behind() -> int:
-    """Complete the pending work of turns whose process did not; returns the number of turns.
-
-    Running it twice is harmless, should that process still live.
-    """
+    """Complete the pending work of turns whose process did not, twice if need be; returns their number."""
     before = timezone.now() - timedelta(seconds=UNSETTLED_SECONDS)
     found = Turn.objects.exclude(unsettled="").filter(finished_at__lt=before)
     turns = list(found.order_by("finished_at")[:UNSETTLED_BATCH])

@@ -139,10 +139,7 @@ class Following:
                 yield numbered
 
     async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
-        """The current log of a turn, and the event id from which to continue in it.
-
-        Raises `ConversationNotFoundError` for a deleted turn.
-        """
+        """The turn's current log, and the event id to go on from. Raises `ConversationNotFoundError`."""
         with still_there():
             stored = await in_database(read_turn, turn_id)
             if stored.is_stale:

@@ -148,10 +148,7 @@ class Runner:
             yield place
 
     async def decide(self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str) -> bool:
-        """Store a person's decision on a tool; after the last one the turn goes on here, with a log of its own.
-
-        Raises `ApprovalOverError` where the call does not wait.
-        """
+        """Store a decision on a tool; the last one makes the turn go on here. Raises `ApprovalOverError`."""
 
         def decide() -> Claim:
             is_last = decide_call(turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved)
@@ -221,10 +218,7 @@ class Runner:
         return self._by_conversation.get(conversation_id)
 
     def stop(self, conversation_id: uuid.UUID) -> bool:
-        """Stop the conversation's turn that runs here, and its model call with it; `False` where none does.
-
-        Callable from any thread: the task belongs to the event loop.
-        """
+        """Stop the conversation's turn that runs here, from any thread; `False` where none does."""
         turn_id = self._by_conversation.get(conversation_id)
         task = self._tasks.get(turn_id) if turn_id else None
         if task is None:
@@ -242,10 +236,7 @@ class Runner:
         return True
 
     async def drain(self, seconds: float = 0.0) -> None:
-        """Wait at most `seconds` for running turns, then stop them with their partial text; for the end of the process.
-
-        New questions are refused meanwhile.
-        """
+        """Refuse new questions, wait at most `seconds` for running turns, then stop them with partial text."""
         self._is_draining = True
         deadline = asyncio.get_running_loop().time() + seconds
         await asyncio.gather(*self._starting, return_exceptions=True)

@@ -102,10 +102,7 @@ class Correction:
         return is_given and Feedback.objects.standing().filter(turn=self.turn).exists()
 
     def passages(self) -> list[dict[str, Any]]:
-        """What the answer stood on, or what is found for its question now where it stood on nothing; numbered.
-
-        Empty where nothing can be looked up.
-        """
+        """What the answer stood on, else what is found for its question now; numbered."""
         if self.sources:
             return [dict(source) for source in self.sources if isinstance(source, Mapping)]
         config = effective_config(self.turn.conversation.deployment)
@@ -125,10 +122,7 @@ class Proof:
 
 
 def prove(turn: Turn, row: LearnedResponse) -> Proof:
-    """Ask the reader's question again in the same deployment, as a dry run.
-
-    A follow-up that was rewritten is asked in its standalone form.
-    """
+    """Ask the reader's question again in the same deployment, in its standalone form, as a dry run."""
     own, _answered = exchange_of(turn)
     given = ask_again(turn.conversation, row.question if own is None or turn.is_follow_up else own.content)
     return Proof(given, given.learned_id == row.pk)

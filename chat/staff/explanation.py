@@ -59,6 +59,7 @@ STEPS: dict[str, Words] = {
     "tool_loop": _("Boucle d’outils"),
     "quality": _("Qualité de la réponse"),
     "generation": _("Rédaction par le modèle"),
+    "reasoning": _("Raisonnement du modèle"),
     # No turn writes this step any more; traces that are kept have it.
     "title": _("Titre de la conversation"),
     "error": _("Erreur"),
@@ -316,7 +317,7 @@ def refusal_lines(line: dict[str, Any]) -> list[str]:
 
 
 def _outcome_text(step: str, outcome: str) -> str:
-    if step in ("embedding", "generation"):
+    if step in ("embedding", "generation", "reasoning"):
         return gettext("Modèle : %(model)s") % {"model": outcome} if outcome else ""
     return str(OUTCOMES.get(step, {}).get(outcome, outcome))
 

@@ -294,10 +294,7 @@ def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) 
 
 
 def finished_exchanges(conversation_id: uuid.UUID, *, limit: int) -> list[tuple[Message, Message]]:
-    """The last `limit` questions of the current branch that are answered, each with its answer, oldest first.
-
-    The one being answered is not finished.
-    """
+    """The last `limit` answered questions of the current branch with their answers, oldest first."""
     messages = Message.objects.for_conversation(conversation_id).exchanges()
     finished = messages.filter(turn__status=TurnStatus.DONE).order_by("-id")
     # The branch comes along with the messages: one line costs no second look.

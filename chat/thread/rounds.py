@@ -286,9 +286,7 @@ def operation_id_of(conversation_id: uuid.UUID, turn_id: uuid.UUID, round_index:
 
 @dataclass(frozen=True, slots=True)
 class CallToPlan:
-    """`refusal` is a failure that is known beforehand: the tool is not run. `needs_approval`: not before a person
-    agreed.
-    """
+    """`refusal`: a failure known beforehand. `needs_approval`: not run before a person agreed."""
 
     call: RequestedCall
     needs_approval: bool = False
@@ -501,10 +499,7 @@ def approvals_of(turn_id: uuid.UUID) -> list[PlannedCall]:
 
 
 def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> bool:
-    """Store what a person decided; true for the last decision, which makes the turn the caller's to go on with.
-
-    Raises `ApprovalOverError` where nothing waits for it any more.
-    """
+    """Store a decision; true for the last one. Raises `ApprovalOverError` where nothing waits for it."""
     decision: dict[str, object] = {"approval": Approval.APPROVED}
     if not is_approved:
         decision = {

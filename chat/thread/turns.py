@@ -379,10 +379,7 @@ def _is_last(turn: Turn) -> bool:
 
 
 def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
-    """There is one answer to a question: the text that was kept of an interrupted run makes room for it.
-
-    What its reader said of it was not said of the new one.
-    """
+    """Delete the text, and the verdict on it, that was kept of an interrupted run: a question has one answer."""
     Feedback.objects.filter(turn=turn_id).delete()
     messages = Message.objects.for_conversation(conversation_id).exchanges()
     messages.filter(turn=turn_id, role=Role.ASSISTANT).delete()

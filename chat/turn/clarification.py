@@ -85,9 +85,7 @@ def _bare(text: str) -> str:
 
 
 def _may_be_meant(stored: str, asked: str) -> bool:
-    """Whether both questions are in one language and differ only by ordinary words, or by a detail that the asked one
-    omits.
-    """
+    """Whether both are in one language and differ by ordinary words, or by a detail that the asked one omits."""
     languages = {language_of(stored), language_of(asked)} - {""}
     return len(languages) < 2 and all(
         each.kind == "content" or (each.kind in _OPEN_KINDS and not each.asked)
@@ -96,9 +94,7 @@ def _may_be_meant(stored: str, asked: str) -> bool:
 
 
 async def ask_which(turn: TurnInProgress) -> bool:
-    """Offer similar stored questions beside the passages, as text and as marked sources (pages make buttons of
-    them).
-    """
+    """Offer similar stored questions beside the passages, as text and as marked sources (pages: buttons)."""
     options = _options(turn)
     if not options:
         return False
@@ -130,10 +126,7 @@ def _numbered(passages: Sequence[Passage], options: Sequence[Passage]) -> list[S
 
 
 def _options(turn: TurnInProgress) -> list[Passage]:
-    """The stored questions to offer; none for a follow-up that was not resolved.
-
-    The reader is asked once: the same question again skips the offer.
-    """
+    """The stored questions to offer, once; none for a follow-up that was not resolved."""
     config, asked, thresholds = turn.config, turn.asked, turn.thresholds
     threshold = thresholds.direct_answer
     if not config.clarification or threshold is None or asked.is_follow_up:

@@ -56,10 +56,8 @@ class Choice:
     lead: float
 
 
-def margins_of(model: str, own: float | None) -> Margins:
-    """The margins of the embedding model; staff's own margin replaces the one of the indexes."""
-    measured = DISPATCH_MARGINS.get(model, UNMEASURED_MARGINS)
-    return measured if own is None else Margins(own, measured.description)
+def margins_of(model: str) -> Margins:
+    return DISPATCH_MARGINS.get(model, UNMEASURED_MARGINS)
 
 
 def description_lines(name: str, description: str) -> tuple[str, ...]:
@@ -154,9 +152,7 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
     descriptions = [await _described_by(agent) for agent in config.agents]
     relevance = [0.0 if result is None else result.best_relevance for result in results]
     choice = choose_agent(
-        relevance,
-        nearness(turn.question.vector, descriptions),
-        margins_of(turn.question.recipe.model, config.dispatch_margin),
+        relevance, nearness(turn.question.vector, descriptions), margins_of(turn.question.recipe.model)
     )
     position = choice.position
     if results[position] is None:

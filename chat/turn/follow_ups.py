@@ -285,10 +285,7 @@ def reply_rule(folded: str, core: str, answer: str, *, is_question: bool) -> str
 
 
 def names_new_things(core: str, raw: str, said: str) -> bool:
-    """Whether the message has two content words that were not said before, or one and a name.
-
-    Two are enough for a new question after « et » or "also".
-    """
+    """Whether the message has two content words that were not said before, or one and a name."""
     given = _stems(said)
     new = {_stem(token) for token in _tokens(core) if _is_specific(token)} - given
     return len(new) >= 2 or (bool(new) and _has_name(raw))

@@ -17,7 +17,7 @@ from agents.models import Deployment
 from agents.settings import ToolMode
 from chat.errors import AnswerCutError, AnswerFilteredError
 from chat.models import AnswerSource, StopReason
-from chat.protocol import Delta
+from chat.protocol import REASONING, Delta, Tool, ToolStatus
 from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import REFUSAL_OFFER
@@ -59,9 +59,7 @@ def _nearest_questions(turn: TurnInProgress) -> list[str]:
 
 
 def _refusal(config: EffectiveConfig, nearest: Sequence[str]) -> str:
-    """The refusal that staff wrote, unchanged; else the default one with the nearest questions that this desk answers,
-    or with those that it starts with.
-    """
+    """The refusal that staff wrote; else the default one with the nearest, or the first, questions."""
     text = config.guard_rail_message
     if text != own_refusal(config):
         return text
@@ -123,6 +121,8 @@ async def quote_passages(turn: TurnInProgress) -> None:
 
 #: The notice of an answer, by how its last reply ended.
 CUTS = {"length": AnswerCutError.code, "content_filter": AnswerFilteredError.code}
+#: Characters of a model's reasoning that the trace keeps for staff.
+MOST_REASONING = 4_000
 #: More characters than this make an answer.
 SHORT = 50
 #: The same sentence so often is a model that turns in circles.
@@ -217,28 +217,46 @@ async def _stream(
     config, answer, emit = turn.config, turn.answer, turn.emit
     answer.source, answer.model = AnswerSource.LLM, config.llm_model or llm.default_model
     answer.llm_calls += 1
-    citations = CitationFilter({source["n"] for source in answer.sources})
+    given = {source["n"] for source in answer.sources}
+    citations = CitationFilter(given)
     options = GenerationOptions(
         model=config.llm_model, temperature=config.temperature, max_tokens=config.max_answer_tokens, tools=tools
     )
-    pieces: list[str] = []
     reply = Reply(text="", model=answer.model)
+    answer.text, reasons = "", False
+
+    async def send(text: str) -> None:
+        if text:
+            answer.text += text
+            await emit(Delta(text))
+
+    async def tell_reasoning(status: ToolStatus) -> None:
+        await emit(Tool(REASONING, answer.model, status, relance_index=answer.rounds))
+
     try:
         async with aclosing(llm.stream(messages, options)) as stream:
             async for chunk in stream:
-                if text := citations.feed(chunk.text):
-                    pieces.append(text)
-                    await emit(Delta(text))
+                if chunk.starts_over and answer.text:
+                    citations = CitationFilter(given)
+                    await turn.forget_text()
+                if chunk.is_reasoning and not reasons:
+                    await tell_reasoning("running")
+                    reasons = True
+                if reasons and chunk.text:
+                    await tell_reasoning("done")
+                    reasons = False
+                await send(citations.feed(chunk.text))
                 if chunk.final is not None:
                     reply = chunk.final
                     answer.model = reply.model
                     answer.prompt_tokens += reply.usage.prompt_tokens
                     answer.completion_tokens += reply.usage.completion_tokens
     finally:
-        if tail := citations.flush():
-            pieces.append(tail)
-            await emit(Delta(tail))
-        answer.text = "".join(pieces)
+        await send(citations.flush())
+        if reasons:
+            await tell_reasoning("done")
+    if reply.reasoning:
+        turn.trace.step("reasoning", answer.model, detail=reply.reasoning[:MOST_REASONING])
     answer.cut = "" if reply.tool_calls else CUTS.get(reply.finish_reason, "")
     return reply
 

@@ -92,10 +92,7 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
 
 
 async def _is_stored(turn: TurnInProgress) -> bool:
-    """Whether the question as typed matches a stored question; such a match comes before matches by a synonym.
-
-    Searches now; the hits stay on the turn for later steps.
-    """
+    """Whether the question as typed matches a stored question; searches now, the hits stay on the turn."""
     try:
         await dispatch_and_search(turn)
     except CollectionMissingError:
@@ -272,10 +269,7 @@ def _decide(turn: TurnInProgress, passage: Passage, threshold: float, verifier: 
 
 
 def _contradicts(other: Passage, chosen: Passage) -> bool:
-    """Whether another document answers the same question differently, so that the question is ambiguous.
-
-    A chosen validated answer is never contradicted.
-    """
+    """Whether another document answers the same question otherwise; never where a validated answer is chosen."""
     return (
         not chosen.is_faq
         and normalised_question(other.question) == normalised_question(chosen.question)

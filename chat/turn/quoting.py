@@ -63,9 +63,7 @@ class _Block:
 
 
 def widened(passages: Sequence[Passage], limit: int) -> list[Passage]:
-    """The first `limit` passages, each with as much of its neighbours as fits in its quote; one that an earlier one
-    shows already is left out.
-    """
+    """The first `limit` passages, each with its neighbours as far as they fit; none that is shown already."""
     of_documents = [each for each in passages if each.chunk_id and each.type is not PointType.QA_PAIR]
     near = _neighbours([each for each in of_documents if each.chunk_index is not None])
     shown: list[Passage] = []
@@ -174,9 +172,7 @@ _Weigh = Callable[[Sequence[_Block]], list[float]]
 
 
 def _weigher(question: str, place: str) -> _Weigh:
-    """Makes the function that says what each block shares with the question: words that few blocks have count most,
-    those of the headings little.
-    """
+    """Makes the weigher of blocks by words shared with the question: rare ones count most, headings' little."""
     asked, above = _stems(question), _stems(place)
 
     def weigh(blocks: Sequence[_Block]) -> list[float]:
@@ -196,9 +192,7 @@ def _stems(text: str) -> set[str]:
 
 
 def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:
-    """A passage in Markdown, or one run of its blocks of at most about `limit` characters (`MAX_QUOTE_CHARACTERS`);
-    never with an end that only announces what follows.
-    """
+    """One run of a passage's blocks of about `limit` characters; its end never only announces what follows."""
     limit = MAX_QUOTE_CHARACTERS if limit is None else limit
     weigh = _weigher(question, place)
     blocks = _blocks(content.strip())

@@ -80,9 +80,7 @@ _SHOUTING = 2
 
 
 async def read_question(turn: TurnInProgress) -> None:
-    """Fill `turn.read`, with the words of the agents that may answer; who declines an offer asks the question before
-    again.
-    """
+    """Fill `turn.read`; who declines an offer asks the question before again."""
     typed = turn.request.question
     if none_was_meant(typed, turn.history):
         typed = turn.history[-1].question
@@ -100,9 +98,7 @@ async def read_question(turn: TurnInProgress) -> None:
 
 
 def is_otherwise(read: str, typed: str) -> bool:
-    """Whether a reading has other words, or the same without their shouting: to leave out a greeting is not worth a
-    word.
-    """
+    """Whether a reading has other words, or the same without their shouting; a greeting left out is none."""
     ours, theirs = (" ".join(words(fold(text))) for text in (read, typed))
     shouted = [word for word in typed.split() if len(word) > 1 and word.isupper()]
     calmed = sum(word not in read.split() for word in shouted)

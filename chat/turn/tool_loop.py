@@ -76,6 +76,8 @@ CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], A
 REFUSED: "weakref.WeakSet[ToolSpec]" = weakref.WeakSet()
 #: So many times the tools that a refusal names are left out; then all are.
 _MOST_REFUSALS = 4
+#: Recalls without progress after which the loop ends.
+SATURATION = 3
 #: Characters of what a tool says of its progress, and how often it is told.
 _MOST_PROGRESS = 200
 _PROGRESS_SECONDS = 0.25
@@ -94,9 +96,7 @@ class ToolLoop:
         *,
         sees_images: bool = False,
     ) -> None:
-        """`sees_images`: whether the model is shown the images in the results of its tools. Raises `ValueError` for a
-        turn that is not stored.
-        """
+        """`sees_images`: whether the model sees images of tools. Raises `ValueError` for a turn not stored."""
         request = turn.request
         if request.conversation_id is None or request.turn_id is None:
             raise ValueError("Tools run in a stored turn only.")
@@ -160,7 +160,7 @@ class ToolLoop:
             ) % {"limit": self.config.max_rounds}
             return StopReason.ROUND_LIMIT
         rounds = turn_blocks(state.thread.messages, self.turn_id)
-        if is_saturated(rounds, calls, saturation=self.config.saturation):
+        if is_saturated(rounds, calls):
             self.answer.text = _(
                 "Je n’ai pas pu terminer cette réponse : les outils n’apportaient plus rien de nouveau."
             )
@@ -472,10 +472,10 @@ def _arguments(call: RequestedCall) -> str | None:
     return None if parsed_object(text) is None else text
 
 
-def is_saturated(rounds: Sequence[Sequence[ThreadMessage]], asked: Sequence[RequestedCall], *, saturation: int) -> bool:
-    """Whether `saturation` recalls in a row brought nothing new: the same calls, or the same results."""
-    last = rounds[-saturation:]
-    if len(last) < saturation:
+def is_saturated(rounds: Sequence[Sequence[ThreadMessage]], asked: Sequence[RequestedCall]) -> bool:
+    """Whether `SATURATION` recalls in a row brought nothing new: the same calls, or the same results."""
+    last = rounds[-SATURATION:]
+    if len(last) < SATURATION:
         return False
     calls = [_calls_signature(block[0].tool_calls) for block in last]
     results = [sorted(message.content for message in block[1:]) for block in last]

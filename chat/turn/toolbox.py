@@ -24,6 +24,9 @@ from tools_registry.selection import (
 )
 from tools_registry.tool import ToolSpec
 
+#: The tools of so many last calls stay offered.
+RECENT_CALLS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class ToolGround:
@@ -63,9 +66,7 @@ class Toolbox:
         )
 
     def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
-        """With what another reading of the question chose: each tool at its better score, the best `limit` of those
-        that have one.
-        """
+        """With another reading's choice: each tool at its better score, the best `limit` of those scored."""
         best: dict[str, SelectedTool] = {}
         for tool in (*self.selected, *other.selected):
             known = best.setdefault(tool.spec.name, tool)
@@ -105,7 +106,7 @@ def load_tool_ground(
         return ToolGround(candidates, user_id, kept=kept)
     selector.prepare(candidates)
     # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
-    recent = [] if is_first else recent_tools(conversation_id, limit=config.tool_recent_calls)
+    recent = [] if is_first else recent_tools(conversation_id, limit=RECENT_CALLS)
     return ToolGround(candidates, user_id, recent=recent)
 
 

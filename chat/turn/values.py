@@ -17,7 +17,7 @@ from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
-from chat.protocol import Delta, Event, Source, Sources
+from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
 from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
@@ -356,6 +356,11 @@ class TurnInProgress:
     async def show_stored(self, sources: list[dict[str, Any]]) -> None:
         self.answer.sources = sources
         await self.emit(Sources(sources))
+
+    async def forget_text(self) -> None:
+        """Have readers forget the text that came so far, and begin it anew."""
+        self.answer.text = ""
+        await self.emit(Restart())
 
     async def say(self, text: str) -> None:
         """Send the whole answer as one delta, so that readers handle one form only."""

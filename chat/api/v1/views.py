@@ -41,7 +41,7 @@ from chat.api.v1.writers import (
 )
 from chat.errors import ApprovalOverError, MessageTooLargeError
 from chat.models import ApiKey, Channel, Conversation, Turn
-from chat.protocol import AskFrame, Delta, Done, Event, Failure, Meta, Sources, Tool
+from chat.protocol import AskFrame, Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
 from chat.runs.runner import runner
 
 #: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
@@ -75,6 +75,9 @@ async def follow_turn(turn_id: uuid.UUID, *, language: str) -> AsyncGenerator[Ev
                 if text:
                     yield Delta(text)
                 continue
+            if isinstance(event, Restart):
+                # What a client has it keeps: what replaces it stands below.
+                event, told = Delta("\n\n" if told else ""), told + 2
             if isinstance(event, Tool) and event.status == "awaiting":
                 awaiting.append(event.tool_call_id)
             if isinstance(event, Done) and event.status == "awaiting_approval":

@@ -7,8 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from chat.staff.expectations import Row
-from chat.staff.golden import evaluate, questions_named, summarise
+from chat.staff.golden import Row, evaluate, questions_named, summarise
 from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
 
 

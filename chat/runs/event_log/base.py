@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.backends import BackendHandler
-from chat.protocol import FINAL_EVENTS, Delta, Event, Sources
+from chat.protocol import FINAL_EVENTS, Delta, Event, Restart, Sources
 
 #: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
 TURN_STOP_SECONDS = 1.0
@@ -93,18 +93,20 @@ class PartialAnswer:
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "PartialAnswer":
-        sources: Sequence[Mapping[str, Any]] = []
+        text, sources = "", []
         for event in events:
-            if isinstance(event, Sources):
-                sources = event.sources
-        return cls("".join(event.text for event in events if isinstance(event, Delta)), sources)
+            match event:
+                case Sources():
+                    sources = list(event.sources)
+                case Delta():
+                    text += event.text
+                case Restart():
+                    text = ""
+        return cls(text, sources)
 
 
 class EventLogs(ABC):
-    """The logs of the turns that this process runs, and what it can see of those that others run.
-
-    Everything but `partial_answer` belongs to the event loop.
-    """
+    """The logs of the turns that this process runs, and what it sees of others'. For the event loop."""
 
     def __init__(self) -> None:
         self._held: dict[uuid.UUID, TurnLog] = {}

@@ -23,7 +23,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
+from chat.protocol import Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
 from chat.runs.event_log.base import (
     EVENTS_PER_RUN,
     TURN_LOG_RETENTION_SECONDS,
@@ -283,7 +283,5 @@ def _event(name: str, fields: dict[str, Any]) -> Event:
         for field in ("turn_id", "conversation_id"):
             fields[field] = uuid.UUID(fields[field])
         return Meta(**fields)
-    kinds: dict[str, type[Sources | Tool | Done | Failure]] = {
-        kind.name: kind for kind in (Sources, Tool, Done, Failure)
-    }
+    kinds = {kind.name: kind for kind in (Restart, Sources, Tool, Done, Failure)}
     return kinds[name](**fields)

@@ -17,8 +17,7 @@ from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, QuestionO
 from chat.staff.admin.corrections import is_correctable, may_correct
 from chat.staff.admin.golden import tell_added
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
-from chat.staff.expectations import GOLDEN_MAX_QUESTIONS
-from chat.staff.golden import add_questions, row_of_turn, set_for
+from chat.staff.golden import GOLDEN_MAX_QUESTIONS, add_questions, row_of_turn, set_for
 from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts, take_verdicts
 
 

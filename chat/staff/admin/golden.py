@@ -46,26 +46,24 @@ from agents.roles import visible
 from agents.setting_fields import setting_fields, value_text
 from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, QuestionOrigin, Turn
 from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
-from chat.staff.expectations import (
+from chat.staff.golden import (
     EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
     LISTS,
+    add_questions,
+    enqueue_run,
+    enqueue_what_if,
     expected_in_words,
     expected_of,
     fault_of,
     question_key,
     read_file,
-    unmet_in_words,
-)
-from chat.staff.golden import (
-    add_questions,
-    enqueue_run,
-    enqueue_what_if,
     row_of_turn,
     rows_of_useful_answers,
     rows_of_validated_answers,
     run_cost,
     set_for,
+    unmet_in_words,
 )
 from faqs.answers import without_citations
 

@@ -260,6 +260,7 @@ function receive(frame, turn) {
   switch (frame.type) {
     case "meta": return started(frame);
     case "delta": return exchange?.addText(frame.text);
+    case "restart": return exchange?.forgetText();
     case "sources": return exchange?.setSources(frame.sources);
     case "tool": return exchange?.setTool(frame);
     case "done": return frame.status === "awaiting_approval" ? paused() : finished(frame);

@@ -73,6 +73,13 @@ export class Exchange {
     if (this.text) this.draw();
   }
 
+  /** What was shown was none of the answer (`restart`). */
+  forgetText() {
+    this.text = "";
+    this.told = 0;
+    this.prose.replaceChildren();
+  }
+
   addText(text) {
     this.text += text;
     this.pieces += 1;
@@ -304,6 +311,7 @@ function sourceDate(source) {
 const beginning = (text) => (text ?? "").slice(0, 2 * EXCERPT).replace(/\]\([^)\s]*\)|[#>*_`|[\]]+/g, " ").replace(/\s+/g, " ").trim().slice(0, EXCERPT);
 
 function toolText(tool) {
+  if (tool.toolCallId === "reasoning") return say(tool.status === "running" ? "reasoning" : "reasoned");
   const seconds = tool.durationMs === null ? "" : (tool.durationMs / 1000).toLocaleString(config.language, { maximumFractionDigits: 1 });
   const said = say(`tool.${tool.status}`, { name: tool.name });
   const text = tool.progress ? `${said} ${tool.progress}` : said;

@@ -146,6 +146,7 @@ function receive(turn, event) {
       exchange.begin(event.turnId);
       return false;
     case "delta": exchange.addText(event.text); return false;
+    case "restart": exchange.forgetText(); return false;
     case "sources": exchange.setSources(event.sources); return false;
     case "tool": exchange.setTool(event); return false;
     case "done":

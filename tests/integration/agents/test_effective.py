@@ -24,7 +24,6 @@ class EffectiveConfigTests(TestCase):
         knobs = set(KNOBS)
         resolved = {field.name for field in fields(EffectiveConfig)}
         own = {"deployment_id", "deployment_slug", "deployment_name", "agent_id", "agent_slug", "indexing_method"}
-        own |= {"dispatch_margin", "saturation", "tool_recent_calls"}
         assert knobs == resolved - own - {"agents"}
 
     def test_deployment_wins_over_agent_over_site(self) -> None:

@@ -25,8 +25,7 @@ from chat.models import (
     Turn,
     Verdict,
 )
-from chat.staff.expectations import read_file, unmet
-from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, row_of_turn
+from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_file, row_of_turn, unmet
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override
 from tests.doors.admin import in_role

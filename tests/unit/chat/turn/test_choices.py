@@ -243,5 +243,5 @@ def test_description_is_read_line_by_line_and_a_missing_one_is_the_name() -> Non
 
 def test_staffs_margin_stands_for_the_index_and_an_unknown_model_is_careful() -> None:
     known = next(iter(DISPATCH_MARGINS))
-    assert margins_of(known, 0.3) == Margins(0.3, DISPATCH_MARGINS[known].description)
-    assert margins_of("unknown", None) == UNMEASURED_MARGINS
+    assert margins_of(known) == DISPATCH_MARGINS[known]
+    assert margins_of("unknown") == UNMEASURED_MARGINS
