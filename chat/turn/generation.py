@@ -22,13 +22,13 @@ from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import build_prompt, number_sources
-from chat.turn.quoting import quoted_text, widened, without_twins
+from chat.turn.quoting import in_language_first, quoted_text, widened, without_twins
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
 from faqs.unanswered import Unanswered, unanswered_reason
 from faqs.validity import starter_questions
-from knowledge.language.words import fold
+from knowledge.language.words import fold, language_of
 
 #: Questions that a refusal offers.
 MOST_OFFERED = 3
@@ -50,11 +50,12 @@ async def refuse_outside(turn: TurnInProgress) -> bool:
 
 
 def _nearest_questions(turn: TurnInProgress) -> list[str]:
-    """The stored questions under the guard rail that are not far from it, closest first."""
+    """The stored questions under the guard rail that are not far from it: of the reader's language, then closest first."""
     thresholds = turn.thresholds
     least = _NEAR * (thresholds.guard_rail_questions or 0.0)
     near = [hit for hit in turn.found.hits if hit.question and thresholds.closeness(hit) >= least]
-    near.sort(key=thresholds.closeness, reverse=True)
+    language = turn.result.language
+    near.sort(key=lambda hit: (language_of(hit.question) not in ("", language), -thresholds.closeness(hit)))
     return list(dict.fromkeys(hit.question for hit in near))[:MOST_OFFERED]
 
 
@@ -110,7 +111,8 @@ async def quote_passages(turn: TurnInProgress) -> None:
     """Without a model: the best passages inside the guard rail, quoted with their source."""
     inside = turn.found.in_domain(turn.thresholds)
     most = turn.config.extractive_passages
-    candidates = without_twins(inside.passages(len(inside.hits)), 2 * most)
+    nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
+    candidates = without_twins(nearest, 2 * most)
     passages = await in_database(widened, candidates, most)
     answer = turn.answer
     answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score

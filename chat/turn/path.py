@@ -33,6 +33,7 @@ from chat.turn.prompt import receive
 from chat.turn.standalone import answer_courtesy, make_standalone, read_question
 from chat.turn.tool_loop import awaiting
 from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult, shown_reading, unsettled
+from knowledge.language.words import language_of
 
 #: How the last event of a turn that did not fail calls its end.
 ENDS: dict[TurnStatus, Literal["done", "interrupted", "awaiting_approval"]] = {
@@ -80,8 +81,9 @@ async def run_turn(request: TurnRequest, emit: Emit) -> TurnResult:
 
     turn = TurnInProgress(request, timed)
     result = turn.result
-    result.language = request.language
-    with translation.override(request.language), RUNNING.track_inprogress():
+    # « 1 an » is no English: one small word alone does not outweigh the page's language.
+    result.language = language_of(request.question, least=2) or request.language
+    with translation.override(result.language), RUNNING.track_inprogress():
         try:
             async with asyncio.timeout(settings.TURN_TIMEOUT_SECONDS):
                 with still_there():

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 
 from chat.rendering import escape_citations
-from knowledge.language.words import common_stem, fold, same_writing, word_class, words
+from knowledge.language.words import common_stem, fold, language_of, same_writing, word_class, words
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
@@ -113,18 +113,32 @@ def _wide(passage: Passage, near: _Near, used: set[int]) -> Passage:
 
 
 def quoted_text(passages: Sequence[Passage], question: str) -> str:
-    """The best passages, quoted with their source; those that are much weaker than the first are only named."""
+    """The best passages, quoted with their source; those that are much weaker than the first, or in another language,
+    are only named.
+    """
     asked, least = [passage.question for passage in passages], LEAST_SHARE * passages[0].relevance
     quotes, named = [], []
     for number, passage in enumerate(passages, start=1):
         heading = _heading(passage, is_alone=asked.count(passage.question) == 1)
-        if number > 1 and passage.relevance < least:
+        if number > 1 and (passage.relevance < least or len(_languages(passages[0], passage)) > 1):
             named.append(f"- {heading} [{number}]")
         else:
             quotes.append(f"**{heading}** [{number}]\n\n{_quote(passage, number, question)}")
     intro = _("Voici ce que disent les documents les plus proches de votre question :")
-    further = ["\n".join([_("Plus loin de votre question :"), "", *named])] if named else []
+    further = ["\n".join([_("Voir aussi :"), "", *named])] if named else []
     return "\n\n".join([intro, *quotes, *further])
+
+
+def in_language_first(passages: Sequence[Passage], language: str) -> list[Passage]:
+    """The passages of the reader's language before those of another, where its best one is near the very best."""
+    own = [each for each in passages if language_of(each.content) in ("", language)]
+    if not own or own[0].relevance < LEAST_SHARE * passages[0].relevance:
+        return list(passages)
+    return own + [each for each in passages if each not in own]
+
+
+def _languages(*passages: Passage) -> set[str]:
+    return {language_of(each.content) for each in passages} - {""}
 
 
 def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:

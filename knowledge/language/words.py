@@ -255,12 +255,12 @@ SAMPLES = 40
 _SAMPLE_CHARACTERS = 500
 
 
-def language_of(text: str) -> str:
-    """The code of the language whose small words a question has most of; empty when none, or two alike."""
+def language_of(text: str, *, least: int = 1) -> str:
+    """The code of the language whose small words a text has most of; empty when fewer than `least`, or two alike."""
     found = set(_LETTERS.findall(fold(text)))
     counts = [len(found & small) for small in _SIGNATURES]
     most = max(counts)
-    return "" if counts.count(most) > 1 else LANGUAGES[counts.index(most)]
+    return "" if counts.count(most) > 1 or most < least else LANGUAGES[counts.index(most)]
 
 
 def document_language(passages: Sequence[str]) -> str:

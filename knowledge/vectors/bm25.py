@@ -10,6 +10,7 @@ average length; how rare a word is, is counted when a question is asked.
 """
 
 import math
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _ROOT_WEIGHT = 0.5
 MAX_QUESTION_WORDS = 64
 
 _STOP_WORDS = word_class("stop_words")
+_GROUPED_NUMBER = re.compile(r"(?<![\w.,-])\d{1,4}(?:[ .-]\d{2,4})+(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +65,12 @@ class Terms:
 
 
 def content_words(text: str) -> list[str]:
-    """The words of `text` that have content: lower case, without accents."""
+    """The words of `text` that have content: lower case, without accents; then each number that is written in groups
+    once more as one word, so that « 0475641010 » finds « 04 75 64 10 10 ».
+    """
     plain = fold(text).replace("æ", "ae")  # as the terms are stored
-    return [word for word in words(plain) if word not in _STOP_WORDS]
+    numbers = ("".join(words(found)) for found in _GROUPED_NUMBER.findall(plain))
+    return [*(word for word in words(plain) if word not in _STOP_WORDS), *numbers]
 
 
 @lru_cache(maxsize=65_536)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.turn.quoting import quoted_text, telling_part, without_twins
+from chat.turn.quoting import in_language_first, quoted_text, telling_part, without_twins
 from knowledge.search import Passage
 from knowledge.vectors.payloads import PointType
 
@@ -157,12 +157,23 @@ def test_much_weaker_passages_are_only_named() -> None:
     assert "- Sauvegardes › Recours [2]" in told
 
 
+def test_an_answer_is_quoted_in_one_language_the_readers_where_it_is_near() -> None:
+    english = replace(passage("The pool is open on Sunday.", chunk_id=1), relevance=1.0)
+    french = replace(passage("La piscine est ouverte le dimanche.", chunk_id=2), relevance=0.9)
+    assert in_language_first([english, french], "fr") == [french, english]
+    assert in_language_first([english, replace(french, relevance=0.5)], "fr")[0] == english
+    told = quoted_text([french, english], "piscine dimanche")
+    assert "dimanche" in told
+    assert "Sunday" not in told
+    assert "[2]" in told
+
+
 def test_where_no_word_is_shared_the_beginning_is_quoted() -> None:
     assert telling_part(SHEET, "Wie lange?").startswith("La carte est valable 15 ans")
 
 
 def test_what_is_left_out_is_marked_and_the_end_says_where_the_rest_is() -> None:
-    first, second = TECHNICAL + PADDING * 3, SHEET + PADDING * 3
+    first, second = (f"{TECHNICAL}{PADDING * 3}Fin {at}." for at in (1, 2))
     found = [passage(first, url="https://exemple.org/backup"), passage(second, chunk_id=2)]
     told = quoted_text(found, "What must be stopped before an upgrade?")
     assert "(https://exemple.org/backup)" in told
