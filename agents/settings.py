@@ -232,12 +232,12 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             _("seuil du garde-fou"),
             _(
                 "Pertinence (similarité, et mots de la question retrouvés) en dessous de laquelle la question est "
-                "refusée comme hors domaine. Vide : profil du modèle."
+                "refusée. Vide : profil du modèle."
             ),
         ),
         _text(
             "guard_rail_message",
-            _("message hors domaine"),
+            _("message de refus"),
             _("Vide : que rien n’a été trouvé, ce à quoi ce service répond, et que faire."),
             2_000,
         ),
@@ -255,7 +255,7 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             "presentation",
             _("ce à quoi ce service répond"),
             _(
-                "Une phrase ou deux, montrées après un bonjour et dans le message hors domaine. Vide : le nom du "
+                "Une phrase ou deux, montrées après un bonjour et dans le message de refus. Vide : le nom du "
                 "déploiement, ses documents et ses réponses validées."
             ),
             1_000,

@@ -60,7 +60,7 @@ def page_strings(author: str = "") -> dict[str, str]:
         "source.llm": _("Rédigée par {model}"),
         "source.llm.unnamed": _("Rédigée par un modèle de langage"),
         "source.clarification": _("Précision demandée"),
-        "source.guard_rail": _("Hors domaine"),
+        "source.guard_rail": _("Pas trouvé"),
         "source.round_limit": _("Arrêtée à la limite des outils"),
         # The lines of tools.
         "tools": _("Outils"),

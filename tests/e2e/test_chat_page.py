@@ -150,7 +150,7 @@ def test_refused_question_makes_no_model_call(page: Page, live_site: LiveSite) -
     calls = len(live_site.model.calls)
     ask(page, OUT_OF_DOMAIN)
     wait_for_end(page)
-    expect(page.locator(".provenance")).to_have_text("Hors domaine")
+    expect(page.locator(".provenance")).to_have_text("Pas trouvé")
     assert len(live_site.model.calls) == calls
 
 
