@@ -164,7 +164,7 @@ def origin() -> str:
     if now.origin:
         return now.origin
     if now.request is not None:
-        first = now.request.path.lstrip("/").partition("/")[0]
+        first = now.request.path_info.lstrip("/").partition("/")[0]
         return {"admin": "admin", "api": "api", "v1": "api"}.get(first, "page")
     if current_task:
         return "worker"

@@ -417,7 +417,7 @@ def recover_all(held: Held) -> Outcome:
     lately = Job.objects.filter(
         status=JobStatus.FAILED, finished_at__gt=now - timedelta(seconds=JOB_RETRY_CEILING_SECONDS)
     )
-    for kind in (JobKind.RECONCILE, *((JobKind.RETENTION,) if settings.RETAIN_HOUR >= 0 else ())):
+    for kind in (JobKind.RECONCILE, JobKind.RETENTION):
         # One that cannot be done would fill the table with its failures.
         if not lately.filter(kind=kind).exists():
             ensure(kind)

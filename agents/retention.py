@@ -25,6 +25,9 @@ from agents.database import first_line, short_write
 from agents.errors import ApplicationError
 from agents.models import Job, JobKind, JobStatus
 
+#: The hour, local time, at which a worker deletes what is past its time.
+RETAIN_HOUR = 3
+
 logger = logging.getLogger(__name__)
 
 
@@ -126,7 +129,7 @@ def delete_in_batches(rows: QuerySet[Any], size: int | None = None) -> Iterator[
 def next_night(now: datetime) -> datetime:
     """The next moment at which the nightly deletion begins."""
     local = timezone.localtime(now)
-    night = local.replace(hour=settings.RETAIN_HOUR, minute=0, second=0, microsecond=0)
+    night = local.replace(hour=RETAIN_HOUR, minute=0, second=0, microsecond=0)
     return night if night > local else night + timedelta(days=1)
 
 
@@ -147,8 +150,6 @@ def retain_now(on_deleted: OnDeleted = lambda _rule, _count: None) -> dict[str, 
 
 def retain(held: jobs.Held) -> jobs.Outcome:
     """Delete by every rule; a rule that fails does not stop the others."""
-    if held.in_background and settings.RETAIN_HOUR < 0:
-        return jobs.Outcome()
     done: dict[str, int] = {}
     failed: dict[str, str] = {}
     for rule in RULES:
@@ -169,9 +170,7 @@ def retain(held: jobs.Held) -> jobs.Outcome:
     if held.in_background:
         # Days of which something was deleted are counted again.
         jobs.enqueue(JobKind.FIGURES, key=JobKind.FIGURES)
-    now = timezone.now()
-    again_at = next_night(now) if settings.RETAIN_HOUR >= 0 else None
-    return jobs.Outcome(report={"done": done, "failed": failed}, again_at=again_at)
+    return jobs.Outcome(report={"done": done, "failed": failed}, again_at=next_night(timezone.now()))
 
 
 # --- What every Django site piles up ---------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Every route: the pages, the API, `/v1`, the widget and the WebSockets."""
 
+from django.conf import settings
 from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
 
@@ -61,4 +62,5 @@ urlpatterns = [
     path("widget/turns/<uuid:turn_id>/events", widget.turn_events, name="widget-events"),
     path("widget/<slug:public_key>/", widget.frame, name="widget-frame"),
 ]
-websocket_urlpatterns = [path("ws/chat/<uuid:conversation_id>/", ChatConsumer.as_asgi())]
+_socket = f"{settings.BASE_PATH}/ws/chat/<uuid:conversation_id>/".removeprefix("/")
+websocket_urlpatterns = [path(_socket, ChatConsumer.as_asgi())]

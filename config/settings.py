@@ -43,6 +43,10 @@ SECRET_KEY = env.str("SECRET_KEY", default="") or _kept_secret(DATA_DIR / "secre
 DEBUG = env.bool("DEBUG", default=False)
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+#: The folder of its host below which the site is (`/bureau`); empty: the whole host.
+BASE_PATH = f"/{env.str('BASE_PATH', default='').strip('/')}".rstrip("/")
+FORCE_SCRIPT_NAME = BASE_PATH or None
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = LANGUAGE_COOKIE_PATH = f"{BASE_PATH}/"
 
 # --- Applications ----------------------------------------------------------------------------------------------------
 
@@ -307,11 +311,6 @@ AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
 ADMIN_LOG_DAYS = AUDIT_LOG_DAYS
 AUDITLOG_STORE_JSON_CHANGES = True
 AUDITLOG_DISABLE_REMOTE_ADDR = True
-#: The hour, local time, at which a worker deletes what is past its time; -1: none does, and `manage.py retain` is yours
-#: to run.
-RETAIN_HOUR = env.int("RETAIN_HOUR", default=3)
-if not -1 <= RETAIN_HOUR <= 23:
-    raise ImproperlyConfigured(f"RETAIN_HOUR={RETAIN_HOUR} is no hour of the day; -1 switches it off.")
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
@@ -421,7 +420,7 @@ TIME_ZONE = env.str("TIME_ZONE", default="Europe/Paris")
 
 # --- Static and uploaded files ---------------------------------------------------------------------------------------
 
-STATIC_URL = "/static/"
+STATIC_URL = f"{BASE_PATH}/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 # Files are served from the apps; the folder is there where somebody ran `collectstatic` for a server of their own.
 WHITENOISE_USE_FINDERS = True
@@ -474,7 +473,7 @@ UNFOLD: dict[str, object] = {
     "SITE_HEADER": "Répondant",
     "SITE_SUBHEADER": f"Administration · {VERSION}",
     "SITE_SYMBOL": "contact_support",
-    "SITE_URL": "/",
+    "SITE_URL": f"{BASE_PATH}/",
     "SHOW_LANGUAGES": True,
     "DASHBOARD_CALLBACK": "config.desk.home.dashboard",
     "STYLES": ["config.desk.theme.stylesheet"],

@@ -112,3 +112,16 @@ def with_request_id(application: ASGI3Application) -> ASGI3Application:
             await application(scope, receive, named if scope["type"] == "http" else send)
 
     return wrapped
+
+
+def below_base_path(application: ASGI3Application) -> ASGI3Application:
+    """The application, whose addresses begin with `BASE_PATH`, whether a proxy left it there or took it off."""
+    base = settings.BASE_PATH
+
+    async def wrapped(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        address: Any = scope.get("path")
+        if address is not None and not f"{address}/".startswith(f"{base}/"):
+            scope = {**scope, "path": f"{base}{address}"}  # type: ignore[typeddict-item, misc]  # a scope of any kind
+        await application(scope, receive, send)
+
+    return wrapped if base else application

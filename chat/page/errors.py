@@ -80,20 +80,20 @@ class UnknownAddressError(ApplicationError):
 
 def unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Programs read JSON; a browser gets the page of Django."""
-    if not request.path.startswith("/api/"):
+    if not request.path_info.startswith("/api/"):
         return page_not_found(request, exception)
     message = gettext("Adresse inconnue : %(method)s %(path)s.") % {"method": request.method, "path": request.path}
     return error_response(UnknownAddressError("no such address", public_message=message))
 
 
 def _language(request: HttpRequest) -> str:
-    if request.path.startswith("/v1/"):
+    if request.path_info.startswith("/v1/"):
         return client_language(request)
     return translation.get_language_from_request(request)
 
 
 def _said(request: HttpRequest, error: ApplicationError) -> HttpResponse:
-    if request.path.startswith("/v1/"):
+    if request.path_info.startswith("/v1/"):
         return WireError.of(error).response()
     if "text/html" in request.headers.get("Accept", ""):
         return _page(request, error)
@@ -110,7 +110,7 @@ def _page(request: HttpRequest, error: ApplicationError) -> HttpResponse:
     if error.retryable:
         page["Retry-After"] = str(again)
     page["Cache-Control"] = "no-store"
-    is_framed = request.path.startswith("/widget/")
+    is_framed = request.path_info.startswith("/widget/")
     page["Content-Security-Policy"] = content_policy(frame_ancestors="*" if is_framed else "'none'")
     page.xframe_options_exempt = is_framed
     return page

@@ -298,9 +298,9 @@ def _config(
         "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
         "urls": {
             "conversations": reverse("conversation-list"),
-            "messages": "/api/messages/",
-            "socket": "/ws/chat/{id}/",
-            "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else "/",
+            "messages": f"{settings.BASE_PATH}/api/messages/",
+            "socket": f"{settings.BASE_PATH}/ws/chat/{{id}}/",
+            "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else reverse("chat-home"),
             "citedPage": _cited_page(deployment),
             "turnAdmin": f"{admin}chat/turn/{{id}}/change/" if admin else "",
         },
@@ -313,7 +313,7 @@ def _cited_page(deployment: Deployment | None) -> str:
         return ""
     if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):
         return ""
-    return "/api/rag/turns/{turn}/sources/{n}/page"
+    return f"{settings.BASE_PATH}/api/rag/turns/{{turn}}/sources/{{n}}/page"
 
 
 def _shared_config(request: HttpRequest, deployment: Deployment | None = None) -> dict[str, Any]:

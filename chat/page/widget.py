@@ -101,9 +101,9 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                 "urls": {
                     "ask": reverse("widget-ask"),
                     "stop": reverse("widget-stop"),
-                    "thread": "/widget/messages/{id}",
-                    "messages": "/widget/answers/",
-                    "events": "/widget/turns/{id}/events",
+                    "thread": f"{settings.BASE_PATH}/widget/messages/{{id}}",
+                    "messages": f"{settings.BASE_PATH}/widget/answers/",
+                    "events": f"{settings.BASE_PATH}/widget/turns/{{id}}/events",
                 },
                 "strings": {
                     **page_strings(deployment.organisation),

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -25,6 +26,8 @@ from tests.servers.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 240
+#: Journeys go through a folder of the host; other served sites of the tests have a host to themselves.
+BASE_PATH = "/bureau"
 STAFF = "martine"
 STAFF_PASSWORD = "only-for-these-tests"
 #: A first answer waits for the embedding model and the model's client to be loaded.
@@ -133,6 +136,7 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
             **os.environ,
             "DJANGO_ALLOW_ASYNC_UNSAFE": "",
             "DJANGO_SETTINGS_MODULE": "tests.e2e.site_settings",
+            "BASE_PATH": BASE_PATH,
             "DATA_DIR": str(folder / "data"),
             "DATABASE_URL": f"sqlite:///{folder / 'site.db'}",
             "OPENAI_BASE_URL": model.base_url,
@@ -150,12 +154,12 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
         }
         migrated_sqlite(folder / "site.db")
         _run(environment, "-c", PREPARE, str(document), json.dumps(ANSWERS))
-        site = LiveSite(f"http://127.0.0.1:{free_port()}", model, environment, mcp_port)
+        site = LiveSite(f"http://127.0.0.1:{free_port()}{BASE_PATH}", model, environment, mcp_port)
         yield from _served(site, folder / "serve.log")
 
 
 def _served(site: LiveSite, log: Path) -> Iterator[LiveSite]:
-    port = site.url.rsplit(":", 1)[1]
+    port = str(urlsplit(site.url).port)
     command = [sys.executable, str(ROOT / "manage.py"), "serve", "--port", port]
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own command

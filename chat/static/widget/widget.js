@@ -71,7 +71,7 @@
     // The browser itself says which site asks, and no more than that.
     frame.referrerPolicy = "origin";
     frame.allow = "clipboard-write";
-    frame.src = `${home}/widget/${encodeURIComponent(key)}/?${asked}`;
+    frame.src = new URL(`widget/${encodeURIComponent(key)}/?${asked}`, script.src).href;
     frame.addEventListener("load", () => { if (!frame.hidden) enter(); });
     root.append(frame);
     button.setAttribute("aria-controls", frame.id);

@@ -134,15 +134,6 @@ class NightTests(TestCase):
         self.run_due()
         assert self.job().report["done"] == {"sessions": 1}
 
-    def test_a_site_may_do_it_itself(self) -> None:
-        make_sessions(1, LONG_AGO)
-        with override_settings(RETAIN_HOUR=-1):
-            carry_out(ensure(JobKind.RECOVER).pk)
-            assert not Job.objects.filter(kind=JobKind.RETENTION).exists()
-            self.run_due()
-            assert retain_now() == {"sessions": 1}
-        carry_out(ensure(JobKind.RECOVER).pk)
-
     def test_one_kind_that_fails_does_not_keep_the_others(self) -> None:
         make_sessions(1, LONG_AGO)
         with mock.patch("knowledge.indexing.rebuild.vector_store", side_effect=VectorStoreUnavailableError("away")):
