@@ -16,7 +16,6 @@ from agents.errors import ApplicationError
 from agents.texts import read_json
 from chat.turn.follow_ups import StandaloneQuestion, standalone_question
 from faqs.second_key.same_question import Decision, would_serve
-from faqs.second_key.verifier import QuestionVerifier
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.language.typed import read_typed
@@ -73,7 +72,6 @@ class CheckedPair:
             "score": round(self.decision.score, 4),
             "reasons": list(self.decision.reasons),
             "outcome": self.decision.outcome.value,
-            "verified": self.decision.verified,
         }
 
 
@@ -138,7 +136,6 @@ def check_pairs(
     *,
     embedder: Embedder,
     threshold: float | None,
-    verifier: QuestionVerifier | None = None,
     vocabulary: Vocabulary = NO_WORDS,
     is_read: bool = True,
 ) -> Iterator[CheckedPair]:
@@ -152,17 +149,11 @@ def check_pairs(
         asked = [standalone_question(read(pair.b), pair.context_b, pair.answer_b) for pair in part]
         scores = _scores(embedder, stored, asked)
         for pair, one, two, score in zip(part, stored, asked, scores, strict=True):
-            yield CheckedPair(
-                pair,
-                would_serve(
-                    stored=one.text,
-                    asked=two.text,
-                    score=score,
-                    threshold=threshold,
-                    is_follow_up=one.is_follow_up or two.is_follow_up,
-                    verifier=verifier,
-                ),
+            leans = one.is_follow_up or two.is_follow_up
+            decision = would_serve(
+                stored=one.text, asked=two.text, score=score, threshold=threshold, is_follow_up=leans
             )
+            yield CheckedPair(pair, decision)
 
 
 def _scores(embedder: Embedder, stored: list[StandaloneQuestion], asked: list[StandaloneQuestion]) -> list[float]:
@@ -175,12 +166,10 @@ def _scores(embedder: Embedder, stored: list[StandaloneQuestion], asked: list[St
 
 def summarise(checked: Iterable[CheckedPair]) -> dict[str, Any]:
     """Served among same-answer pairs (`hits`) and among the others (`false_hits`), by category and in all."""
-    groups: dict[str, list[CheckedPair]] = {}
-    for each in checked:
-        groups.setdefault(each.pair.category, []).append(each)
-    everything = [each for group in groups.values() for each in group]
+    everything = list(checked)
+    names = sorted({each.pair.category for each in everything})
     return {
-        "by_category": {name: _figures(group) for name, group in sorted(groups.items())},
+        "by_category": {name: _figures([each for each in everything if each.pair.category == name]) for name in names},
         "all": _figures(everything),
     }
 
@@ -193,15 +182,11 @@ def _figures(group: list[CheckedPair]) -> dict[str, Any]:
         "served": sum(each.decision.served for each in group),
         "same_answer": len(same),
         "hits": sum(same),
-        "hit_rate": _rate(same),
+        "hit_rate": rate_json(Rate(sum(same), len(same))) if same else None,
         "different_answer": len(different),
         "false_hits": sum(different),
-        "false_hit_rate": _rate(different),
+        "false_hit_rate": rate_json(Rate(sum(different), len(different))) if different else None,
     }
-
-
-def _rate(flags: list[bool]) -> dict[str, float] | None:
-    return rate_json(Rate(sum(flags), len(flags))) if flags else None
 
 
 def rate_json(rate: Rate) -> dict[str, float]:

@@ -4,13 +4,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from agents.effective import agent_setting
 from agents.models import Agent, IndexingMethod
 from chat.staff.calibration import check_pairs, read_pairs, summarise
-from faqs.second_key.verifier import ModelVerifier, configured_verifier
 from knowledge.embeddings.base import embedder
 from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
@@ -25,8 +23,6 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE.jsonl", type=Path)
         parser.add_argument("--agent", help="with this agent's threshold and words; default: the site's threshold")
-        parser.add_argument("--verifier", action="store_true", help="with the language model behind the second key")
-        parser.add_argument("--threshold", type=float, help="this similarity instead")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,17 +31,9 @@ class Command(BaseCommand):
             pairs = read_pairs(options["file"])
             load_calibrations()
             model = embedder()
-            threshold = options["threshold"]
-            if threshold is None:
-                threshold = serving_threshold(agent, model=model.recipe.model)
-            verifier = _verifier(agent) if options["verifier"] else None
-            found = check_pairs(
-                pairs,
-                embedder=model,
-                threshold=threshold,
-                verifier=verifier,
-                vocabulary=_words_of(agent) if agent else NO_WORDS,
-            )
+            threshold = serving_threshold(agent, model=model.recipe.model)
+            words = _words_of(agent) if agent else NO_WORDS
+            found = check_pairs(pairs, embedder=model, threshold=threshold, vocabulary=words)
             checked = list(tqdm(found, total=len(pairs), unit="pair", dynamic_ncols=True))
         summary = summarise(checked)
         if options["json"]:
@@ -74,10 +62,3 @@ class Command(BaseCommand):
 
 def _words_of(agent: Agent) -> Vocabulary:
     return vocabulary_of([collection_alias(agent.slug, IndexingMethod(agent.indexing_method))])
-
-
-def _verifier(agent: Agent | None) -> ModelVerifier:
-    verifier = configured_verifier(llm_model=agent_setting(agent, "llm_model") if agent else "")
-    if verifier is None:
-        raise CommandError("There is no language model to verify with: set OPENAI_API_KEY or OPENAI_BASE_URL.")
-    return verifier

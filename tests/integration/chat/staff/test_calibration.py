@@ -100,18 +100,6 @@ class CheckTests(PairFileTests):
         agent = make_agent(direct_answers=False)
         assert serving_threshold(agent, model="hashing") is None
 
-    def test_the_verifier_decides_on_unexplained_words(self) -> None:
-        plain = {"a": "Comment laver une doudoune ?", "b": "Comment lessiver une doudoune ?"}
-        with scripted('{"same_answer": true}'):
-            row = self.check(plain, words=("--verifier",))["rows"][0]
-        assert row["served"] is True
-        assert row["verified"] is True
-
-    def test_the_verifier_needs_a_model(self) -> None:
-        self.write(SAME)
-        with pytest.raises(CommandError, match="no language model"):
-            call_command("check_pairs", str(self.file), "--verifier")
-
     def test_a_bad_file_names_its_line(self) -> None:
         for text, match in (
             ("not json", "line 1"),
