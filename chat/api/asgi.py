@@ -118,10 +118,10 @@ def below_base_path(application: ASGI3Application) -> ASGI3Application:
     """The application, whose addresses begin with `BASE_PATH`, whether a proxy left it there or took it off."""
     base = settings.BASE_PATH
 
-    async def wrapped(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        address: Any = scope.get("path")
+    async def wrapped(scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        address = scope.get("path")
         if address is not None and not f"{address}/".startswith(f"{base}/"):
-            scope = {**scope, "path": f"{base}{address}"}  # type: ignore[typeddict-item, misc]  # a scope of any kind
+            scope = {**scope, "path": f"{base}{address}"}
         await application(scope, receive, send)
 
     return wrapped if base else application
