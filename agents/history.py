@@ -98,7 +98,6 @@ LOGGED = {
     "chat.servicetoken": Logged(related="deployments"),
     "tools_registry.tooloverride": Logged(births=False, related="agents"),
     "tools_registry.toolsource": Logged(left_out="document", masked="headers command"),
-    "tools_registry.remotetool": Logged("needs_approval is_allowed", births=False),
 }
 
 #: What a line of a validated answer says of its other phrasings, all of them: rows of another table.

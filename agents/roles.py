@@ -54,7 +54,6 @@ _REVIEW = (
     # A set goes with its runs.
     | _rights("view add delete", "chat.goldenrun")
 )
-_TOOLS = "tools_registry.tooloverride tools_registry.remotetool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ ROLES = {
         | _REVIEW
         | _rights("add change", "agents.agent agents.deployment knowledge.indexbuild")
         | _rights("add change delete", "agents.specialist")
-        | _rights("view change", f"{_TOOLS} tools_registry.toolsource")
+        | _rights("view change", "tools_registry.tooloverride tools_registry.toolsource")
         | _rights("view", "agents.runtimesettings auditlog.logentry"),
     ),
     "operator": ReadyRole(
@@ -101,14 +100,14 @@ ROLES = {
             "Fait marcher le site : indexations, réglages du site, calibrages, sources d’outils, clés, journal. Ne voit pas les "
             "questions posées, et ne gère pas les comptes."
         ),
-        _rights("view", f"agents.agent agents.deployment knowledge.document {_TOOLS}")
+        _rights("view", "agents.agent agents.deployment knowledge.document")
         | {"chat.view_figures"}
         | _rights("view", "auditlog.logentry")
         | _rights("view change", "agents.runtimesettings knowledge.websource")
         | _rights("view add change", "knowledge.indexbuild")
         | _rights("view add change delete", "knowledge.thresholdcalibration")
         | _rights("view add change", "tools_registry.toolsource chat.apikey chat.servicetoken")
-        | _rights("change", "tools_registry.remotetool"),
+        | _rights("view change", "tools_registry.tooloverride"),
     ),
 }
 
@@ -186,13 +185,7 @@ OWNED = {
 }
 #: What all agents use: whoever is limited looks at it, and changes nothing.
 SHARED = frozenset(
-    {
-        "agents.runtimesettings",
-        "knowledge.category",
-        "knowledge.thresholdcalibration",
-        "tools_registry.tooloverride",
-        "tools_registry.remotetool",
-    }
+    {"agents.runtimesettings", "knowledge.category", "knowledge.thresholdcalibration", "tools_registry.tooloverride"}
 )
 _KNOWN = "_agent_limit"
 

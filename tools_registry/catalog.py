@@ -148,9 +148,9 @@ def all_tools() -> ToolList:
     return ToolList(current.specs, token=current.key[0])
 
 
-def declared_tools() -> dict[str, ToolSpec]:
-    """Every tool as code and sources declare it, without what staff decided, by name."""
-    declared = {spec.name: spec for spec in remote_specs()}
+def declared_tools(**wanted: Any) -> dict[str, ToolSpec]:
+    """Every tool as code and sources declare it, without what staff wrote, by name; of remote tools the wanted rows."""
+    declared = {spec.name: spec for spec in remote_specs(**wanted)}
     clashing = sorted(spec.name for spec in registry if spec.name in declared)
     if clashing:
         logger.warning("Remote tools hidden by tools of the code: %s.", ", ".join(clashing))
@@ -205,7 +205,7 @@ def _snapshot() -> _Snapshot:
 def _build(key: tuple[str, int]) -> _Snapshot:
     overrides = {row.tool_name: row for row in _overrides()}
     specs, agents = [], {}
-    for name, spec in declared_tools().items():
+    for name, spec in declared_tools(is_active=True).items():
         override = overrides.get(name)
         if override is None:
             specs.append(spec)
@@ -225,7 +225,10 @@ def _overrides() -> QuerySet[ToolOverride]:
     """Overrides that change something; most tools have an empty one."""
     nothing = Q(description="", parameters={}, extra_tags=[], examples=[], needs_approval__isnull=True, is_active=True)
     limited = ToolOverride.agents.through.objects.values("tooloverride")
-    return ToolOverride.objects.filter(~nothing | Q(pk__in=limited)).defer("vector").prefetch_related("agents")
+    waiting = Q(is_active=False, source__isnull=False)
+    rows = ToolOverride.objects.filter(~nothing | Q(pk__in=limited)).exclude(waiting)
+    own = ("tool_name", "description", "parameters", "extra_tags", "examples", "needs_approval", "is_active")
+    return rows.only(*own).prefetch_related("agents")
 
 
 def _described(schema: JsonSchema, texts: Any) -> JsonSchema:

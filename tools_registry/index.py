@@ -20,10 +20,10 @@ from agents.models import Agent, Deployment, JobKind, RuntimeSettings
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
 from knowledge.vectors.base import Point, batches, vector_store
-from tools_registry.catalog import ToolList, all_tools, declared_tools, forget_recent
+from tools_registry.catalog import ToolList, all_tools, forget_recent
 from tools_registry.models import ToolOverride, replace_tools_token
 from tools_registry.ranking import texts_of, tool_vector
-from tools_registry.tool import ToolSpec
+from tools_registry.tool import ToolSpec, registry
 
 logger = logging.getLogger(__name__)
 
@@ -89,9 +89,9 @@ def sync_index(
 
 
 def ensure_overrides() -> None:
-    """A row of `ToolOverride` for every declared tool, so that staff find it."""
+    """A row of `ToolOverride` for every tool of the code, so that staff find it; reading a source makes those of its."""
     known = set(ToolOverride.objects.values_list("tool_name", flat=True))
-    missing = [name for name in declared_tools() if name not in known]
+    missing = [spec.name for spec in registry if spec.name not in known]
     if missing:
         # Empty rows change nothing that applies, so the catalogue's token stays.
         ToolOverride.objects.bulk_create([ToolOverride(tool_name=name) for name in missing], ignore_conflicts=True)

@@ -1,7 +1,8 @@
 """What staff decide about tools, where remote tools come from, and what is derived from both (index, usage).
 
 Tools are named, not rows: code, MCP servers and OpenAPI documents bring them. `ToolOverride` has one row for each name
-that was ever seen and holds what staff wrote (an empty field leaves the tool's own value), its usage and its vector.
+that was ever seen and holds what staff wrote (an empty field leaves the tool's own value), what its source declares if
+it has one, its usage and its vector.
 """
 
 import uuid
@@ -34,73 +35,6 @@ def replace_tools_token() -> None:
     token = new_token()
     if not RuntimeSettings.objects.filter(pk=1).update(tools_token=token):
         RuntimeSettings.objects.bulk_create([RuntimeSettings(pk=1, tools_token=token)], ignore_conflicts=True)
-
-
-class ToolOverride(models.Model):
-    """What staff decided for one tool; it holds in every mode."""
-
-    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True, editable=False)
-    description = models.TextField(
-        _("description"),
-        blank=True,
-        default="",
-        max_length=4_000,
-        help_text=_("Remplace la description de l’outil. Vide : celle du code."),
-    )
-    parameters = models.JSONField(
-        _("descriptions des paramètres"),
-        blank=True,
-        default=dict,
-        help_text=_("Par nom de paramètre ; un paramètre absent garde sa description."),
-    )
-    extra_tags = models.JSONField(
-        _("droits ajoutés"),
-        blank=True,
-        default=list,
-        help_text=_("Noms de groupes dont il faut aussi faire partie pour utiliser l’outil, en plus de ceux du code."),
-    )
-    agents = models.ManyToManyField(
-        Agent,
-        blank=True,
-        related_name="+",
-        verbose_name=_("agents"),
-        help_text=_("Agents qui proposent cet outil. Aucun : tous."),
-    )
-    needs_approval = models.BooleanField(
-        _("accord d’une personne"),
-        null=True,
-        blank=True,
-        default=None,
-        help_text=_("Demander l’accord de l’utilisateur avant chaque exécution."),
-    )
-    is_active = models.BooleanField(_("actif"), default=True)
-    examples = models.JSONField(
-        _("formulations"),
-        blank=True,
-        default=list,
-        db_default=models.Value([], models.JSONField()),
-        help_text=_("Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil"),
-    )
-    updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
-    selected = models.PositiveBigIntegerField(_("proposé"), default=0, db_default=0, editable=False)
-    called = models.PositiveBigIntegerField(_("appelé"), default=0, db_default=0, editable=False)
-    failed = models.PositiveBigIntegerField(_("en échec"), default=0, db_default=0, editable=False)
-    last_called_at = models.DateTimeField(null=True, editable=False)
-    last_error = models.TextField(default="", db_default="", editable=False)
-    last_error_code = models.CharField(max_length=40, default="", db_default="", editable=False)
-    last_error_at = models.DateTimeField(null=True, editable=False)
-    #: The index, which `index_tools` rebuilds: what the vector (float32) was made of, and with which embedder.
-    digest = models.CharField(max_length=64, default="", db_default="", editable=False)
-    recipe = models.JSONField(null=True, editable=False)
-    vector = models.BinaryField(null=True)
-
-    class Meta:
-        verbose_name = _("outil")
-        verbose_name_plural = _("outils")
-        ordering: ClassVar = ["tool_name"]
-
-    def __str__(self) -> str:
-        return self.tool_name
 
 
 class SourceKind(models.TextChoices):
@@ -207,24 +141,83 @@ class ToolSource(models.Model):
                 raise ValidationError({name: _("Une liste de textes est attendue.")})
 
 
-class RemoteTool(models.Model):
-    """A tool that a source declared when its list was last read. None is offered before staff allow it."""
+class ToolOverride(models.Model):
+    """What staff decided for one tool, which holds in every mode; of a remote tool also what its source declared when
+    its list was last read. No remote tool is offered before staff activate it.
+    """
 
-    source = models.ForeignKey(ToolSource, on_delete=models.CASCADE, related_name="tools", verbose_name=_("source"))
-    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True)
-    remote_name = models.CharField(_("nom dans la source"), max_length=200)
-    description = models.TextField(_("description"), blank=True, default="")
-    parameters = models.JSONField(_("paramètres"), default=dict)
-    operation = models.JSONField(_("opération"), default=dict)
-    needs_approval = models.BooleanField(_("accord d’une personne"), default=False)
-    is_allowed = models.BooleanField(_("permis"), default=False)
-    is_present = models.BooleanField(_("présent"), default=True)
+    tool_name = models.CharField(_("outil"), max_length=NAME_LENGTH, unique=True, editable=False)
+    source = models.ForeignKey(
+        ToolSource, models.SET_NULL, null=True, editable=False, related_name="tools", verbose_name=_("source")
+    )
+    remote_name = models.CharField(max_length=200, default="", db_default="", editable=False)
+    declared_description = models.TextField(default="", db_default="", editable=False)
+    declared_parameters = models.JSONField(
+        default=dict, db_default=models.Value({}, models.JSONField()), editable=False
+    )
+    operation = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()), editable=False)
+    declared_approval = models.BooleanField(default=False, db_default=False, editable=False)
+    is_present = models.BooleanField(_("présent"), default=True, db_default=True, editable=False)
+    description = models.TextField(
+        _("description"),
+        blank=True,
+        default="",
+        max_length=4_000,
+        help_text=_("Remplace la description de l’outil. Vide : celle du code."),
+    )
+    parameters = models.JSONField(
+        _("descriptions des paramètres"),
+        blank=True,
+        default=dict,
+        help_text=_("Par nom de paramètre ; un paramètre absent garde sa description."),
+    )
+    extra_tags = models.JSONField(
+        _("droits ajoutés"),
+        blank=True,
+        default=list,
+        help_text=_("Noms de groupes dont il faut aussi faire partie pour utiliser l’outil, en plus de ceux du code."),
+    )
+    agents = models.ManyToManyField(
+        Agent,
+        blank=True,
+        related_name="+",
+        verbose_name=_("agents"),
+        help_text=_("Agents qui proposent cet outil. Aucun : tous."),
+    )
+    needs_approval = models.BooleanField(
+        _("accord d’une personne"),
+        null=True,
+        blank=True,
+        default=None,
+        help_text=_("Demander l’accord de l’utilisateur avant chaque exécution."),
+    )
+    is_active = models.BooleanField(_("actif"), default=True)
+    examples = models.JSONField(
+        _("formulations"),
+        blank=True,
+        default=list,
+        db_default=models.Value([], models.JSONField()),
+        help_text=_("Formulations : des questions telles que vos utilisateurs les posent, qui demandent cet outil"),
+    )
+    updated_at = models.DateTimeField(_("modifié le"), auto_now=True)
+    selected = models.PositiveBigIntegerField(_("proposé"), default=0, db_default=0, editable=False)
+    called = models.PositiveBigIntegerField(_("appelé"), default=0, db_default=0, editable=False)
+    failed = models.PositiveBigIntegerField(_("en échec"), default=0, db_default=0, editable=False)
+    last_called_at = models.DateTimeField(null=True, editable=False)
+    last_error = models.TextField(default="", db_default="", editable=False)
+    last_error_code = models.CharField(max_length=40, default="", db_default="", editable=False)
+    last_error_at = models.DateTimeField(null=True, editable=False)
+    #: The index, which `index_tools` rebuilds: what the vector (float32) was made of, and with which embedder.
+    digest = models.CharField(max_length=64, default="", db_default="", editable=False)
+    recipe = models.JSONField(null=True, editable=False)
+    vector = models.BinaryField(null=True)
 
     class Meta:
-        verbose_name = _("outil distant")
-        verbose_name_plural = _("outils distants")
+        verbose_name = _("outil")
+        verbose_name_plural = _("outils")
         ordering: ClassVar = ["tool_name"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["source", "remote_name"], name="remote_tool_once")]
+        # Tools of code have no source, and none of them is the same as another.
+        constraints: ClassVar = [models.UniqueConstraint(fields=["source", "remote_name"], name="tool_of_source_once")]
 
     def __str__(self) -> str:
         return self.tool_name

@@ -14,7 +14,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save, pre_de
 from agents.models import Agent
 from tools_registry.catalog import forget_recent
 from tools_registry.index import enqueue_index
-from tools_registry.models import RemoteTool, ToolOverride, ToolSource, replace_tools_token
+from tools_registry.models import ToolOverride, ToolSource, replace_tools_token
 
 
 def _touch(**_kwargs: Any) -> None:
@@ -27,7 +27,7 @@ def _forget(**_kwargs: Any) -> None:
     transaction.on_commit(forget_recent)
 
 
-for _model in (ToolOverride, ToolSource, RemoteTool):
+for _model in (ToolOverride, ToolSource):
     post_save.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-saved")
     post_delete.connect(_touch, sender=_model, dispatch_uid=f"tools-{_model.__name__}-deleted")
 m2m_changed.connect(_touch, sender=ToolOverride.agents.through, dispatch_uid="tools-agents-changed")

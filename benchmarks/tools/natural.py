@@ -161,21 +161,20 @@ def install(rows: Sequence[dict[str, Any]]) -> None:
     """Make these the permitted tools of this database, a source for each beginning of a name, and index them."""
     from tools_registry.catalog import all_tools, forget_recent
     from tools_registry.index import sync_index
-    from tools_registry.models import RemoteTool, ToolSource
+    from tools_registry.models import ToolOverride, ToolSource
 
     ToolSource.objects.all().delete()
     sources = {
         name: ToolSource.objects.create(slug=name, name=name, kind="openapi")
         for name in {row["name"].split("_")[0] for row in rows}
     }
-    RemoteTool.objects.bulk_create(
-        RemoteTool(
+    ToolOverride.objects.bulk_create(
+        ToolOverride(
             source=sources[row["name"].split("_")[0]],
             tool_name=row["name"],
             remote_name=row["name"],
-            description=row["description"],
-            parameters=row["parameters"],
-            is_allowed=True,
+            declared_description=row["description"],
+            declared_parameters=row["parameters"],
         )
         for row in rows
     )

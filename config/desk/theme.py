@@ -135,7 +135,6 @@ ADVANCED: tuple[Section, ...] = (
         (
             Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
             Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
-            Entry(_("Outils distants"), "cloud", "tools_registry.remotetool"),
         ),
     ),
     (

@@ -51,7 +51,7 @@ from tests.factories import (
     make_turn,
     make_user,
 )
-from tools_registry.models import RemoteTool, ToolOverride, ToolSource
+from tools_registry.models import ToolOverride, ToolSource
 
 MARK = "zygopetale"
 SITE = "https://www.example.org"
@@ -137,7 +137,7 @@ def _tool_rows() -> Iterator[Model]:
     tool = ToolOverride.objects.create(tool_name=MARK, description=MARK)
     source = ToolSource.objects.create(slug=MARK, name=MARK, kind="openapi", document="{}")
     yield from (tool, source)
-    yield RemoteTool.objects.create(source=source, tool_name=f"{MARK}_a", remote_name=MARK)
+    yield ToolOverride.objects.create(source=source, tool_name=f"{MARK}_a", remote_name=MARK)
 
 
 def _key_rows(deployment: Deployment) -> Iterator[Model]:

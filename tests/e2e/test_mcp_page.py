@@ -45,8 +45,8 @@ def add_source(page: Page, live_site: LiveSite, *, slug: str, **fields: str) -> 
     # Read by the worker; the list asks again by itself.
     expect(page.locator("tr", has_text=slug).get_by_text("lue", exact=True)).to_be_visible(timeout=60_000)
     for tool in ("count_books", "burn_books"):
-        page.goto(f"{live_site.url}/admin/tools_registry/remotetool/?q={slug}_{tool}")
-        run_action(page, f"{slug}_{tool}", "allow")
+        page.goto(f"{live_site.url}/admin/tools_registry/tooloverride/?q={slug}_{tool}")
+        run_action(page, f"{slug}_{tool}", "activate")
         expect(page.get_by_text("1 outil modifié").first).to_be_visible()
 
 

@@ -118,10 +118,10 @@ def _read_and_permit(page: Page, address: str, file: Path, names: list[str], hos
     expect(page.get_by_text(f"0 / {CHOSEN}")).to_be_visible()
     seen(page, "sources")
     page.get_by_text(f"0 / {CHOSEN}").click()
-    page.wait_for_url("**/remotetool/?source*")
+    page.wait_for_url("**/tooloverride/?source*")
     seen(page, "tools")
     page.locator("#action-toggle").check()
-    page.locator("select[name=action]").select_option("allow")
+    page.locator("select[name=action]").select_option("activate")
     page.locator("button[name=index]").click()
     expect(page.get_by_text(f"{CHOSEN} outils modifiés").first).to_be_visible()
 

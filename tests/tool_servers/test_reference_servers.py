@@ -21,7 +21,7 @@ from tests.servers.model_server import _schema_fault
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.execution import ToolCall, ToolContext, breakers, execute_calls
-from tools_registry.models import RemoteTool, SourceKind, ToolSource
+from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.mcp import close_sessions
 from tools_registry.sources.remote import RefreshReport, refresh_source
 
@@ -73,7 +73,7 @@ class ServerCase(TestCase):
             slug="s", name=cls.name, kind=SourceKind.MCP_STDIO, command=cls.name, timeout_seconds=PATIENCE_SECONDS
         )
         cls.report = refresh_source(source)
-        RemoteTool.objects.update(is_allowed=True)
+        ToolOverride.objects.filter(source__isnull=False).update(is_active=True)
         source.save()
 
     def setUp(self) -> None:
@@ -85,14 +85,14 @@ class ServerCase(TestCase):
         for spec in self.specs:
             assert _schema_fault(dict(spec.parameters)) == "", spec.name
         assert {name for name, _reason in self.report.refused} == self.left_out
-        names = RemoteTool.objects.filter(needs_approval=True).values_list("remote_name", flat=True)
+        names = ToolOverride.objects.filter(declared_approval=True).values_list("remote_name", flat=True)
         assert set(names) == self.asks
 
     def test_calls_bring_what_the_server_says(self) -> None:
         mistake = "–"
         for made in self.made:
             text = json.dumps(made.arguments).replace("FOLDER", str(self.folder))
-            name = RemoteTool.objects.get(remote_name=made.name).tool_name
+            name = ToolOverride.objects.get(remote_name=made.name).tool_name
             [result] = async_to_sync(execute_calls)(
                 [ToolCall("c", name, text)], tools=self.tools, context=ToolContext(), approved={"c"}
             )

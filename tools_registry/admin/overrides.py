@@ -1,7 +1,7 @@
 """Tools as staff see them: what they are, what was decided about them, how well they are described and used.
 
-A tool is declared by code or by a source, so none is added or deleted here; a row of `ToolOverride` is made for each
-one. Effective texts are shown beside the code's; what a change does is indexed as soon as it is saved.
+A tool is declared by code or by a source, which may declare a thousand, so none is added or deleted here. Effective
+texts are shown beside the code's; what a change does is indexed as soon as it is saved.
 """
 
 import json
@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.timezone import localtime
+from django.utils.text import Truncator
+from django.utils.timezone import localtime, now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, long_text, stacked
+from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, database_keys, long_text, stacked
+from agents.database import short_write
 from agents.errors import ApplicationError
 from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
 from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
-from tools_registry.catalog import apply_override, declared_tools
-from tools_registry.index import ensure_overrides, sync_index
-from tools_registry.models import ToolOverride
+from tools_registry.catalog import all_tools, apply_override, declared_tools, forget_recent
+from tools_registry.index import enqueue_index, ensure_overrides, sync_index
+from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
 from tools_registry.quality import QualityReport, assess_tool
-from tools_registry.selection import MODEL_THRESHOLDS
+from tools_registry.selection import MODEL_THRESHOLDS, tool_limit
 from tools_registry.tool import ToolSpec
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class _ToolChangeList(ChangeList):
 
 def attach_tools(rows: Sequence[Any]) -> None:
     """Set `declared` and `effective` (None where nothing declares the tool any more) on each row."""
-    declared = declared_tools()
+    declared = declared_tools(pk__in=[row.pk for row in rows])
     for row in rows:
         row.declared = declared.get(row.tool_name)
         row.effective = None if row.declared is None else apply_override(row.declared, row)
@@ -79,7 +81,22 @@ class NeverSelectedFilter(ConditionFilter):
         "never_selected": (_("Jamais proposé"), lambda rows: rows.filter(selected=0)),
         "never_called": (_("Jamais appelé"), lambda rows: rows.filter(called=0)),
         "failing": (_("En échec"), lambda rows: rows.filter(failed__gt=0)),
+        "waiting": (_("À vérifier"), lambda rows: rows.filter(source__isnull=False, is_present=True, is_active=False)),
     }
+
+
+class _SourceFilter(admin.SimpleListFilter):
+    """By source; Django's own filter would read the document of each."""
+
+    title = _("source")
+    parameter_name = "source__id__exact"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[Any, str]]:
+        return list(ToolSource.objects.values_list("pk", "name"))
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> QuerySet[ToolOverride]:
+        keys = database_keys([self.value() or ""])
+        return queryset.filter(source__in=keys) if self.value() else queryset
 
 
 @admin.register(ToolOverride)
@@ -87,12 +104,13 @@ class ToolOverrideAdmin(StaffAdmin):
     purpose = _("Les actions que le modèle de langage peut demander.")
     form = ToolOverrideForm
     change_list_template = "admin/tools_registry/tooloverride/change_list.html"
-    list_display = ("tool_name", "origin", "rights", "quality", "phrasings", "selected", "calls", "is_active")
-    list_filter = (NeverSelectedFilter, "is_active", "agents")
-    list_select_related = False
-    search_fields = ("tool_name", "description")
+    list_display = ("tool_name", "origin", "state", "summary", "asks", "rights", "quality", "selected", "calls")
+    list_filter = (_SourceFilter, NeverSelectedFilter, "is_active", "agents")
+    list_select_related = ("source",)
+    search_fields = ("tool_name", "remote_name", "description", "declared_description")
     ordering = ("tool_name",)
-    actions = ("activate", "deactivate")
+    actions = ("activate", "deactivate", "ask_first", "ask_no_more")
+    list_per_page = 50
     autocomplete_fields = ("agents",)
     readonly_fields = ("tool_name", "origin", "rights", "code_text", "quality_explained", "usage_figures", "schema")
 
@@ -101,7 +119,7 @@ class ToolOverrideAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolOverride]:
         tools: QuerySet[ToolOverride] = super().get_queryset(request)
-        return tools.defer("vector")
+        return tools.defer("vector", "declared_parameters", "operation", "source__document", "source__problems")
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         tool = super().get_object(request, object_id, from_field)
@@ -156,32 +174,69 @@ class ToolOverrideAdmin(StaffAdmin):
 
     @admin.action(description=_("Activer"), permissions=["change"])
     def activate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
-        self._set_active(request, queryset, is_active=True)
+        self._decide(request, queryset.filter(is_present=True), is_active=True)
+        count, limit = len(all_tools()), tool_limit()
+        if count > limit:
+            messages.warning(
+                request,
+                gettext(
+                    "%(count)d outils sont permis, et le modèle en accepte %(limit)d par question : seuls les plus proches "
+                    "de chaque question lui sont proposés, dans tous les modes."
+                )
+                % {"count": count, "limit": limit},
+            )
 
     @admin.action(description=_("Désactiver"), permissions=["change"])
     def deactivate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
-        self._set_active(request, queryset, is_active=False)
+        self._decide(request, queryset, is_active=False)
 
-    def _set_active(self, request: HttpRequest, queryset: QuerySet[ToolOverride], *, is_active: bool) -> None:
-        changed = [tool for tool in queryset if tool.is_active != is_active]
-        for tool in changed:
-            tool.is_active = is_active
-            tool.save(update_fields=["is_active", "updated_at"])
-        text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(changed))
-        self.message_user(request, text % {"count": len(changed)})
+    @admin.action(description=_("Demander l’accord avant chaque appel"), permissions=["change"])
+    def ask_first(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
+        self._decide(request, queryset, needs_approval=True)
 
-    @admin.display(description=_("formulations"))
-    def phrasings(self, tool: Any) -> int:
-        return len(tool.examples)
+    @admin.action(description=_("Ne plus demander d’accord"), permissions=["change"])
+    def ask_no_more(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
+        self._decide(request, queryset, needs_approval=False)
+
+    def _decide(self, request: HttpRequest, queryset: QuerySet[ToolOverride], **decision: bool) -> None:
+        """For all of them at once, and what a signal does for each row."""
+        decided = Q(**decision)
+        keys = list(queryset.exclude(decided).values_list("pk", flat=True))
+        if keys:
+            with short_write():
+                ToolOverride.objects.filter(pk__in=keys).update(**decision, updated_at=now())
+                replace_tools_token()
+                transaction.on_commit(forget_recent)
+                enqueue_index()
+        text = ngettext("%(count)d outil modifié.", "%(count)d outils modifiés.", len(keys))
+        self.message_user(request, text % {"count": len(keys)})
+
+    @admin.display(description=_("état"))
+    def state(self, tool: Any) -> SafeString:
+        if tool.declared is None:
+            return badge(gettext("absent"), "warning")
+        if not tool.is_active:
+            return badge(gettext("à vérifier"), "warning") if tool.source_id else badge(gettext("inactif"))
+        # Of the last call: an error that a later call did not meet again is past.
+        if tool.last_error and (tool.last_called_at is None or tool.last_error_at >= tool.last_called_at):
+            return stacked(badge(gettext("en échec"), "bad"), tool.last_error[:200])
+        return badge(gettext("actif"), "good")
+
+    @admin.display(description=_("description"))
+    def summary(self, tool: Any) -> str:
+        return Truncator(tool.effective.description if tool.effective else tool.declared_description).chars(160)
+
+    @admin.display(description=_("demande l’accord"))
+    def asks(self, tool: Any) -> str:
+        return gettext("oui") if tool.effective is not None and tool.effective.needs_approval else gettext("non")
 
     @admin.display(description=_("origine"))
     def origin(self, tool: Any) -> SafeString:
         spec: ToolSpec | None = tool.declared
-        if spec is None:
-            return badge(gettext("absent"), "warning")
-        names = {"python": gettext("code"), "mcp": "MCP", "openapi": "OpenAPI"}
-        label = badge(names[spec.source])
-        return stacked(label, gettext("résident")) if spec.is_always_on else label
+        if tool.source is not None:
+            return stacked(badge("OpenAPI" if tool.source.kind == SourceKind.OPENAPI else "MCP"), tool.source.name)
+        label = badge(gettext("code"))
+        return stacked(label, gettext("résident")) if spec is not None and spec.is_always_on else label
 
     @admin.display(description=_("droits demandés"))
     def rights(self, tool: Any) -> str:

@@ -18,7 +18,7 @@ from agents.database import short_write
 from agents.jobs import Held
 from agents.texts import storable_value
 from tools_registry.errors import ToolDefinitionError, ToolError, ToolSourceError
-from tools_registry.models import NAME_LENGTH, RemoteTool, SourceKind, ToolOverride, ToolSource
+from tools_registry.models import NAME_LENGTH, SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import DeclaredTool, SourceAddress, hide_secrets, without_secrets
 from tools_registry.sources.fitting import fitted, fitted_text
 from tools_registry.sources.mcp import call_tool, list_tools
@@ -55,8 +55,8 @@ class _RemoteCall:
         return hide_secrets(storable_value(value), headers)
 
 
-def remote_specs() -> list[ToolSpec]:
-    """The tools that staff allowed, of active sources, that were there at the last reading and that a model can be
+def remote_specs(**wanted: Any) -> list[ToolSpec]:
+    """The wanted rows as tools: those of active sources that were there at the last reading and that a model can be
     given.
     """
     # A document may have 30 MB.
@@ -64,14 +64,14 @@ def remote_specs() -> list[ToolSpec]:
         source.pk: (source, SourceAddress.of(source, for_calls=True))
         for source in ToolSource.objects.filter(is_active=True).defer("document", "problems")
     }
-    rows = RemoteTool.objects.filter(is_allowed=True, is_present=True, source__in=sources)
+    rows = ToolOverride.objects.filter(is_present=True, source__in=sources, **wanted)
     # Schemas as their text, which is read once in a process: a thousand of them are half a second.
-    rows = rows.annotate(schema=Cast("parameters", TextField()), request=Cast("operation", TextField())).only(
-        "source_id", "tool_name", "remote_name", "description", "needs_approval"
+    rows = rows.annotate(schema=Cast("declared_parameters", TextField()), request=Cast("operation", TextField())).only(
+        "source_id", "tool_name", "remote_name", "declared_description", "declared_approval"
     )
     specs = []
     for row in rows:
-        source, address = sources[row.source_id]
+        source, address = sources[row.source_id or 0]
         try:
             specs.append(_spec(row, source, address))
         except ToolDefinitionError as error:
@@ -84,12 +84,12 @@ def _spec(row: Any, source: ToolSource, address: SourceAddress) -> ToolSpec:
     tags = source.tags if isinstance(source.tags, list) else []
     return ToolSpec(
         name=row.tool_name,
-        description=row.description,
+        description=row.declared_description,
         parameters=fitted_text(row.schema),
         invoke=_RemoteCall(address, row.remote_name, row.request),
         tags=frozenset(str(tag) for tag in tags),
         is_personal=source.is_personal,
-        needs_approval=row.needs_approval,
+        needs_approval=row.declared_approval,
         timeout_seconds=source.timeout_seconds + _MARGIN_SECONDS,
         source="openapi" if source.kind == SourceKind.OPENAPI else "mcp",
         source_id=source.pk,
@@ -101,7 +101,10 @@ _MOST_DESCRIPTION = 4_000
 _MOST_PROBLEMS = 200
 _BATCH = 200
 #: What a reading may change of a row.
-_READ_FIELDS = (*("description", "parameters", "operation"), *("needs_approval", "is_allowed", "is_present"))
+_READ_FIELDS = (
+    *("declared_description", "declared_parameters", "operation"),
+    *("declared_approval", "is_active", "is_present"),
+)
 
 
 @dataclass(slots=True)
@@ -175,12 +178,12 @@ def _usable(declared: Sequence[DeclaredTool], report: RefreshReport) -> list[Dec
 class _Merged:
     """What a reading does to the rows of a source; nothing is saved yet."""
 
-    new: list[RemoteTool] = field(default_factory=list)
+    new: list[ToolOverride] = field(default_factory=list)
     #: All that are to be saved, of which some say something else, and some ask for approval from now on.
-    changed: list[RemoteTool] = field(default_factory=list)
-    reworded: list[RemoteTool] = field(default_factory=list)
-    graver: list[RemoteTool] = field(default_factory=list)
-    gone: list[RemoteTool] = field(default_factory=list)
+    changed: list[ToolOverride] = field(default_factory=list)
+    reworded: list[ToolOverride] = field(default_factory=list)
+    graver: list[ToolOverride] = field(default_factory=list)
+    gone: list[ToolOverride] = field(default_factory=list)
 
 
 def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: RefreshReport) -> None:
@@ -189,55 +192,58 @@ def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: Refresh
     report.added = [row.tool_name for row in merged.new]
     report.changed = [row.tool_name for row in merged.reworded]
     report.gone = [row.tool_name for row in merged.gone]
-    RemoteTool.objects.bulk_create(merged.new, batch_size=_BATCH)
-    RemoteTool.objects.bulk_update([*merged.changed, *merged.gone], _READ_FIELDS, batch_size=_BATCH)
+    # The row of a tool of that name whose source was deleted keeps what staff wrote.
+    ToolOverride.objects.bulk_create(
+        merged.new,
+        batch_size=_BATCH,
+        update_conflicts=True,
+        unique_fields=["tool_name"],
+        update_fields=["source", "remote_name", *_READ_FIELDS],
+    )
+    ToolOverride.objects.bulk_update([*merged.changed, *merged.gone], _READ_FIELDS, batch_size=_BATCH)
     # That a tool runs unasked was decided about it as it was: not about one that asks now, or another source's of that
     # name.
     if names := [row.tool_name for row in [*merged.new, *merged.graver]]:
         decided = ToolOverride.objects.filter(tool_name__in=names, needs_approval=False)
         decided.update(needs_approval=None)
-    ToolOverride.objects.bulk_create(
-        [ToolOverride(tool_name=row.tool_name) for row in merged.new], batch_size=_BATCH, ignore_conflicts=True
-    )
 
 
 def _merge(source: ToolSource, declared: Sequence[DeclaredTool]) -> _Merged:
     """Rows of what was not read this time are kept as absent."""
-    known = {row.remote_name: row for row in source.tools.all()}
-    taken = set(RemoteTool.objects.exclude(source=source).values_list("tool_name", flat=True))
-    taken |= {row.tool_name for row in known.values()}
+    known = {row.remote_name: row for row in source.tools.defer("vector")}
+    taken = set(ToolOverride.objects.filter(source__isnull=False).values_list("tool_name", flat=True))
     merged = _Merged()
     for tool in declared:
         row = known.pop(tool.name, None)
         if row is None:
             name = _free_name(source.slug, tool.name, taken)
             taken.add(name)
-            row = RemoteTool(source=source, remote_name=tool.name, tool_name=name)
-            row.needs_approval = tool.needs_approval
-            row.description, row.parameters, row.operation = _told(tool)
+            row = ToolOverride(source=source, remote_name=tool.name, tool_name=name, is_active=False)
+            row.declared_approval = tool.needs_approval
+            row.declared_description, row.declared_parameters, row.operation = _told(tool)
             merged.new.append(row)
         else:
             _meet(row, tool, merged)
     merged.gone = [row for row in known.values() if row.is_present]
     for row in merged.gone:
-        row.is_present = row.is_allowed = False
+        row.is_present = row.is_active = False
     return merged
 
 
-def _meet(row: RemoteTool, tool: DeclaredTool, merged: _Merged) -> None:
+def _meet(row: ToolOverride, tool: DeclaredTool, merged: _Merged) -> None:
     """A known tool is read again: what it says now, and whether it asks."""
     # Nothing is lost where a tool that waits for staff says better what it does.
-    asks = tool.needs_approval or (row.is_allowed and row.needs_approval)
+    asks = tool.needs_approval or (row.is_active and row.declared_approval)
     told = _told(tool)
     if not row.is_present or _stored(row) != told:
-        row.is_allowed, row.is_present = False, True
+        row.is_active, row.is_present = False, True
         merged.reworded.append(row)
-    elif asks == row.needs_approval:
+    elif asks == row.declared_approval:
         return
-    if asks and not row.needs_approval:
+    if asks and not row.declared_approval:
         merged.graver.append(row)
-    row.description, row.parameters, row.operation = told
-    row.needs_approval = asks
+    row.declared_description, row.declared_parameters, row.operation = told
+    row.declared_approval = asks
     merged.changed.append(row)
 
 
@@ -249,13 +255,13 @@ def _told(tool: DeclaredTool) -> _Told:
     return description, dict(tool.parameters), dict(tool.operation)
 
 
-def _stored(row: RemoteTool) -> _Told:
+def _stored(row: ToolOverride) -> _Told:
     """What staff were shown, its schema made fit as it is now: older versions stored it as the server wrote it."""
     try:
-        parameters = fitted(row.parameters)
+        parameters = fitted(row.declared_parameters)
     except ToolDefinitionError:
-        parameters = row.parameters
-    return row.description, parameters, row.operation
+        parameters = row.declared_parameters
+    return row.declared_description, parameters, row.operation
 
 
 def _free_name(slug: str, remote_name: str, taken: Collection[str]) -> str:

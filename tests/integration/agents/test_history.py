@@ -135,7 +135,6 @@ CHANGES: dict[str, tuple[str, Any]] = {
     "chat.servicetoken": ("is_revoked", True),
     "tools_registry.tooloverride": ("description", "Autre description"),
     "tools_registry.toolsource": ("name", "Autre nom"),
-    "tools_registry.remotetool": ("is_allowed", None),
 }
 
 

@@ -16,7 +16,7 @@ from tests.factories import declared_tools, fresh, make_tool
 from tools_registry.catalog import all_tools
 from tools_registry.errors import ToolSourceError
 from tools_registry.index import sync_index
-from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource
+from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.remote import refresh_source
 
 WEATHER = make_tool(
@@ -45,8 +45,8 @@ class ToolCase(TestCase):
 class PagesTests(ToolCase):
     def test_every_page_opens_for_a_superuser(self) -> None:
         source = make_source()
-        remote = RemoteTool.objects.create(source=source, tool_name="lib_a", remote_name="a")
-        for model, row in ((ToolOverride, self.weather), (ToolSource, source), (RemoteTool, remote)):
+        remote = ToolOverride.objects.create(source=source, tool_name="lib_a", remote_name="a")
+        for model, row in ((ToolOverride, self.weather), (ToolSource, source), (ToolOverride, remote)):
             for page, args in (("changelist", ()), ("change", (row.pk,)), ("history", (row.pk,))):
                 response = self.client.get(admin_url(model, page, *args))
                 assert response.status_code == 200, f"{model.__name__} {page}"
@@ -61,15 +61,13 @@ class PagesTests(ToolCase):
     def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
         count = iter(range(1_000))
         source = make_source(slug="other", name="Other")
+        names = (f"r{next(count)}" for _number in range(100))
         for model, make_row in (
-            (ToolOverride, lambda: ToolOverride.objects.create(tool_name=f"old_{next(count)}")),
-            (ToolSource, lambda: make_source(slug=f"s{next(count)}")),
             (
-                RemoteTool,
-                lambda: RemoteTool.objects.create(
-                    source=source, tool_name=f"r{next(count)}", remote_name=f"r{next(count)}"
-                ),
+                ToolOverride,
+                lambda: ToolOverride.objects.create(source=source, tool_name=(name := next(names)), remote_name=name),
             ),
+            (ToolSource, lambda: make_source(slug=f"s{next(count)}")),
         ):
             one, ten = queries_with_one_and_ten_rows(self.client, admin_url(model, "changelist"), make_row)
             assert one == ten, model.__name__
@@ -182,14 +180,14 @@ class SourceAdminTests(ToolCase):
         self.assertContains(page, "en erreur")
 
     def test_remote_tools_are_allowed_by_an_action(self) -> None:
-        remote = RemoteTool.objects.create(source=make_source(), tool_name="x_a", remote_name="a")
-        address = admin_url(RemoteTool, "changelist")
-        data = {"action": "allow", "_selected_action": [remote.pk]}
-        looking = client_of(make_staff("tools_registry.view_remotetool"))
+        remote = ToolOverride.objects.create(source=make_source(), tool_name="x_a", remote_name="a", is_active=False)
+        address = admin_url(ToolOverride, "changelist")
+        data = {"action": "activate", "_selected_action": [remote.pk]}
+        looking = client_of(make_staff("tools_registry.view_tooloverride"))
         looking.post(address, data)
-        assert not fresh(remote).is_allowed
+        assert not fresh(remote).is_active
         self.client.post(address, data)
-        assert fresh(remote).is_allowed
+        assert fresh(remote).is_active
 
 
 HOST = "api.big.example"
@@ -237,10 +235,10 @@ class HalfCharacterTests(TestCase):
         for slug, text in (("json", json.dumps({**said, "paths": paths})), ("yaml", yaml)):
             report = refresh_source(make_large_source(slug=slug, document=text))
             assert (len(report.added), report.refused) == (1, [])
-        row = RemoteTool.objects.get(source__slug="json")
-        assert (row.remote_name, row.description) == ("do\ufffd", "Does it\ufffd.")
-        assert row.parameters["properties"] == {"q\ufffd": {"enum": ["a"]}}
-        assert RemoteTool.objects.get(source__slug="yaml").description == "Does it."
+        row = ToolOverride.objects.get(source__slug="json")
+        assert (row.remote_name, row.declared_description) == ("do\ufffd", "Does it\ufffd.")
+        assert row.declared_parameters["properties"] == {"q\ufffd": {"enum": ["a"]}}
+        assert ToolOverride.objects.get(source__slug="yaml").declared_description == "Does it."
 
     def test_one_that_staff_write_is_marked_or_left_out(self) -> None:
         client, address = superuser_client(), admin_url(ToolSource, "add")
@@ -263,19 +261,19 @@ class LargeSourceTests(TestCase):
 
     def setUp(self) -> None:
         self.client = superuser_client()
-        self.list = admin_url(RemoteTool, "changelist")
+        self.list = admin_url(ToolOverride, "changelist")
 
     def act(self, action: str, **query: Any) -> str:
         """An action on all that a search finds."""
         data = {"action": action, "select_across": "1", "index": "0"}
-        first = RemoteTool.objects.values_list("pk", flat=True)[:1]
+        first = ToolOverride.objects.values_list("pk", flat=True)[:1]
         response = self.client.post(
-            admin_url(RemoteTool, "changelist", **query), {**data, "_selected_action": list(first)}, follow=True
+            admin_url(ToolOverride, "changelist", **query), {**data, "_selected_action": list(first)}, follow=True
         )
         return shown_messages(response)
 
     def test_reading_again_changes_nothing_in_few_queries(self) -> None:
-        assert RemoteTool.objects.count() == OPERATIONS
+        assert ToolOverride.objects.count() == OPERATIONS
         with self.assertNumQueries(9):
             report = refresh_source(self.source)
         assert (report.added, report.changed, report.gone) == ([], [], [])
@@ -296,15 +294,15 @@ class LargeSourceTests(TestCase):
         assert len(self.source.document) > 100_000, "kept, though it is not in the page"
 
     def test_tools_are_found_and_permitted_together_with_a_warning_beyond_the_model(self) -> None:
-        assert "100 outils modifiés" in self.act("allow", q="area4/do")
+        assert "100 outils modifiés" in self.act("activate", q="area4/do")
         assert len([spec for spec in all_tools() if spec.source == "openapi"]) == 100
-        shown = self.act("allow")
+        shown = self.act("activate")
         assert "900 outils modifiés" in shown
         assert "le modèle en accepte 128" in shown
-        assert "1000 outils modifiés" in self.act("forbid")
+        assert "1000 outils modifiés" in self.act("deactivate", source__id__exact=self.source.pk)
 
     def test_approval_is_decided_for_several_at_once(self) -> None:
-        self.act("allow", q="area3/do")
+        self.act("activate", q="area3/do")
         before = {spec.name: spec.needs_approval for spec in all_tools()}
         assert before["big_area3_do-3"]
         assert not before["big_area3_do-13"]
@@ -316,17 +314,16 @@ class LargeSourceTests(TestCase):
         assert refresh_source(self.source).changed == []
         assert {spec.name: spec.needs_approval for spec in all_tools()} == after
 
-    def test_approval_asks_for_the_right_to_tools_too(self) -> None:
-        looking = client_of(make_staff("tools_registry.view_remotetool", "tools_registry.change_remotetool"))
-        row = RemoteTool.objects.filter(needs_approval=True)[:1].get()
+    def test_approval_asks_for_the_right_to_change_tools(self) -> None:
+        looking = client_of(make_staff("tools_registry.view_tooloverride"))
+        row = ToolOverride.objects.filter(declared_approval=True)[:1].get()
         looking.post(self.list, {"action": "ask_no_more", "_selected_action": [row.pk]})
-        assert ToolOverride.objects.get(tool_name=row.tool_name).needs_approval is None
+        assert fresh(row).needs_approval is None
 
     def test_list_takes_few_queries_and_shows_the_last_failure(self) -> None:
-        row = RemoteTool.objects.order_by("tool_name")[:1].get()
-        RemoteTool.objects.filter(pk=row.pk).update(is_allowed=True)
-        ToolOverride.objects.update_or_create(tool_name=row.tool_name, defaults={"last_error": "HTTP 400: write foo=1"})
-        with self.assertNumQueries(6), CaptureQueriesContext(connection) as asked:
+        row = ToolOverride.objects.order_by("tool_name")[:1].get()
+        ToolOverride.objects.filter(pk=row.pk).update(is_active=True, last_error="HTTP 400: write foo=1")
+        with self.assertNumQueries(11), CaptureQueriesContext(connection) as asked:
             page = self.client.get(self.list)
         assert '"document"' not in str(asked.captured_queries), "30 MB with each row"
         self.assertContains(page, "write foo=1")

@@ -8,7 +8,7 @@ from django.test import TestCase
 
 from tests.factories import declared_tools, make_agent, make_tool, make_user
 from tools_registry.catalog import all_tools, available_tools, permitted_now, user_tags
-from tools_registry.models import RemoteTool, SourceKind, ToolOverride, ToolSource
+from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import DeclaredTool, ReadTools
 from tools_registry.sources.remote import refresh_source
 
@@ -157,13 +157,12 @@ class ReleaseTests(TestCase):
         with mock.patch("tools_registry.sources.remote.list_tools") as listed:
             listed.return_value = ReadTools([tool])
             refresh_source(source)
-        RemoteTool.objects.update(is_allowed=True)
+        ToolOverride.objects.filter(source__isnull=False).update(is_active=True)
         source.save()
 
     def release(self) -> None:
         """As staff's action does."""
-        ToolOverride.objects.get(tool_name="m_erase").delete()
-        ToolOverride.objects.create(tool_name="m_erase", needs_approval=False)
+        ToolOverride.objects.filter(tool_name="m_erase").update(needs_approval=False)
 
     def asks(self) -> bool:
         found = all_tools().named("m_erase")

@@ -25,7 +25,7 @@ from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.errors import ToolError, ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, breakers, execute_calls
-from tools_registry.models import RemoteTool, SourceKind, ToolSource
+from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import header_problem, reach_of, resolved_headers
 from tools_registry.sources.mcp import close_sessions
 from tools_registry.sources.remote import RefreshReport, refresh_source
@@ -45,8 +45,8 @@ def make_source(**overrides: Any) -> ToolSource:
 
 
 def allow_all() -> ToolList:
-    for row in RemoteTool.objects.all():
-        row.is_allowed = True
+    for row in ToolOverride.objects.filter(source__isnull=False):
+        row.is_active = True
         row.save()
     return available_tools(user_tags=VISITOR, agent_id=None)
 
@@ -69,7 +69,7 @@ class McpStdioTests(SourceCase):
         refresh_source(self.source)
 
     def test_list_is_read_and_waits_for_staff(self) -> None:
-        names = set(RemoteTool.objects.values_list("tool_name", flat=True))
+        names = set(ToolOverride.objects.values_list("tool_name", flat=True))
         assert {"lib_count_books", "lib_burn_books", "lib_fail"} <= names
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_count_books") is None
         spec = allow_all().named("lib_count_books")
@@ -129,7 +129,7 @@ class McpStdioTests(SourceCase):
 
     def test_tool_that_changed_waits_for_staff_again(self) -> None:
         allow_all()
-        RemoteTool.objects.filter(tool_name="lib_fail").update(description="Told otherwise.")
+        ToolOverride.objects.filter(tool_name="lib_fail").update(declared_description="Told otherwise.")
         report = refresh_source(self.source)
         assert report.changed == ["lib_fail"]
         allowed = available_tools(user_tags=VISITOR, agent_id=None)
@@ -137,7 +137,7 @@ class McpStdioTests(SourceCase):
         assert allowed.named("lib_count_books") is not None
 
     def test_tool_that_is_gone_is_offered_no_more(self) -> None:
-        RemoteTool.objects.create(source=self.source, tool_name="lib_old", remote_name="old", is_allowed=True)
+        ToolOverride.objects.create(source=self.source, tool_name="lib_old", remote_name="old")
         assert refresh_source(self.source).gone == ["lib_old"]
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_old") is None
 
@@ -582,7 +582,7 @@ class OperationTests(ServiceCase):
     def test_body_is_json(self) -> None:
         told = self.run_tool("addBook", shelf="a", body={"title": "t", "next": {"title": "u"}})
         assert json.loads(told["body"]) == {"title": "t", "next": {"title": "u"}}
-        stored = RemoteTool.objects.get(remote_name="addBook").operation
+        stored = ToolOverride.objects.get(remote_name="addBook").operation
         assert stored.keys() == {"method", "url", "places", "has_body"}, "as older versions did"
 
     def test_form_is_sent_as_a_form(self) -> None:

@@ -17,7 +17,7 @@ from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.errors import ToolServerError
 from tools_registry.execution import ToolCall, ToolContext, breakers, execute_calls
-from tools_registry.models import RemoteTool, ToolOverride, ToolSource
+from tools_registry.models import ToolOverride, ToolSource
 from tools_registry.sources import mcp
 from tools_registry.sources.remote import refresh_source
 
@@ -73,11 +73,11 @@ class StrangeServerTests(SourceCase):
             assert _schema_fault(dict(spec.parameters)) == "", spec.name
 
     def test_tool_that_an_older_version_permitted_as_it_was_is_made_fit_or_not_offered(self) -> None:
-        rows = RemoteTool.objects.filter(source=self.source)
+        rows = ToolOverride.objects.filter(source=self.source)
         rows.filter(remote_name="no_items").update(
-            parameters={"type": "object", "properties": {"names": {"type": "array"}}, "$schema": "x"}
+            declared_parameters={"type": "object", "properties": {"names": {"type": "array"}}, "$schema": "x"}
         )
-        rows.filter(remote_name="circle").update(parameters={"type": "string"})
+        rows.filter(remote_name="circle").update(declared_parameters={"type": "string"})
         self.source.save()
         offered = available_tools(user_tags=VISITOR, agent_id=None)
         fit = offered.named("lib_no_items")
@@ -88,7 +88,7 @@ class StrangeServerTests(SourceCase):
         assert refresh_source(self.source).changed == ["lib_circle"]
 
     def test_nul_is_stored_and_told_without(self) -> None:
-        assert RemoteTool.objects.get(remote_name="nul").description == "Does it."
+        assert ToolOverride.objects.get(remote_name="nul").declared_description == "Does it."
         assert self.run_tool("nul") == (True, "", "The shelf is red.")
 
     def test_only_what_says_that_it_reads_runs_unasked(self) -> None:
@@ -97,16 +97,16 @@ class StrangeServerTests(SourceCase):
         assert self.run_tool("silent")[1] == "tool_needs_approval"
 
     def test_tool_that_stops_being_harmless_asks_at_once(self) -> None:
-        RemoteTool.objects.filter(remote_name="silent").update(needs_approval=False)
+        ToolOverride.objects.filter(remote_name="silent").update(declared_approval=False)
         refresh_source(self.source)
-        row = RemoteTool.objects.get(remote_name="silent")
-        assert (row.needs_approval, row.is_allowed) == (True, True)
+        row = ToolOverride.objects.get(remote_name="silent")
+        assert (row.declared_approval, row.is_active) == (True, True)
 
     def test_tool_that_says_that_it_is_harmless_now_goes_on_asking(self) -> None:
-        RemoteTool.objects.filter(remote_name="everything").update(needs_approval=True)
+        ToolOverride.objects.filter(remote_name="everything").update(declared_approval=True)
         refresh_source(self.source)
-        row = RemoteTool.objects.get(remote_name="everything")
-        assert (row.needs_approval, row.is_allowed) == (True, True)
+        row = ToolOverride.objects.get(remote_name="everything")
+        assert (row.declared_approval, row.is_active) == (True, True)
 
     def test_mistake_of_the_caller_is_told_and_suspends_nothing(self) -> None:
         for _time in range(2):
@@ -166,7 +166,7 @@ class StrangeServerTests(SourceCase):
 
     def test_two_sources_of_one_command_line_have_a_process_each(self) -> None:
         refresh_source(make_source(slug="two", name="Two", command="strange"))
-        RemoteTool.objects.update(is_allowed=True)
+        ToolOverride.objects.filter(source__isnull=False).update(is_active=True)
         self.source.save()
         tools = available_tools(user_tags=VISITOR, agent_id=None)
         first = self.run_tool("process", tools)[2]
