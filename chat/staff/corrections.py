@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q
+from django.utils.translation import gettext, override
 from django.utils.translation import gettext_lazy as _
 
-from agents.effective import effective_config
+from agents.effective import default_guard_rail_message, effective_config
 from agents.errors import ApplicationError
 from agents.models import Agent
 from chat.errors import ChatError
@@ -16,17 +18,22 @@ from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
 from chat.thread.branches import exchange_of
 from chat.thread.verdicts import settle_verdicts, take_verdicts
+from chat.turn.clarification import CLARIFICATION_INTRO
 from chat.turn.prompt import number_sources
+from chat.turn.quoting import QUOTES_INTRO
 from faqs.answers import cited_sources, learn_from_message, save_learned, validate, without_citations
+from faqs.errors import AnswerRejectedError
 from faqs.models import LearnedResponse, UnansweredQuestion
 from faqs.second_key.same_question import ask_the_same
 from faqs.unanswered import close_questions
-from knowledge.language.words import same_writing
+from knowledge.language.words import fold, same_writing, words
 from knowledge.search import search_as
 from knowledge.synonyms import forms_of
 
 #: Passages looked up for an answer that stood on none.
 _PASSAGES = 5
+#: Exits whose text is no answer.
+NO_ANSWER = (AnswerSource.GUARD_RAIL, AnswerSource.CLARIFICATION, AnswerSource.ROUND_LIMIT)
 
 
 class NothingToCorrectError(ChatError):
@@ -76,16 +83,30 @@ class Correction:
     def keep(
         self, *, question: str, answer: str, owner: AbstractBaseUser | None, taken: Mapping[str, Any] | None = None
     ) -> LearnedResponse:
-        """Keep it as a validated answer; `taken` is the passage that its text was taken from, where it was."""
+        """Keep it as a validated answer; `taken` is the passage that its text was taken from, where it was.
+
+        Raises `AnswerRejectedError` for what a desk writes where it has no answer.
+        """
+        said = words(fold(answer))
+        if any(said[: len(each)] == each for each in self._texts_without_answer()):
+            raise AnswerRejectedError(
+                gettext("Ce texte dit que rien n’a été trouvé : écrivez la réponse à la question.")
+            )
         sources = cited_sources(self.given, self.sources) if taken is None else [taken]
+        key, agent = self.turn.pk, self.agent
         return learn_from_message(
-            agent=self.agent,
-            message_uuid=self.turn.pk,
-            question=question,
-            answer=answer.strip() or self.given,
-            sources=sources,
-            owner=owner,
+            agent=agent, message_uuid=key, question=question, answer=answer, sources=sources, owner=owner
         )
+
+    def _texts_without_answer(self) -> list[list[str]]:
+        """The words with which what the product writes in the place of an answer begins, in every language."""
+        texts = {without_citations(self.given)} if self.turn.answer_source in NO_ANSWER else set()
+        for language, _name in settings.LANGUAGES:
+            with override(language):
+                config = effective_config(self.turn.conversation.deployment)
+                own = default_guard_rail_message("\0").partition("\0")[0]
+                texts |= {config.guard_rail_message, own, gettext(QUOTES_INTRO), gettext(CLARIFICATION_INTRO)}
+        return [found for text in texts if (found := words(fold(text)))]
 
     def give(self, row: LearnedResponse, *, question: str, owner: AbstractBaseUser | None) -> LearnedResponse:
         """Give an existing validated answer to this question too, as a further phrasing."""
@@ -152,7 +173,9 @@ def agent_that_answered(turn: Turn) -> Agent:
 
 
 def _first_text(turn: Turn, answered: Message) -> str:
-    """The answer, or the first passage where passages were only quoted."""
+    """The answer, or the first passage where passages were only quoted; nothing where there was no answer."""
+    if turn.answer_source in NO_ANSWER:
+        return ""
     quoted = answered.sources[:1] if turn.answer_source == AnswerSource.EXTRACTIVE else []
     text = str(quoted[0].get("text") or "") if quoted else ""
     return text or without_citations(answered.content)

@@ -60,8 +60,6 @@ STEPS: dict[str, Words] = {
     "quality": _("Qualité de la réponse"),
     "generation": _("Rédaction par le modèle"),
     "reasoning": _("Raisonnement du modèle"),
-    # No turn writes this step any more; traces that are kept have it.
-    "title": _("Titre de la conversation"),
     "error": _("Erreur"),
     "learn": _("Apprentissage"),
     "save": _("Enregistrement"),
@@ -76,10 +74,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "courtesy": {
         "staff": _("La réponse que l’équipe a écrite pour ces mots."),
-        "greeting": _("Un bonjour : réponse toute prête."),
-        "thanks": _("Un remerciement : réponse toute prête."),
-        "farewell": _("Un au revoir : réponse toute prête."),
-        "well_being": _("Des nouvelles sont demandées : réponse toute prête."),
+        **dict.fromkeys(("greeting", "thanks", "farewell", "well_being"), _("Une politesse : réponse toute prête.")),
         "presentation": _("La personne demande à qui elle parle : réponse toute prête."),
         "unclear": _("Aucun mot, ou une lettre : une précision est demandée."),
     },
@@ -195,10 +190,6 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "cut": _("Coupée : la longueur maximale d’une réponse est atteinte."),
         "call_as_text": _("Le modèle a écrit un appel d’outil dans son texte au lieu de le demander."),
         "repeated": _("La même phrase revient plusieurs fois."),
-    },
-    "title": {
-        "written": _("Écrit par le modèle."),
-        "kept": _("Le modèle n’en a pas donné : le début de la question est gardé."),
     },
     "summary": {
         "written": _("Après la réponse, le modèle a résumé les échanges pour la question suivante."),

@@ -37,7 +37,7 @@ FIRST_PASSAGES = 3
 BEHIND_THE_FIRST = 0.25
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))
-_INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
+CLARIFICATION_INTRO = gettext_noop("Votre question peut se comprendre de plusieurs façons. Vouliez-vous dire :")
 #: Stands above the questions that a refusal offers (`chat.turn.generation`).
 REFUSAL_OFFER = gettext_noop("Vous pouvez me demander :")
 #: Not the signs that only part sentences.
@@ -155,7 +155,7 @@ def _options(turn: TurnInProgress) -> list[Passage]:
 
 def _asking(options: Sequence[Passage]) -> str:
     choices = [f"- {_one_line(each.question)}" for each in options]
-    return "\n".join([_(_INTRO), "", *choices, f"- {_(_NONE)}"])
+    return "\n".join([_(CLARIFICATION_INTRO), "", *choices, f"- {_(_NONE)}"])
 
 
 def was_offered(question: str, history: Sequence[Exchange]) -> bool:
@@ -176,7 +176,7 @@ def none_was_meant(question: str, history: Sequence[Exchange]) -> bool:
 
 
 def _is_asking(answer: str) -> bool:
-    return answer.partition("\n")[0] in _in_each_language(_INTRO)
+    return answer.partition("\n")[0] in _in_each_language(CLARIFICATION_INTRO)
 
 
 def _is_announced(lines: Sequence[str]) -> bool:

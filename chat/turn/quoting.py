@@ -16,6 +16,7 @@ from math import log
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from markdown_it import MarkdownIt
 
 from chat.rendering import escape_citations
@@ -31,6 +32,7 @@ MAX_QUOTE_CHARACTERS = 1_100
 #: behind the first (`benchmarks/passages`), the weakest had .77.
 LEAST_SHARE = 0.75
 
+QUOTES_INTRO = gettext_noop("Voici ce que disent les documents les plus proches de votre question :")
 _LEFT_OUT = "[…]"
 #: Passages of a section that may be shown beside one that was found: so many before it, and after it.
 _BEFORE, _AFTER = 1, 2
@@ -124,9 +126,8 @@ def quoted_text(passages: Sequence[Passage], question: str) -> str:
             named.append(f"- {heading} [{number}]")
         else:
             quotes.append(f"**{heading}** [{number}]\n\n{_quote(passage, number, question)}")
-    intro = _("Voici ce que disent les documents les plus proches de votre question :")
     further = ["\n".join([_("Voir aussi :"), "", *named])] if named else []
-    return "\n\n".join([intro, *quotes, *further])
+    return "\n\n".join([_(QUOTES_INTRO), *quotes, *further])
 
 
 def in_language_first(passages: Sequence[Passage], language: str) -> list[Passage]:

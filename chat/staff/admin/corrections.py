@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
@@ -127,11 +127,12 @@ class _Page:
         """Do what was pressed; the answer that was saved, where one was."""
         pressed = self.request.POST
         self.search = one_line(pressed.get("search", ""))[:_SEARCH_CHARACTERS]
-        if "take" in pressed or "find" in pressed:
-            self.form = CorrectionForm(initial=self._typed(pressed.get("take", "")))
-            return None
+        is_saved = not {"take", "find", "give"} & pressed.keys()
+        self.form = CorrectionForm(pressed if is_saved else None, initial=self._typed(pressed.get("take", "")))
         try:
-            return self._give(pressed["give"]) if "give" in pressed else self._save()
+            if "give" in pressed:
+                return self._give(pressed["give"])
+            return self._save() if is_saved and self.form.is_valid() else None
         except ApplicationError as error:
             messages.error(self.request, str(error.public_message))
             return None
@@ -145,8 +146,8 @@ class _Page:
         return typed
 
     def _give(self, key: str) -> LearnedResponse | None:
-        self.form = CorrectionForm(initial=self._typed(""))
-        row = self._answer(key)
+        standing = LearnedResponse.objects.valid().filter(agent=self.correction.agent)
+        row = standing.filter(pk=int(key)).first() if key.isdecimal() and len(key) < 19 else None
         if row is None:
             messages.error(self.request, _("Cette réponse validée n’est plus en service."))
             return None
@@ -156,34 +157,18 @@ class _Page:
             )
             return None
         question = _as_question(self.request.POST.get("question")) or self.correction.question
-        self.withdrawn = self._foreseen(question, row.answer, exclude=row)
-        if self._is_unseen(self.request.POST.get("shown", "")):
-            messages.warning(
-                self.request,
-                _("Cette réponse en remplace d’autres, montrées ci-dessous : donnez-la de nouveau pour confirmer."),
-            )
+        if not self._is_confirmed(question, row.answer, exclude=row):
             return None
         self.correction.give(row, question=question, owner=signed_in(self.request))
         return self._close(row)
 
     def _save(self) -> LearnedResponse | None:
-        self.form = CorrectionForm(self.request.POST)
-        if not self.form.is_valid():
+        question, answer = self.form.cleaned_data["question"], self.form.cleaned_data["answer"]
+        if not self._is_confirmed(question, answer, exclude=self.correction.known):
+            self.form = CorrectionForm(initial=self.form.cleaned_data)
             return None
-        data = self.form.cleaned_data
-        known = self.correction.known
-        self.withdrawn = self._foreseen(data["question"], data["answer"], exclude=known)
-        if self._is_unseen(data["shown"]):
-            messages.warning(
-                self.request,
-                _("Cette réponse en remplace d’autres, montrées ci-dessous : enregistrez de nouveau pour confirmer."),
-            )
-            self.form = CorrectionForm(initial=data)
-            return None
-        taken = next((each for each in self.passages if each["n"] == data["taken"]), None)
-        row = self.correction.keep(
-            question=data["question"], answer=data["answer"], owner=signed_in(self.request), taken=taken
-        )
+        taken = next((each for each in self.passages if each["n"] == self.form.cleaned_data["taken"]), None)
+        row = self.correction.keep(question=question, answer=answer, owner=signed_in(self.request), taken=taken)
         for text in _advice(row):
             messages.warning(self.request, text)
         return self._close(row)
@@ -198,14 +183,15 @@ class _Page:
             add_questions(golden_set, [kept], QuestionOrigin.CORRECTION)
         return row
 
-    def _answer(self, key: str) -> LearnedResponse | None:
-        standing = LearnedResponse.objects.valid().filter(agent=self.correction.agent)
-        is_key = key.isdecimal() and len(key) < 19
-        return standing.filter(pk=int(key)).first() if is_key else None
-
-    def _is_unseen(self, shown: str) -> bool:
-        """Whether something would be withdrawn that the page has not shown."""
-        return self.withdrawn is not None and not self.withdrawn.keys <= set(shown.split())
+    def _is_confirmed(self, question: str, answer: str, *, exclude: LearnedResponse | None) -> bool:
+        """Whether the page has shown all that this would withdraw; if not, it says so and shows it."""
+        self.withdrawn = self._foreseen(question, answer, exclude=exclude)
+        if self.withdrawn is None or self.withdrawn.keys <= set(self.request.POST.get("shown", "").split()):
+            return True
+        messages.warning(
+            self.request, _("Cette réponse en remplace d’autres, montrées ci-dessous : recommencez pour confirmer.")
+        )
+        return False
 
     def _foreseen(self, question: str, answer: str = "", *, exclude: LearnedResponse | None) -> Withdrawn | None:
         """`None` where it cannot be looked up: the answer is kept all the same."""
@@ -279,13 +265,7 @@ def _given(turn: Turn) -> dict[str, Any]:
     is_kept = entry is not None and CachedResponse.objects.filter(pk=entry).exists()
     outcome = step.outcome if step else ""
     if turn.answer_source == AnswerSource.LLM and answered is not None:
-        count = len(answered.sources)
-        text = ngettext(
-            "Le modèle de langage l’a rédigée à partir d’un passage.",
-            "Le modèle de langage l’a rédigée à partir de %(count)d passages.",
-            count,
-        )
-        outcome = text % {"count": count} if count else _("Le modèle l’a rédigée sans passage.")
+        outcome = _("Le modèle de langage l’a rédigée (passages lus : %(count)d).") % {"count": len(answered.sources)}
     return {
         "prose": prose_of(answered) if answered else "",
         "badge": source_badge(turn),

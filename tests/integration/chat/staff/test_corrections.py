@@ -82,7 +82,7 @@ class CorrectingTests(TestCase):
     def test_the_answer_is_there_with_why_it_was_given_and_its_passages(self) -> None:
         give_feedback(self.turn, Verdict.DOWN, reason="incorrect", comment="C’est 7 heures.")
         page = self.client.get(self.address)
-        for text in (QUESTION, WRONG, "rédigée à partir d’un passage", "C’est 7 heures."):
+        for text in (QUESTION, WRONG, "rédigée (passages lus : 1)", "C’est 7 heures."):
             self.assertContains(page, text)
         self.assertContains(page, str(PASSAGE["text"]))
 
@@ -99,6 +99,24 @@ class CorrectingTests(TestCase):
         assert form["answer"].value() == PASSAGE["text"]
         assert form["question"].value() == "Une question à moi ?"
         assert not LearnedResponse.objects.exists()
+
+    def test_a_refusal_is_no_start_and_cannot_be_saved_as_an_answer(self) -> None:
+        Turn.objects.filter(pk=self.turn.pk).update(answer_source=AnswerSource.GUARD_RAIL)
+        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(content="Rien de tel ici.", sources=[])
+        assert self.client.get(self.address).context["form"]["answer"].value() == ""
+        self.deployment.config_overlay = {"guard_rail_message": "Adressez-vous à l’accueil."}
+        self.deployment.save()
+        texts = (
+            *("Rien de tel ici.", "adressez-vous à l'accueil"),
+            "Je n’ai rien trouvé à ce sujet. Essayez avec d’autres mots.",
+            "Voici ce que disent les documents les plus proches de votre question :\n\n**Guide**\n\nÀ 7 heures.",
+            "I found nothing about this.",
+        )
+        for text in texts:
+            with self.subTest(text):
+                assert "rien n’a été trouvé" in shown_messages(self.send(answer=text, save="1"))
+                assert not LearnedResponse.objects.exists()
+        assert self.save("Je n’ai rien à payer : l’accueil est gratuit.").answer.endswith("gratuit.")
 
     def test_looking_for_an_answer_keeps_what_was_typed(self) -> None:
         row = make_learned(self.agent, question="Où est la gare ?", answer="Au nord.")
@@ -122,7 +140,7 @@ class CorrectingTests(TestCase):
         other = "Où acheter la carte de la piscine ?"
         older = make_learned(self.agent, question=other, answer="Nulle part.")
         response = self.send(question=other, answer="À la caisse.", save="1")
-        assert "enregistrez de nouveau" in shown_messages(response)
+        assert "recommencez pour confirmer" in shown_messages(response)
         assert [each["row"] for each in response.context["withdrawn"]] == [older]
         form = response.context["form"]
         typed = {name: form[name].value() or "" for name in form.fields}
@@ -179,7 +197,7 @@ class CorrectingTests(TestCase):
         self.save()
         known = make_learned(self.agent, question="À quelle heure nager ?", answer="À midi.")
         response = self.send(give=str(known.pk))
-        assert "de nouveau pour confirmer" in shown_messages(response)
+        assert "recommencez pour confirmer" in shown_messages(response)
         assert [each["row"].answer for each in response.context["withdrawn"]] == [RIGHT]
         assert not known.phrasings.exists()
         form = response.context["form"]

@@ -10,7 +10,7 @@ from chat.management.commands import demo
 from chat.models import AnswerSource, Conversation, Message, Role
 from chat.protocol import Sources
 from chat.staff.explanation import explain_trace
-from chat.turn.clarification import _INTRO
+from chat.turn.clarification import CLARIFICATION_INTRO
 from faqs.models import LearnedKind, LearnedResponse
 from tests.factories import (
     add_document,
@@ -267,7 +267,7 @@ class ClarificationTests(TestCase):
         chosen = "Et pour la carte perdue, combien ?"
         with self.settings(LLMS={}):
             refused, _ = await ask(self.deployment, chosen, await self.asked_before("Autre chose."))
-            offered = f"{_INTRO}\n\n- {chosen}\n- {CHOSEN}"
+            offered = f"{CLARIFICATION_INTRO}\n\n- {chosen}\n- {CHOSEN}"
             result, listener = await ask(self.deployment, chosen, await self.asked_before(offered))
         assert refused.answer.source != AnswerSource.DIRECT_QA
         assert result.answer.source == AnswerSource.DIRECT_QA
