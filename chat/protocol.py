@@ -22,6 +22,7 @@ reader who lost the connection asks for what comes after the last id it saw. Thi
              notice (why the answer stops before its end, where its model was stopped; else empty),
              readAs (how the question was read, where otherwise than typed; else empty)
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
+    beat     (nothing has happened for a while; a comment where events are server-sent)
 
 Frames a page sends: `{"type": "ask", "message", "clientMessageId"}`, `{"type": "stop"}`, `{"type": "resume", "turnId",
 "lastEventId"}`, `{"type": "retry", "turnId"}` for a turn that was interrupted or failed, and for a tool that awaits its
@@ -217,6 +218,16 @@ def offered_questions(answer_source: str, content: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """The turn goes on in silence: a reader, or a proxy on the way, is told that the connection is alive."""
+
+    name: ClassVar[str] = "beat"
+
+    def as_json(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     name: ClassVar[str] = "error"
     code: str
@@ -264,7 +275,7 @@ def _in_every_language(message: str | Promise) -> set[str]:
     return said
 
 
-Event = Meta | Delta | Restart | Sources | Tool | Done | Failure
+Event = Meta | Delta | Restart | Sources | Tool | Beat | Done | Failure
 FINAL_EVENTS = (Done, Failure)
 
 

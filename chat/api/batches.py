@@ -5,7 +5,8 @@ nothing is converted, and nothing is stored of a batch that is refused.
 """
 
 import uuid
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import UTC
 from typing import Any, cast
 
 from django.contrib.auth.models import AnonymousUser
@@ -26,7 +27,7 @@ from agents.effective import effective_config
 from agents.llm.base import RequestedCall
 from chat.access.permissions import served_conversation, service_token_of
 from chat.api.errors import session_error
-from chat.api.serializers import ErrorSerializer, StrictSerializer
+from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
 from chat.models import Conversation, Message, Role, ServiceToken
 from chat.telemetry import log_batch
@@ -34,173 +35,139 @@ from chat.thread.branches import branch_turns, in_turn_order
 from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, append_batch
 
-
-class StrictTextField(serializers.CharField):
-    """Text as it is: not trimmed, and nothing else converted to it."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(trim_whitespace=False, **options)
-
-    def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str):
-            self.fail("invalid")
-        return super().to_internal_value(data)
-
-
-class StrictBooleanField(serializers.BooleanField):
-    def to_internal_value(self, data: Any) -> bool:
-        if not isinstance(data, bool):
-            self.fail("invalid", input=data)
-        return data
-
-
-class StrictCountField(serializers.IntegerField):
-    def to_internal_value(self, data: Any) -> int:
-        if not isinstance(data, int) or isinstance(data, bool):
-            self.fail("invalid")
-        return super().to_internal_value(data)
-
-
-class StrictDurationField(StrictCountField):
-    """Milliseconds; a fraction is rounded."""
-
-    def to_internal_value(self, data: Any) -> int:
-        return super().to_internal_value(round(data) if isinstance(data, float) else data)
-
-
-class CallFunctionSerializer(StrictSerializer):
-    name = StrictTextField(max_length=64)
-    arguments = StrictTextField(help_text="The arguments: a JSON object, as text.")
-
-
-class ToolCallSerializer(StrictSerializer):
-    id = StrictTextField(max_length=100)
-    type = serializers.ChoiceField(choices=["function"], required=False, default="function")
-    function = CallFunctionSerializer()
-
-
 #: The largest `relance_index` that a column holds.
 MAX_RELANCE_INDEX = 32_767
 
-
-class BatchMessageSerializer(StrictSerializer):
-    """One message of a batch: the `assistant` message with its calls, or the `tool` message of one of them."""
-
-    role = serializers.ChoiceField(choices=["assistant", "tool"])
-    content = StrictTextField(allow_blank=True, allow_null=True, required=False)
-    tool_calls = ToolCallSerializer(many=True, required=False)
-    tool_call_id = StrictTextField(max_length=100, required=False)
-    name = StrictTextField(max_length=64, required=False)
-    timestamp = serializers.DateTimeField(required=False)
-    relance_index = StrictCountField(min_value=0, max_value=MAX_RELANCE_INDEX, required=False)
-    success = StrictBooleanField(required=False)
-    error = StrictTextField(allow_blank=True, allow_null=True, max_length=5_000, required=False)
-    duration_ms = StrictDurationField(min_value=0, max_value=2**31 - 1, allow_null=True, required=False)
-
-    _REQUIRED = {"assistant": {"tool_calls"}, "tool": {"tool_call_id", "name", "content", "timestamp", "relance_index"}}
-    _OPTIONAL = {"assistant": {"content", "timestamp", "relance_index"}, "tool": {"success", "error", "duration_ms"}}
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        role = attrs["role"]
-        given = set(attrs) - {"role"}
-        if role == "tool" and attrs.get("content") is None:
-            given.discard("content")
-        errors = {name: [_("Ce champ est obligatoire.")] for name in self._REQUIRED[role] - given}
-        for name in given - self._REQUIRED[role] - self._OPTIONAL[role]:
-            errors[name] = [_("Ce champ n’a pas sa place dans un message « %s ».") % role]
-        if errors:
-            raise serializers.ValidationError(errors)
-        return attrs
+Schema = dict[str, Any]
 
 
-class BatchSerializer(StrictSerializer):
-    messages = BatchMessageSerializer(many=True, allow_empty=False)
-    operation_id = serializers.UUIDField()
-    relance_index = StrictCountField(min_value=0, max_value=MAX_RELANCE_INDEX)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        index = attrs["relance_index"]
-        if any(message.get("relance_index", index) != index for message in attrs["messages"]):
-            raise serializers.ValidationError(
-                {"relance_index": [_("Les messages portent une autre relance que le lot.")]}
-            )
-        return attrs
-
-    def thread_messages(self, conversation_id: uuid.UUID) -> list[ThreadMessage]:
-        return [
-            ThreadMessage(
-                conversation_id=conversation_id,
-                role=Role(message["role"]),
-                content=message.get("content") or "",
-                tool_calls=tuple(
-                    RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-                    for call in message.get("tool_calls", ())
-                ),
-                tool_call_id=message.get("tool_call_id", ""),
-                name=message.get("name", ""),
-                success=message.get("success"),
-                error=message.get("error") or "",
-                duration_ms=message.get("duration_ms"),
-                timestamp=message.get("timestamp"),
-            )
-            for message in self.validated_data["messages"]
-        ]
+def _text(most: int | None = None, *, least: int = 0, nullable: bool = False) -> Schema:
+    bounds = {"minLength": least} | ({"maxLength": most} if most else {})
+    return {"type": ["string", "null"] if nullable else "string", "pattern": "^[^\\u0000]*$", **bounds}
 
 
-class SessionSerializer(serializers.ModelSerializer[Conversation]):
-    class Meta:
-        model = Conversation
-        fields = ("id", "title", "version", "created_at", "updated_at")
+def _object(required: Schema, optional: Schema | None = None) -> Schema:
+    properties = {**required, **(optional or {})}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-class StoredMessageSerializer(serializers.ModelSerializer[Message]):
-    """A message of a thread as servers read it, each with the session that it belongs to."""
-
-    session_id = serializers.UUIDField(source="conversation_id")
-    content = serializers.CharField()
-    tool_calls = ToolCallSerializer(many=True)
-    timestamp = serializers.SerializerMethodField()
-    error = serializers.SerializerMethodField()
-
-    class Meta:
-        model = Message
-        fields = (
-            "id",
-            "session_id",
-            "role",
-            "content",
-            "tool_calls",
-            "tool_call_id",
-            "name",
-            "operation_id",
-            "relance_index",
-            "success",
-            "error",
-            "duration_ms",
-            "timestamp",
-        )
-
-    def get_timestamp(self, message: Message) -> datetime:
-        return (message.timestamp or message.created_at).astimezone(UTC)
-
-    def get_error(self, message: Message) -> str | None:
-        return message.error or None
-
-
-class SessionThreadSerializer(serializers.Serializer[Any]):
-    session = SessionSerializer()
-    messages = StoredMessageSerializer(many=True)
+_INDEX: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_RELANCE_INDEX}
+_MOMENT: Schema = {"type": "string", "format": "date-time"}
+_UUID: Schema = {"type": "string", "format": "uuid"}
+_FLAG: Schema = {"type": "boolean"}
+_CALL = _object(
+    {"id": _text(100, least=1), "function": _object({"name": _text(64, least=1), "arguments": _text(least=1)})},
+    {"type": {"const": "function"}},
+)
+_CALLS: Schema = {"type": "array", "items": _CALL}
+#: A message by its role: the `assistant` message with its calls, or the `tool` message of one of them.
+_MESSAGES = {
+    "assistant": _object(
+        {"role": {"const": "assistant"}, "tool_calls": _CALLS},
+        {"content": _text(nullable=True), "timestamp": _MOMENT, "relance_index": _INDEX},
+    ),
+    "tool": _object(
+        {
+            "role": {"const": "tool"},
+            "tool_call_id": _text(100, least=1),
+            "name": _text(64, least=1),
+            "content": _text(),
+            "timestamp": _MOMENT,
+            "relance_index": _INDEX,
+        },
+        {
+            "success": _FLAG,
+            "error": _text(5_000, nullable=True),
+            "duration_ms": {"type": ["number", "null"], "minimum": 0, "maximum": 2**31 - 1},
+        },
+    ),
+}
+_BATCH = _object({"messages": {"type": "array", "minItems": 1}, "operation_id": _UUID, "relance_index": _INDEX})
 
 
-class BatchDataSerializer(SessionThreadSerializer):
-    operation_id = serializers.UUIDField()
-    relance_index = serializers.IntegerField()
+def _checked(schema: Schema, value: Any) -> Any:
+    """The value; raises a `ValidationError` with the rule that each wrong field breaks."""
+    from jsonschema import Draft202012Validator  # 50 ms of each start
+
+    errors: dict[str, list[str]] = {}
+    for found in Draft202012Validator(schema).iter_errors(value):
+        place = ".".join(map(str, found.absolute_path))
+        if found.validator == "required":
+            named, said = set(found.validator_value) - set(found.instance), _("Ce champ est obligatoire.")
+        elif found.validator == "additionalProperties":
+            named, said = set(found.instance) - set(found.schema["properties"]), _("Champ inconnu.")
+        else:
+            rule = f"{found.validator} {found.validator_value}"
+            named, said = set(), _("Valeur refusée : la règle est « %(rule)s ».") % {"rule": rule}
+        for name in named or {place or "message"}:
+            errors[str(name)[:100]] = [said]
+    if errors:
+        raise ValidationError(errors)
+    return value
 
 
-class BatchResponseSerializer(serializers.Serializer[Any]):
-    success = serializers.BooleanField()
-    applied = serializers.BooleanField(help_text="False: this operation had been applied before.")
-    data = BatchDataSerializer()  # type: ignore[assignment]  # the seed's name for it
+def _read_batch(data: Schema, conversation_id: uuid.UUID) -> tuple[uuid.UUID, int, list[ThreadMessage]]:
+    _checked(_BATCH, data)
+    index = int(data["relance_index"])
+    messages, errors = [], {}
+    for position, message in enumerate(data["messages"]):
+        role = message.get("role") if isinstance(message, dict) else None
+        try:
+            _checked(_MESSAGES.get(str(role), _object({"role": {"enum": list(_MESSAGES)}})), message)
+            messages.append(_thread_message(message, conversation_id))
+        except ValidationError as error:
+            errors[str(position)] = error.detail
+    if errors:
+        raise ValidationError({"messages": errors})
+    if any(message.get("relance_index", index) != index for message in data["messages"]):
+        raise ValidationError({"relance_index": [_("Les messages portent une autre relance que le lot.")]})
+    return serializers.UUIDField().run_validation(data["operation_id"]), index, messages
+
+
+def _thread_message(message: Schema, conversation_id: uuid.UUID) -> ThreadMessage:
+    timestamp, duration = message.get("timestamp"), message.get("duration_ms")
+    return ThreadMessage(
+        conversation_id=conversation_id,
+        role=Role(message["role"]),
+        content=message.get("content") or "",
+        tool_calls=tuple(
+            RequestedCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+            for call in message.get("tool_calls", ())
+        ),
+        tool_call_id=message.get("tool_call_id", ""),
+        name=message.get("name", ""),
+        success=message.get("success"),
+        error=message.get("error") or "",
+        duration_ms=None if duration is None else round(duration),
+        timestamp=None if timestamp is None else serializers.DateTimeField().run_validation(timestamp),
+    )
+
+
+def _thread(conversation: Conversation, messages: Iterable[Message]) -> Schema:
+    """A thread as servers read it: each message with the session that it belongs to."""
+    session = {name: getattr(conversation, name) for name in ("id", "title", "version", "created_at", "updated_at")}
+    return {"session": session, "messages": [_stored(message) for message in messages]}
+
+
+def _stored(message: Message) -> Schema:
+    names = "id role content tool_calls tool_call_id name operation_id relance_index success duration_ms"
+    return {
+        **{name: getattr(message, name) for name in names.split()},
+        "session_id": message.conversation_id,
+        "error": message.error or None,
+        "timestamp": (message.timestamp or message.created_at).astimezone(UTC),
+    }
+
+
+_STORED = {"id": {"type": "integer"}, "session_id": _UUID, "role": _text(), "content": _text(), "tool_calls": _CALLS}
+_THREAD: Schema = {
+    "session": {"type": "object", "properties": {"id": _UUID, "title": _text(), "version": {"type": "integer"}}},
+    "messages": {"type": "array", "items": {"type": "object", "properties": _STORED}},
+}
+_APPLIED = _object(
+    {"success": _FLAG, "applied": _FLAG, "data": _object({**_THREAD, "operation_id": _UUID, "relance_index": _INDEX})}
+)
+_ASKED = _object({**_BATCH["properties"], "messages": {"type": "array", "items": {"anyOf": list(_MESSAGES.values())}}})
 
 
 class BatchErrorSerializer(ErrorSerializer):
@@ -280,7 +247,7 @@ class SessionMessagesView(SessionView):
     @extend_schema(
         operation_id="chat_session_messages",
         parameters=[_ETAG],
-        responses={200: SessionThreadSerializer, **dict.fromkeys((401, 403, 404), ErrorSerializer)},
+        responses={(200, "application/json"): _object(_THREAD), **dict.fromkeys((401, 403, 404), ErrorSerializer)},
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
@@ -290,16 +257,15 @@ class SessionMessagesView(SessionView):
         stored = Message.objects.for_conversation(conversation.pk).on_branch(turns)
         newest = stored.order_by("-id")
         messages = in_turn_order(reversed(newest[: config.history_messages]))
-        body = SessionThreadSerializer({"session": conversation, "messages": messages})
-        return _with_etag(Response(body.data), conversation.version)
+        return _with_etag(Response(_thread(conversation, messages)), conversation.version)
 
 
 class BatchView(SessionView):
     @extend_schema(
         operation_id="chat_session_messages_batch",
         parameters=[*_BATCH_HEADERS, _ETAG],
-        request=BatchSerializer,
-        responses={200: BatchResponseSerializer, 409: ConflictSerializer, 422: BatchErrorSerializer}
+        request={"application/json": _ASKED},
+        responses={(200, "application/json"): _APPLIED, 409: ConflictSerializer, 422: BatchErrorSerializer}
         | dict.fromkeys((401, 403, 404, 413), ErrorSerializer),
     )
     def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
@@ -307,17 +273,14 @@ class BatchView(SessionView):
         if int(request.META.get("CONTENT_LENGTH") or 0) > MAX_BATCH_BYTES:
             raise BatchTooLargeError.beyond(MAX_BATCH_BYTES)
         conversation = served_conversation(_token(request), conversation_id)
-        body = BatchSerializer(data=_agreeing(request))
-        body.is_valid(raise_exception=True)
-        operation_id = body.validated_data["operation_id"]
-        round_index = body.validated_data["relance_index"]
+        operation_id, round_index, messages = _read_batch(_agreeing(request), conversation.pk)
         config = effective_config(conversation.deployment)
         if round_index >= config.max_rounds:
             message = _("Au plus %(limit)d relances.") % {"limit": config.max_rounds}
             raise ValidationError({"relance_index": [message]})
         batch = Batch(
             conversation.pk,
-            body.thread_messages(conversation.pk),
+            messages,
             operation_id=operation_id,
             round_index=round_index,
             idempotency_key=request.headers.get("Idempotency-Key", "")[:100],
@@ -325,17 +288,8 @@ class BatchView(SessionView):
         result = append_batch(batch, max_tool_calls=config.max_tool_calls, expected_version=_expected_version(request))
         log_batch("appended", turn_id=None, operation_id=operation_id, round_index=round_index, applied=result.applied)
         conversation.refresh_from_db()
-        answer = {
-            "success": True,
-            "applied": result.applied,
-            "data": {
-                "session": conversation,
-                "messages": result.messages,
-                "operation_id": operation_id,
-                "relance_index": round_index,
-            },
-        }
-        return _with_etag(Response(BatchResponseSerializer(answer).data), result.version)
+        data = _thread(conversation, result.messages) | {"operation_id": operation_id, "relance_index": round_index}
+        return _with_etag(Response({"success": True, "applied": result.applied, "data": data}), result.version)
 
 
 def _token(request: Request) -> ServiceToken:

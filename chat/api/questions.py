@@ -36,6 +36,7 @@ from chat.api.serializers import ErrorSerializer, StrictSerializer
 from chat.errors import ApprovalOverError, InvalidMessageError, MessageTooLargeError
 from chat.models import Approval, Conversation, Turn, TurnStatus
 from chat.protocol import (
+    Beat,
     Done,
     Event,
     Failure,
@@ -70,7 +71,13 @@ def websocket_frame(event_id: int, event: Event) -> str:
     return json.dumps({"type": event.name, "id": event_id, **_fields(event)}, ensure_ascii=False)
 
 
+#: What is sent in silence: clients pass over a comment.
+COMMENT = b": waiting\n\n"
+
+
 def server_sent_event(event_id: int, event: Event) -> bytes:
+    if isinstance(event, Beat):
+        return COMMENT
     data = json.dumps(_fields(event), ensure_ascii=False)
     return f"id: {event_id}\nevent: {event.name}\ndata: {data}\n\n".encode()
 

@@ -189,18 +189,8 @@ class MessageSerializer(serializers.ModelSerializer[Message]):
     class Meta:
         model = Message
         fields = (
-            "id",
-            "role",
-            "type",
-            "content",
-            "html",
-            "sources",
-            "turn",
-            "versions",
-            "tools",
-            "feedback",
-            "suggestions",
-            "created_at",
+            *("id", "role", "type", "content", "html", "sources", "turn"),
+            *("versions", "tools", "feedback", "suggestions", "created_at"),
         )
 
     @extend_schema_field(VersionsSerializer(allow_null=True))

@@ -45,7 +45,7 @@ from chat.runs.event_log.base import (
 from chat.runs.following import Following, internal_failure, settle_stale_turns
 from chat.telemetry import REFUSED
 from chat.thread.branches import exchange_of, still_there
-from chat.thread.rounds import TURN_LEASE_SECONDS, decide_call
+from chat.thread.rounds import BY_A_PERSON, TURN_LEASE_SECONDS, decide_call
 from chat.thread.turns import (
     ClaimedTurn,
     claim_turn,
@@ -147,11 +147,15 @@ class Runner:
             place.callback(self._places.release)
             yield place
 
-    async def decide(self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str) -> bool:
+    async def decide(
+        self, turn: Turn, *, tool_call_id: str, is_approved: bool, language: str, why_denied: str = BY_A_PERSON
+    ) -> bool:
         """Store a decision on a tool; the last one makes the turn go on here. Raises `ApprovalOverError`."""
 
         def decide() -> Claim:
-            is_last = decide_call(turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved)
+            is_last = decide_call(
+                turn_id=turn.pk, tool_call_id=tool_call_id, is_approved=is_approved, why_denied=why_denied
+            )
             return replace(_stored_claim(turn.pk, is_new=is_last), is_resumed=True)
 
         decided = await self._to_its_end(self._begin(turn.conversation_id, decide, language))

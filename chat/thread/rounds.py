@@ -487,6 +487,11 @@ def offered_names(turn_id: uuid.UUID) -> list[str] | None:
     return None if row is None else list(row.tool_names)
 
 
+#: Why a call was not approved, as the model is told.
+BY_A_PERSON = "The person refused this call."
+BY_NOBODY = "This tool runs only with a person's approval, and nobody can be asked here. Say so in the answer."
+
+
 def pending_calls(turn_id: uuid.UUID) -> list[PlannedCall]:
     """The calls of a turn that wait for a person."""
     return [call for call in approvals_of(turn_id) if call.approval == Approval.PENDING]
@@ -498,7 +503,7 @@ def approvals_of(turn_id: uuid.UUID) -> list[PlannedCall]:
     return [call for row in rows for call in PlannedRound.of(row).calls if call.approval]
 
 
-def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> bool:
+def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool, why_denied: str = BY_A_PERSON) -> bool:
     """Store a decision; true for the last one. Raises `ApprovalOverError` where nothing waits for it."""
     decision: dict[str, object] = {"approval": Approval.APPROVED}
     if not is_approved:
@@ -507,7 +512,7 @@ def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool) -> 
             "state": ExecutionState.FINISHED,
             "success": False,
             "error": DENIED,
-            "content": failure_content(DENIED, "The person refused this call. Do not try again."),
+            "content": failure_content(DENIED, f"{why_denied} Do not try again."),
             "finished_at": timezone.now(),
         }
     waiting = ToolExecution.objects.filter(

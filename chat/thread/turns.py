@@ -26,24 +26,9 @@ from chat.thread.rounds import TURN_LEASE_SECONDS, apply_abandoned_rounds
 
 #: What the end of a turn says about it.
 ENDING = (
-    "status",
-    "answer_source",
-    "model",
-    "score",
-    "best_score",
-    "llm_calls",
-    "prompt_tokens",
-    "completion_tokens",
-    "rounds",
-    "efficiency",
-    "stop_reason",
-    "is_personal",
-    "answered_by",
-    "language",
-    "trace",
-    "unsettled",
-    "error_code",
-    "finished_at",
+    *("status", "answer_source", "model", "score", "best_score", "llm_calls", "prompt_tokens", "completion_tokens"),
+    *("rounds", "efficiency", "stop_reason", "is_personal", "answered_by", "language", "trace", "unsettled"),
+    *("error_code", "finished_at"),
 )
 
 

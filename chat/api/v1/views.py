@@ -4,6 +4,7 @@ Each request has a conversation of its own, marked as the API's and nobody's on 
 and may send any other the next time. A turn whose client goes away is stopped, since nobody could ask for it again.
 """
 
+import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -21,11 +22,11 @@ from django.views.decorators.csrf import csrf_exempt
 
 from agents.database import in_database, single_write
 from agents.effective import current_config
-from agents.errors import ApplicationError
+from agents.errors import ApplicationError, LLMResponseError
 from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.api.errors import AsyncView, answering_errors
-from chat.api.questions import HeldRights, bounded_body, event_stream
+from chat.api.questions import COMMENT, HeldRights, bounded_body, event_stream
 from chat.api.v1.requests import CompletionRequest, parse_request
 from chat.api.v1.responses import ResponseWriter, parse_response_request, thread_to
 from chat.api.v1.writers import (
@@ -41,8 +42,9 @@ from chat.api.v1.writers import (
 )
 from chat.errors import ApprovalOverError, MessageTooLargeError
 from chat.models import ApiKey, Channel, Conversation, Turn
-from chat.protocol import AskFrame, Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
+from chat.protocol import AskFrame, Beat, Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
 from chat.runs.runner import runner
+from chat.thread.rounds import BY_NOBODY
 
 #: How much of the thread that a client of `/v1` sends reaches the prompt, in characters.
 API_MAX_HISTORY_CHARACTERS = 40_000
@@ -92,7 +94,9 @@ async def _deny(turn_id: uuid.UUID, tool_call_ids: list[str], language: str) -> 
     turn = await in_database(Turn.objects.get, pk=turn_id)
     for tool_call_id in tool_call_ids:
         try:
-            await runner.decide(turn, tool_call_id=tool_call_id, is_approved=False, language=language)
+            await runner.decide(
+                turn, tool_call_id=tool_call_id, is_approved=False, language=language, why_denied=BY_NOBODY
+            )
         except ApprovalOverError:
             continue  # another reader of the same turn was faster
 
@@ -118,6 +122,8 @@ class InterruptedTurnError(ApplicationError):
     default_message = gettext_lazy("La réponse a été interrompue avant la fin. Réessayez.")
 
 
+#: How long the headers of a stream wait for its first text.
+HEADERS_SECONDS = 1.5
 #: What `/v1` and the batch endpoint read of a request.
 API_MAX_BODY_BYTES = 1024 * 1024
 
@@ -222,8 +228,8 @@ async def _answer(
     writer = written(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
-    events = _stopping(follow_turn(turn_id, language=language), conversation, rights)
-    events = _failing_in(client_language(request), events)
+    events = follow_turn(turn_id, language=language)
+    events = _stopping(events, conversation, rights, errors_in=client_language(request))
     return await (_streamed if asked.is_streamed else _whole)(events, writer, has_lines, cite)
 
 
@@ -239,30 +245,34 @@ def _nothing(asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
     return event_stream(chunks())
 
 
-async def _failing_in(language: str, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-    """The same events; an answer is in the language of the desk, an error in that of the client."""
-    async with aclosing(events) as following:
-        async for event in following:
-            yield event.said_in(language) if isinstance(event, Failure) else event
-
-
 async def _stopping(
-    events: AsyncGenerator[Event, None], conversation: Conversation, rights: HeldRights
+    events: AsyncGenerator[Event, None], conversation: Conversation, rights: HeldRights, *, errors_in: str
 ) -> AsyncGenerator[Event, None]:
-    """The same events; a client that leaves before the last one, or loses its rights, stops the turn."""
+    """The same events; a client that leaves before the last one, or loses its rights, stops the turn.
+
+    An answer is in the language of the desk, an error in that of the client.
+    """
     is_over = False
     try:
         async for event in events:
             try:
                 await rights.check_again()
             except ApplicationError as error:
-                yield Failure.of(error)
+                yield Failure.of(error).said_in(errors_in)
                 return
             is_over = isinstance(event, Done | Failure)
-            yield event
+            yield event.said_in(errors_in) if isinstance(event, Failure) else event
     finally:
         if not is_over:
             runner.stop(conversation.pk)
+
+
+def _whole_text(done: Done) -> str:
+    if done.status != "done":
+        raise InterruptedTurnError
+    if not done.content.strip():
+        raise LLMResponseError("The answer is empty.")
+    return done.content
 
 
 async def _whole(
@@ -276,9 +286,7 @@ async def _whole(
             elif isinstance(event, Failure):
                 return WireError.told(event).response()
             elif isinstance(event, Done):
-                if event.status != "done":
-                    raise InterruptedTurnError
-                text = event.content
+                text = _whole_text(event)
                 if has_lines:
                     text += source_lines(text, sources)
                 ending = await ending_of(writer.turn_id, event, sources)
@@ -290,23 +298,41 @@ async def _whole(
 async def _streamed(
     events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
 ) -> HttpResponseBase:
-    """Headers wait for the first text, so that what fails before it has a status of its own."""
+    """Headers wait for the first text, but not long, so that what fails at once has a status of its own."""
     chunks = _chunks(events, writer, has_lines, cite)
     opening = writer.opening()
-    first = await anext(chunks, b"")
-    if isinstance(first, WireError):
+    first = asyncio.ensure_future(anext(chunks, b""))
+    try:
+        await asyncio.wait({first}, timeout=HEADERS_SECONDS)
+    except asyncio.CancelledError:
+        first.cancel()
+        raise
+    if first.done() and isinstance(error := first.result(), WireError):
         await chunks.aclose()
-        return first.response()
-    return event_stream(_sent(opening + first, chunks, writer))
+        return error.response()
+    return event_stream(_sent(opening, first, chunks, writer))
 
 
 async def _sent(
-    first: bytes, chunks: AsyncGenerator[bytes | WireError, None], writer: Writer
+    opening: bytes,
+    first: "asyncio.Future[bytes | WireError]",
+    chunks: AsyncGenerator[bytes | WireError, None],
+    writer: Writer,
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
-        yield first
+        try:
+            yield opening
+            yield _sent_chunk(await first, writer)
+        finally:
+            # A generator that still runs cannot be closed.
+            first.cancel()
+            await asyncio.wait({first})
         async for chunk in chunks:
-            yield writer.failure(chunk) if isinstance(chunk, WireError) else chunk
+            yield _sent_chunk(chunk, writer)
+
+
+def _sent_chunk(chunk: bytes | WireError, writer: Writer) -> bytes:
+    return writer.failure(chunk) if isinstance(chunk, WireError) else chunk
 
 
 async def _chunks(
@@ -322,11 +348,15 @@ async def _chunks(
             elif isinstance(event, Delta):
                 said.append(event.text)
                 yield writer.text(event.text)
+            elif isinstance(event, Beat):
+                yield COMMENT
             elif isinstance(event, Failure):
                 yield WireError.told(event)
             elif isinstance(event, Done):
-                if event.status != "done":
-                    yield WireError.of(InterruptedTurnError())
+                try:
+                    _whole_text(event)
+                except ApplicationError as error:
+                    yield WireError.of(error)
                     return
                 text = "".join(said)
                 lines = source_lines(text, sources) if has_lines else ""

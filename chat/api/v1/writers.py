@@ -53,12 +53,6 @@ def client_language(request: HttpRequest) -> str:
     return "en"
 
 
-def _status_of(code: str, *, is_retryable: bool) -> int:
-    """The status of an error by its code, which is all that a stored turn has kept of its own."""
-    kind = kind_of(code)
-    return (503 if is_retryable else 500) if kind is None else kind.status
-
-
 @dataclass(frozen=True, slots=True)
 class WireError:
     """An error as a client reads it: in a response with this status, or inside a stream that has begun."""
@@ -82,12 +76,14 @@ class WireError:
         """An error as the turn's own events tell it."""
         code = failure.code
         kind = _KINDS.get(code, "server_error")
-        status = _status_of(code, is_retryable=failure.retryable)
+        # Its code is all that a stored turn has kept of an error.
+        known, unknown = kind_of(code), 503 if failure.retryable else 500
+        status = known.status if known else unknown
         if code == "invalid_message":
             status = 400  # as OpenAI says it
         elif code not in _KINDS and status < 500:
             # Inside a turn: nothing that the caller did wrong.
-            status = 503 if failure.retryable else 500
+            status = unknown
         return cls(
             status,
             failure.message,

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.backends import BackendHandler
-from chat.protocol import FINAL_EVENTS, Delta, Event, Restart, Sources
+from chat.protocol import FINAL_EVENTS, Beat, Delta, Event, Restart, Sources
 
 #: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
 TURN_STOP_SECONDS = 1.0
+#: A follower hears something at least this often: proxies cut what is silent, the strictest of the samples after 30 s.
+BEAT_SECONDS = 8.0
 #: How long a finished turn's event log stays in memory for a late re-attach.
 TURN_LOG_RETENTION_SECONDS = 60.0
 
@@ -70,7 +72,11 @@ class TurnLog:
                 yield self._before + position, event
                 if isinstance(event, FINAL_EVENTS):
                     return
-            await changed.wait()
+            try:
+                async with asyncio.timeout(BEAT_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                yield self._before + position, Beat()
 
     def _next(self, position: int) -> NumberedEvent:
         event = self.events[position]

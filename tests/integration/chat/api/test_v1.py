@@ -239,6 +239,7 @@ class ToolTests(V1Tests):
                 assert await self.said(response) == "Je ne sais pas."
                 last = [message.content for message in model().calls[-1].messages]
             assert last[1:3] == ["Bonjour ?", "Oui."]
+            assert "nobody can be asked" in last[-1]
         assert called == []
 
     async def test_model_names_no_conversation_of_the_api(self) -> None:
@@ -489,6 +490,33 @@ class RefusalTests(V1Tests):
                 assert response.json()["error"]["code"] == code
                 if code == "llm_rate_limited":
                     assert response["Retry-After"] == "7"
+
+    async def test_silent_model_has_its_headers_and_comments_and_its_late_error_is_an_event(self) -> None:
+        question: dict[str, Any] = {"messages": [{"role": "user", "content": NEAR}], "input": NEAR, "stream": True}
+        for address, opening, error in (
+            (ADDRESS, '"role": "assistant"', '"code": "llm_timeout"'),
+            ("/v1/responses", "response.created", "event: response.failed"),
+        ):
+            rest = threading.Event()
+            silent = ScriptedReply(pieces=["", ""], rest=rest, error=LLMTimeoutError())
+            with override(HEADERS_SECONDS=0.01, BEAT_SECONDS=0.01), scripted(silent):
+                response = await self.post(_address=address, **question)
+                assert response.status_code == 200
+                body = ""
+                async for part in response:
+                    body += part.decode()
+                    if body.count(": waiting\n\n") > 1:
+                        rest.set()
+            assert opening in body.partition(": waiting")[0]
+            assert error in body
+
+    async def test_empty_answer_is_an_error(self) -> None:
+        asked = [{"role": "user", "content": NEAR}]
+        for stream in (False, True):
+            with scripted(ScriptedReply(pieces=[" "])):
+                response = await self.post(messages=asked, stream=stream)
+                body = str(await self.streamed(response)) if response.streaming else response.content.decode()
+            assert "llm_response" in body
 
     async def test_stream_that_breaks_off_ends_with_an_error_and_without_done(self) -> None:
         with scripted(ScriptedReply(pieces=["Un début"], error=LLMCutError())):
