@@ -149,13 +149,9 @@ class EndpointTests(TestCase):
     def post(self, messages: Any, *, token: str | None = None, data: Any = None, **headers: str) -> Any:
         operation = headers.pop("operation", str(uuid.uuid4()))
         body = {"messages": messages, "operation_id": operation, "relance_index": 0}
-        named = {
-            "Idempotency-Key": operation,
-            "X-Operation-ID": operation,
-            "X-Relance-Index": "0",
-            "Authorization": f"Bearer {self.secret if token is None else token}",
-        }
-        named |= {name.replace("_", "-"): value for name, value in headers.items()}
+        said = {**dict.fromkeys(("Idempotency_Key", "X_Operation_ID"), operation), "X_Relance_Index": "0", **headers}
+        named = {name.replace("_", "-"): value for name, value in said.items()}
+        named.setdefault("Authorization", f"Bearer {self.secret if token is None else token}")
         return Client().post(self.address(), data if data is not None else body, "application/json", headers=named)
 
     def address(self) -> str:
@@ -203,38 +199,25 @@ class EndpointTests(TestCase):
 
     def test_structure_stricte_anything_else_than_the_fields_of_the_seed_is_422(self) -> None:
         good = wire("a")
-        cases: list[tuple[int, dict[str, Any]]] = [
-            (1, {"role": "user"}),
-            (1, {"role": "system"}),
-            (1, {"tool_call_id": ""}),
-            (1, {"tool_call_id": "other"}),
-            (1, {"tool_call_id": 3}),
-            (1, {"name": ""}),
-            (1, {"name": "another_tool"}),
-            (1, {"content": "plain text"}),
-            (1, {"content": ""}),
-            (1, {"content": None}),
-            (1, {"content": {"a": 1}}),
-            (1, {"content": "NaN"}),
-            (1, {"content": '"\\u0000"' + "\x00"}),
-            (1, {"content": json.dumps("x" * 60_000)}),
-            (1, {"timestamp": "yesterday"}),
-            (1, {"relance_index": -1}),
-            (1, {"relance_index": 1}),
-            (1, {"relance_index": "0"}),
-            (1, {"success": "yes"}),
-            (1, {"error": 5}),
-            (1, {"duration_ms": -1}),
-            (1, {"extra": 1}),
-            (1, {"tool_calls": []}),
-            (0, {"tool_calls": []}),
-            (0, {"tool_call_id": "a"}),
-            (0, {"extra": 1}),
+        of_tool: list[dict[str, Any]] = [
+            *(
+                {"role": "user"},
+                {"role": "system"},
+                {"tool_call_id": ""},
+                {"tool_call_id": "other"},
+                {"tool_call_id": 3},
+            ),
+            *({"name": ""}, {"name": "another_tool"}, {"content": "plain text"}, {"content": ""}, {"content": None}),
+            *({"content": {"a": 1}}, {"content": "NaN"}, {"content": '"\\u0000"' + "\x00"}, {"timestamp": "yesterday"}),
+            *({"relance_index": -1}, {"relance_index": 1}, {"relance_index": "0"}, {"success": "yes"}, {"error": 5}),
+            *({"duration_ms": -1}, {"extra": 1}, {"tool_calls": []}, {"content": json.dumps("x" * 60_000)}),
         ]
-        for position, change in cases:
-            messages = [dict(message) for message in good]
-            messages[position] |= change
-            assert self.post(messages).status_code == 422, change
+        of_assistant: list[dict[str, Any]] = [{"tool_calls": []}, {"tool_call_id": "a"}, {"extra": 1}]
+        for position, changes in ((0, of_assistant), (1, of_tool)):
+            for change in changes:
+                messages = [dict(message) for message in good]
+                messages[position] |= change
+                assert self.post(messages).status_code == 422, change
         for name in ("tool_call_id", "name", "content", "timestamp", "relance_index"):
             messages = [dict(message) for message in good]
             del messages[1][name]
