@@ -57,7 +57,6 @@ class EffectiveConfig:
     withhold_stale_answers: bool
     memory_learning: str
     record_unanswered: bool
-    unanswered_threshold: float | None
     generate_questions: bool
     page_refresh_hours: int
     generate_titles: bool

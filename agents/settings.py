@@ -275,18 +275,10 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             "record_unanswered",
             _("garder les questions sans réponse"),
             _(
-                "Les questions refusées ou mal répondues sont gardées, sans leur auteur, pour préparer des "
-                "réponses validées."
+                "Les questions refusées ou signalées sont gardées, sans leur auteur, pour préparer des réponses "
+                "validées."
             ),
             True,
-        ),
-        _ratio(
-            "unanswered_threshold",
-            _("seuil des questions sans réponse"),
-            _(
-                "En dessous, une réponse tirée des documents compte comme question sans réponse. Vide : à "
-                "mi-chemin entre le garde-fou et la réponse directe."
-            ),
         ),
     ),
     _("Recherche"): (

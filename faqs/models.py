@@ -396,7 +396,6 @@ class Phrasing(models.Model):
 
 class UnansweredReason(models.TextChoices):
     REFUSED = "refused", _("Refusée par le garde-fou")
-    LOW_SCORE = "low_score", _("Passages peu proches")
     REPORTED = "reported", _("Réponse signalée")
 
 

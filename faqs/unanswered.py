@@ -20,7 +20,6 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
 from faqs.answer_points import sync_learned
@@ -31,7 +30,7 @@ from faqs.origins import keep_passages, origins_of
 from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Recipe, Vectors, embedder
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
-from knowledge.search import Passage, SearchResult, Thresholds, confirm_passages, search
+from knowledge.search import Passage, confirm_passages, search
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, batches, collection_alias
 
@@ -67,19 +66,6 @@ class Unanswered:
 
 
 # --- Keeping ---------------------------------------------------------------------------------------------------------
-
-
-def unanswered_reason(found: SearchResult, thresholds: Thresholds, config: EffectiveConfig) -> UnansweredReason | None:
-    """The reason why a question without a stored answer counts as unanswered; `None` when a passage is near enough."""
-    if found.is_out_of_domain(thresholds):
-        return UnansweredReason.REFUSED
-    least = config.unanswered_threshold
-    if least is None:
-        guard = thresholds.guard_rail_for(found.hits[0])
-        if guard is None or thresholds.direct_answer is None:
-            return None
-        least = (guard + thresholds.direct_answer) / 2
-    return UnansweredReason.LOW_SCORE if found.best_score < least else None
 
 
 def is_kept(turn_ids: Collection[uuid.UUID]) -> bool:

@@ -26,7 +26,8 @@ from chat.turn.quoting import in_language_first, quoted_text, widened, without_t
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
-from faqs.unanswered import Unanswered, unanswered_reason
+from faqs.models import UnansweredReason
+from faqs.unanswered import Unanswered
 from faqs.validity import starter_questions
 from knowledge.language.words import fold, language_of
 
@@ -93,16 +94,15 @@ def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:
 
 
 def _note_unanswered(turn: TurnInProgress) -> None:
-    """Record the question as unanswered for staff, where no stored answer or passage matched it well."""
-    reason = unanswered_reason(turn.found, turn.thresholds, turn.config)
-    if reason is None or not turn.config.record_unanswered or turn.by_tool:
+    """Record the question as unanswered for staff, where nothing was near enough."""
+    if not turn.found.is_out_of_domain(turn.thresholds) or not turn.config.record_unanswered or turn.by_tool:
         return
     turn.result.unanswered = Unanswered(
         agent_id=turn.config.agent_id,
         question=turn.question.text,
         vector=turn.question.vector,
         recipe=turn.question.recipe,
-        reason=reason,
+        reason=UnansweredReason.REFUSED,
         score=turn.found.best_score if turn.found.hits else None,
     )
 

@@ -293,18 +293,16 @@ def _reports(request: HttpRequest) -> list[Named]:
     return [Named(text or "–", admin_url(Turn, "correct", turn)) for turn, text in found]
 
 
-#: A reported answer is a line of its own: its question alone makes no group that waits here.
-_UNASKED_FOR = (UnansweredReason.REFUSED, UnansweredReason.LOW_SCORE)
-
-
 def _open_groups() -> Rows:
-    asked = UnansweredQuestion.objects.filter(group=OuterRef("pk"), reason__in=_UNASKED_FOR)
+    # A reported answer is a line of its own: its question alone makes no group that waits here.
+    asked = UnansweredQuestion.objects.filter(group=OuterRef("pk"), reason=UnansweredReason.REFUSED)
     return QuestionGroup.objects.filter(Exists(asked), status=GroupStatus.OPEN)
 
 
 def _most_asked(request: HttpRequest) -> list[Named]:
     """How many questions there are is bounded (`UNANSWERED_MAX_QUESTIONS`)."""
-    asked = UnansweredQuestion.objects.filter(group__status=GroupStatus.OPEN, answered_by=None, reason__in=_UNASKED_FOR)
+    refused = UnansweredQuestion.objects.filter(reason=UnansweredReason.REFUSED)
+    asked = refused.filter(group__status=GroupStatus.OPEN, answered_by=None)
     counted = visible(request, asked).order_by().values("group", "group__question")
     most = counted.annotate(times=Count("pk"), last=Max("asked_at")).order_by("-times", "-last")
     return [
@@ -363,7 +361,7 @@ WAITING: tuple[Waiting, ...] = (
         _("Répondre"),
         "warning",
         **_of(_open_groups, "created_at", "faqs.view_questiongroup"),
-        address=_list(QuestionGroup, status__exact=GroupStatus.OPEN, questions__reason__in=",".join(_UNASKED_FOR)),
+        address=_list(QuestionGroup, status__exact=GroupStatus.OPEN, questions__reason__exact=UnansweredReason.REFUSED),
         named=_most_asked,
     ),
     Waiting(

@@ -37,7 +37,7 @@ NOT_ON_THE_PATH = frozenset(
         "api_source_lines context_exchanges context_messages generate_questions generate_titles "
         "history_messages max_rounds max_tool_calls memory_learning page_refresh_hours "
         "record_unanswered rewrite_follow_ups show_cited_pages summarise_exchanges "
-        "unanswered_threshold withhold_stale_answers"
+        "withhold_stale_answers"
     ).split()
 )
 #: Questions of a group that one replay asks again: each is a whole turn.

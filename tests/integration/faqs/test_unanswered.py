@@ -152,7 +152,7 @@ class DraftTests(TestCase):
     def test_draft_of_a_poorly_answered_question_begins_with_the_nearest_passage(self) -> None:
         agent = make_agent()
         add_document(agent)
-        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.LOW_SCORE)
+        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.REPORTED)
         group_questions()
         kept.refresh_from_db()
         assert kept.group is not None
@@ -161,7 +161,7 @@ class DraftTests(TestCase):
     def test_nothing_is_searched_while_a_transaction_is_open(self) -> None:
         agent = make_agent()
         add_document(agent)
-        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.LOW_SCORE)
+        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.REPORTED)
         group_questions()
         kept.refresh_from_db()
         assert kept.group is not None

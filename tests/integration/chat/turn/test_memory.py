@@ -363,22 +363,11 @@ class KeepingTests(TestCase):
             await in_database(give_feedback, turn, Verdict.DOWN)
         assert await self.kept() == [(KNOWN, UnansweredReason.REPORTED)]
 
-    async def test_poor_passages_count_as_unanswered_from_the_threshold_on(self) -> None:
-        result, _ = await ask(self.deployment, NEAR)
-        best = result.answer.best_score or 0
-        await in_database(UnansweredQuestion.objects.all().delete)
-        for threshold, expected in ((best, []), (best + 0.01, [UnansweredReason.LOW_SCORE])):
-            self.deployment.config_overlay = {"unanswered_threshold": threshold}
-            await self.deployment.asave()
+    async def test_what_was_answered_is_not_kept(self) -> None:
+        await ask(self.deployment, NEAR)
+        with scripted(["Le pont ferme à midi."]):
             await ask(self.deployment, NEAR)
-            assert [reason for _question, reason in await self.kept()] == expected
-
-    async def test_model_answer_on_poor_passages_is_kept_too(self) -> None:
-        self.deployment.config_overlay = {"unanswered_threshold": 1.0}
-        await self.deployment.asave()
-        with scripted(["Je ne sais pas."]):
-            await ask(self.deployment, NEAR)
-        assert len(await self.kept()) == 1
+        assert await self.kept() == []
 
     async def test_setting_switches_it_off(self) -> None:
         self.deployment.config_overlay = {"record_unanswered": False}
