@@ -62,7 +62,7 @@ class Logged:
 
 #: By model. What is not here is not logged.
 LOGGED = {
-    "agents.runtimesettings": Logged(left_out="tools_token"),
+    "agents.runtimesettings": Logged(),
     "agents.agent": Logged(fixed="slug"),
     "agents.deployment": Logged(related="groups"),
     "agents.specialist": Logged(page="agents.deployment"),

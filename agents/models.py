@@ -42,11 +42,14 @@ _INDEXING_METHOD_DESCRIPTIONS = {
 
 
 class RuntimeSettings(models.Model):
-    """What the site sets for all agents: one row."""
+    """What the site sets for all agents, and what the program notes of it: one row."""
 
     values = models.JSONField(_("réglages"), blank=True, default=dict, validators=[validate_settings])
     #: Every change of the tools replaces it (`tools_registry.models`); processes compare it with what they hold.
     tools_token = models.CharField(max_length=32, default="", db_default="", editable=False)
+    #: The last day on which a model wrote questions, and how many calls that took so far.
+    questions_day = models.DateField(null=True, editable=False)
+    questions_calls = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
     class Meta:
         verbose_name = _("réglages du site")
@@ -57,15 +60,23 @@ class RuntimeSettings(models.Model):
         return str(_("Réglages du site"))
 
     def save(self, *args: Any, **kwargs: Any) -> None:
+        """Only what staff set: never what the program has noted meanwhile."""
         self.pk = 1
-        if not self._state.adding:
-            kwargs.setdefault("update_fields", ["values"])  # never a token that was replaced meanwhile
-        super().save(*args, **kwargs)
+        self.noted()
+        super().save(update_fields=["values"])
 
     @classmethod
     def load(cls) -> "RuntimeSettings":
         """The stored row, or an empty one where none has been saved yet."""
         return cls.objects.filter(pk=1).first() or cls(pk=1)
+
+    @classmethod
+    def noted(cls) -> "models.QuerySet[RuntimeSettings]":
+        """The stored row, for what the program notes; made where none has been saved yet."""
+        row = cls.objects.filter(pk=1)
+        if not row.exists():
+            models.QuerySet(cls).bulk_create([cls(pk=1)], ignore_conflicts=True)  # no change of staff's: not logged
+        return row
 
     def get(self, name: str) -> Any:
         """The site's value of a setting, else the default."""

@@ -377,19 +377,6 @@ class IndexBuild(Job):
         return str(BuildPhase(self.phase).label) if self.phase in BuildPhase.values else self.phase
 
 
-class QuestionSpending(models.Model):
-    """How many calls to the model wrote questions on one day of the site, each counted before it is made."""
-
-    day = models.DateField(_("jour"), unique=True)
-    calls = models.PositiveIntegerField(_("appels au modèle"), default=0)
-
-    class Meta:
-        default_permissions = ()
-
-    def __str__(self) -> str:
-        return str(self.day)
-
-
 class VectorCollection(models.Model):
     """A collection of the table store, or an alias: a row with a `target`. Every write bumps `version`, which the
     in-process matrices follow.

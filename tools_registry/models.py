@@ -32,9 +32,7 @@ def tools_token() -> str:
 
 def replace_tools_token() -> None:
     """Have every process read the tools again; random, so that a change that is rolled back is never taken for the next."""
-    token = new_token()
-    if not RuntimeSettings.objects.filter(pk=1).update(tools_token=token):
-        RuntimeSettings.objects.bulk_create([RuntimeSettings(pk=1, tools_token=token)], ignore_conflicts=True)
+    RuntimeSettings.noted().update(tools_token=new_token())
 
 
 class SourceKind(models.TextChoices):

@@ -86,7 +86,7 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
     from knowledge.embeddings.base import embedder
     from knowledge.indexing.jobs import enqueue_documents
     from knowledge.indexing.path import store_document
-    from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
+    from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, UnitsOrigin
 
     RuntimeSettings(values={"question_calls_per_day": options.budget}).save()
     agent = Agent.objects.create(slug="bench", name="bench")
@@ -126,7 +126,7 @@ def _measure(options: argparse.Namespace, server: ModelServer, folder: Path) -> 
         "worker_processor_seconds": round(cpu.children_user + cpu.children_system, 1),
         "chunks": Chunk.objects.count(),
         "budget": options.budget,
-        "calls_counted": QuestionSpending.objects.get().calls,
+        "calls_counted": RuntimeSettings.load().questions_calls,
         "calls_seen_by_the_model": len(server.calls),
         "calls_on_the_job": job.report["model_calls"],
         "passages_with_questions": written(),

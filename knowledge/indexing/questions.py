@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from datetime import time as clock
 from functools import partial
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -35,7 +35,6 @@ from knowledge.models import (
     Document,
     DocumentStatus,
     IndexBuild,
-    QuestionSpending,
     UnitsOrigin,
 )
 from knowledge.vectors.payloads import full_path
@@ -295,10 +294,12 @@ def write_questions(
 def take_call() -> bool:
     """Count a call of the model before it is made; `False` where the site's daily limit is reached."""
     limit = RuntimeSettings.load().get("question_calls_per_day")
-    day = QuestionSpending.objects.get_or_create(day=timezone.localdate())[0]
-    due = QuestionSpending.objects.filter(pk=day.pk, **({"calls__lt": limit} if limit else {}))
+    today = timezone.localdate()
     with short_write():
-        return bool(due.update(calls=F("calls") + 1))
+        noted = RuntimeSettings.noted()
+        noted.filter(~Q(questions_day=today) | Q(questions_day=None)).update(questions_day=today, questions_calls=0)
+        left = noted.filter(questions_calls__lt=limit) if limit else noted
+        return bool(left.update(questions_calls=F("questions_calls") + 1))
 
 
 def calls_reached() -> str:

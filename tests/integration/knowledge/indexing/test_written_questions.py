@@ -30,7 +30,7 @@ from knowledge.indexing.jobs import (
 from knowledge.indexing.path import store_document
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.sync import stale_documents
-from knowledge.models import Chunk, DocumentStatus, IndexBuild, QuestionSpending, UnitsOrigin
+from knowledge.models import Chunk, DocumentStatus, IndexBuild, UnitsOrigin
 from knowledge.search import Passage, search_as
 from tests.constants import override
 from tests.factories import make_agent, make_deployment
@@ -272,7 +272,7 @@ class WrittenQuestionsTests(TestCase):
             IndexBuild.objects.update(not_before=None)
             self.write(may_retry=True)  # still the same day
             assert len(model.calls) == 2
-            QuestionSpending.objects.update(day="2020-01-01")
+            RuntimeSettings.objects.update(questions_day="2020-01-01")
             IndexBuild.objects.update(not_before=None)
             self.write(may_retry=True)
             assert (len(model.calls), self.job().report["model_calls"]) == (4, 4)
@@ -320,7 +320,7 @@ class WrittenQuestionsTests(TestCase):
             # Its second call has no reply that was declared, which nothing expects.
             with pytest.raises(ApplicationError):
                 self.write()
-            assert (self.written(), QuestionSpending.objects.get().calls) == (1, 2)
+            assert (self.written(), RuntimeSettings.load().questions_calls) == (1, 2)
             died = {"status": JobStatus.RUNNING, "lease_expires_at": timezone.now()}
             IndexBuild.objects.filter(pk=job.pk).update(**died)
             model.script(*[reply(GOOD)] * 2)
@@ -383,7 +383,7 @@ class _Looking(_Answering):
     def _look(self, running: Any, **options: Any) -> Any:
         from concurrent.futures import wait
 
-        self.seen.append(QuestionSpending.objects.get().calls)
+        self.seen.append(RuntimeSettings.load().questions_calls)
         self._held.stop()
         return wait(running, **options)
 
