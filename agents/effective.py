@@ -37,7 +37,6 @@ class EffectiveConfig:
     rewrite_follow_ups: bool
     match_count: int
     match_threshold: float
-    category_use: str
     extractive_passages: int
     direct_answers: bool
     direct_answer_threshold: float | None

@@ -46,13 +46,6 @@ class ToolMode(models.TextChoices):
     EXTERNAL = "external", _("Externe : les plus proches, base vectorielle")
 
 
-class CategoryUse(models.TextChoices):
-    """What a search does with the category that its passages agree on. (0.2.0 had `boost`, which now informs only.)"""
-
-    INFORM = "off", _("Informer seulement")
-    FILTER = "filter", _("Ne garder que cette catégorie")
-
-
 @dataclass(frozen=True, slots=True)
 class Knob:
     """One setting. A default of `None` leaves it to the measured profile of the embedding model."""
@@ -290,16 +283,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             _("similarité minimale d’un passage"),
             _("Un passage en dessous n’est pas retenu. −1 : aucun minimum."),
             -1.0,
-        ),
-        _choice(
-            "category_use",
-            _("catégorie détectée"),
-            _(
-                "Ce que la recherche fait de la catégorie sur laquelle les passages s’accordent. Mesuré sur 736 "
-                "questions (CNIL, service-public.fr), la réponse est parmi les 5 premiers passages en informant "
-                "(79,2 %), en favorisant (79,6 %), en filtrant (78,7 %)."
-            ),
-            CategoryUse.INFORM,
         ),
         _count(
             "extractive_passages",

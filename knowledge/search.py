@@ -22,7 +22,6 @@ from agents.cache import TtlCache
 from agents.database import PreparedSelectIn, parameter
 from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent
-from agents.settings import CategoryUse
 from knowledge.above import ConfirmedAnswers, answers_above
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.errors import CollectionMissingError
@@ -32,14 +31,7 @@ from knowledge.models import Chunk, Document, page_address
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
 from knowledge.vectors.bm25 import content_words
-from knowledge.vectors.payloads import (
-    FAQ_CATEGORY,
-    OF_ONE_CHUNK,
-    faq_payload,
-    passage_from_hit,
-    searched_fields,
-    searched_filter,
-)
+from knowledge.vectors.payloads import OF_ONE_CHUNK, faq_payload, passage_from_hit, searched_fields, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
 from knowledge.vectors.payloads import PointType as PointType
 
@@ -56,11 +48,6 @@ class DetectedCategory:
     name: str
     share: float
     margin: float
-
-    @property
-    def is_of_documents(self) -> bool:
-        """Whether the category is one of documents; that of all validated answers says nothing of a subject."""
-        return self.name != FAQ_CATEGORY
 
 
 def detect_category(
@@ -214,22 +201,10 @@ def search_as(config: EffectiveConfig, question: str, *, limit: int) -> SearchRe
 
 
 def search_index(config: EffectiveConfig, query: Query, *, limit: int, others: Sequence[Query] = ()) -> SearchResult:
-    """The network half of a turn's search: search the agent's index, alone in the detected category if staff chose so.
-
-    `others` are further readings of the question: each point keeps its best reading.
-    """
-
-    def within(*categories: str) -> SearchResult:
-        collection = collection_alias(config.agent_slug, config.indexing_method)
-        least = config.match_threshold
-        readings = (query, *others)
-        return best_of(
-            search(collection, each, limit=limit, min_score=least, categories=categories) for each in readings
-        )
-
-    found = within()
-    category = detect_category(found.passages(limit)) if config.category_use == CategoryUse.FILTER else None
-    return within(category.name) if category and category.is_of_documents else found
+    """The network half of a turn's search. `others` are further readings of the question: each point keeps its best."""
+    collection = collection_alias(config.agent_slug, config.indexing_method)
+    readings = (query, *others)
+    return best_of(search(collection, each, limit=limit, min_score=config.match_threshold) for each in readings)
 
 
 def best_of(results: Iterable[SearchResult]) -> SearchResult:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig, Specialised
-from agents.settings import CategoryUse
 from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.prompt import tool_ground
 from chat.turn.values import Question, TurnInProgress
@@ -140,8 +139,6 @@ async def dispatch_and_search(turn: TurnInProgress) -> None:
     turn.answer.best_score = turn.found.best_score
     category = detect_category(turn.found.passages(turn.config.match_count))
     outcome = "found" if turn.found.hits else "nothing"
-    if category and category.is_of_documents and turn.config.category_use == CategoryUse.FILTER:
-        outcome = turn.config.category_use
     turn.trace.step("search", outcome, score=turn.found.best_score, detail=category.name if category else "")
 
 

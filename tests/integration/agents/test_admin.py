@@ -208,13 +208,6 @@ class DeploymentFormTest(TestCase):
         assert "Laissez vide pour hériter" in overlay.help_text
         assert "Laissez vide" not in own
 
-    def test_the_effect_of_the_category_stands_beside_its_switch(self) -> None:
-        for address in (self.address, admin_url(RuntimeSettings, "change", 1)):
-            fields = self.client.get(address).context["adminform"].form.fields
-            field = fields.get("overlay_category_use") or fields["category_use"]
-            assert "en favorisant (79,6 %)" in field.help_text
-        assert self.save(overlay_category_use="filter")["category_use"] == "filter"
-
     def test_only_set_keys_are_written(self) -> None:
         overlay = self.save(overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false")
         assert overlay == {"temperature": 0.5, "direct_answers": False}
