@@ -75,7 +75,8 @@ class RuntimeSettings(models.Model):
         """The stored row, for what the program notes; made where none has been saved yet."""
         row = cls.objects.filter(pk=1)
         if not row.exists():
-            models.QuerySet(cls).bulk_create([cls(pk=1)], ignore_conflicts=True)  # no change of staff's: not logged
+            unlogged: models.QuerySet[RuntimeSettings] = models.QuerySet(cls)
+            unlogged.bulk_create([cls(pk=1)], ignore_conflicts=True)
         return row
 
     def get(self, name: str) -> Any:
