@@ -83,7 +83,7 @@ class RuntimeSettings(models.Model):
         """The site's value of a setting, else the default."""
         knob = SITE_KNOBS[name]
         value = self.values.get(name)
-        return knob.default if value in (None, "") else knob.read(value)
+        return knob.default if value in (None, "") else value
 
 
 class Agent(models.Model):

@@ -4,7 +4,6 @@ the embedding model's profile are registered by `knowledge`, because `agents` im
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -91,7 +90,7 @@ def value_text(name: str, value: Any) -> str:
     """A setting's value in words; empty texts say what applies in their place."""
     if isinstance(value, bool):
         return _("Oui") if value else _("Non")
-    if isinstance(value, (int, float, Decimal)):
+    if isinstance(value, (int, float)):
         return formats.localize(value)
     knob = SITE_KNOBS.get(name)
     if choice := dict(knob.choices if knob else ()).get(value):
@@ -134,7 +133,6 @@ _WIDGETS: dict[Kind, Any] = {
     "choice": UnfoldAdminSelectWidget,
     "count": UnfoldAdminIntegerFieldWidget,
     "number": UnfoldAdminDecimalFieldWidget,
-    "money": UnfoldAdminDecimalFieldWidget,
     "line": UnfoldAdminTextInputWidget,
     "text": UnfoldAdminTextareaWidget,
 }

@@ -6,7 +6,6 @@ name, it inherits (`agents.effective`). A knob that nobody would turn is a const
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Literal
 
 from django import forms
@@ -16,14 +15,13 @@ from django.db import models
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-Kind = Literal["switch", "count", "number", "money", "choice", "line", "text"]
+Kind = Literal["switch", "count", "number", "choice", "line", "text"]
 
 #: What JSON holds for each kind.
 _TYPES: dict[Kind, type | tuple[type, ...]] = {
     "switch": bool,
     "count": int,
     "number": (int, float),
-    "money": (str, int, float, Decimal),
     "choice": str,
     "line": str,
     "text": str,
@@ -74,8 +72,6 @@ class Knob:
                 return forms.IntegerField(min_value=self.least, max_value=self.most, **options)  # type: ignore[arg-type]
             case "number":
                 return forms.FloatField(min_value=self.least, max_value=self.most, **options)
-            case "money":
-                return forms.DecimalField(min_value=0, max_digits=12, decimal_places=4, **options)
         return forms.CharField(max_length=int(self.most or 0), **options)
 
     def clean(self, value: Any) -> Any:
@@ -88,12 +84,7 @@ class Knob:
         is_of_kind = isinstance(value, _TYPES[self.kind]) and isinstance(value, bool) == (self.kind == "switch")
         if value is not None and not is_of_kind:
             raise ValidationError(RegexValidator.message)
-        cleaned = self.field().clean(value)
-        return str(cleaned) if isinstance(cleaned, Decimal) else cleaned
-
-    def read(self, value: Any) -> Any:
-        """A stored value as code reads it."""
-        return Decimal(value) if self.kind == "money" else value
+        return self.field().clean(value)
 
 
 def _switch(name: str, label: Any, text: Any, default: bool) -> Knob:
@@ -107,11 +98,6 @@ def _ratio(name: str, label: Any, text: Any, default: float | None = None) -> Kn
 
 def _count(name: str, label: Any, text: Any, default: int, within: tuple[int, int]) -> Knob:
     return Knob(name, "count", label, text, default, *within)
-
-
-def _money(name: str, label: Any, text: Any) -> Knob:
-    """An amount in the site's currency, which is not configured."""
-    return Knob(name, "money", label, text, Decimal(0), 0)
 
 
 def _choice(name: str, label: Any, text: Any, default: models.TextChoices) -> Knob:
@@ -461,12 +447,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             5_000,
             (0, 10_000_000),
         ),
-        _money(
-            "prompt_price",
-            _("prix d’un million de tokens lus par le modèle"),
-            _("Celui de votre fournisseur. 0 : gratuit, un modèle sur vos machines par exemple."),
-        ),
-        _money("completion_price", _("prix d’un million de tokens écrits par le modèle"), _("Dans la même monnaie.")),
     ),
 }
 

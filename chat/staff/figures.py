@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 
 from agents.database import short_write
 from agents.jobs import Held
-from agents.models import Deployment, RuntimeSettings
+from agents.models import Deployment
 from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Turn, TurnStatus
 
 #: What tells the rows of a day apart, and what is added up in each.
@@ -211,14 +211,6 @@ class Sums:
         return self.milliseconds / self.timed / 1000 if self.timed else None
 
 
-def cost(site: RuntimeSettings, prompt_tokens: float, completion_tokens: float) -> Decimal | None:
-    """In the site's money; `None` where staff set no prices."""
-    prompt, completion = site.get("prompt_price"), site.get("completion_price")
-    if not (prompt or completion):
-        return None
-    return (Decimal(prompt_tokens) * Decimal(prompt) + Decimal(completion_tokens) * Decimal(completion)) / 1_000_000
-
-
 class Totals:
     """The sums of a period: in all, and by each of what tells them apart."""
 
@@ -259,8 +251,8 @@ class Totals:
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
-Kind = Literal["text", "count", "decimal", "percent", "money", "amount", "day"]
-_DIGITS = {"count": 0, "decimal": 1, "money": 2, "percent": 1, "amount": 0}
+Kind = Literal["text", "count", "decimal", "percent", "amount", "day"]
+_DIGITS = {"count": 0, "decimal": 1, "percent": 1, "amount": 0}
 #: From here on nobody reads the cents of a mean.
 _LARGE = 100
 #: Colours of the parts of a bar, from the bottom up.
@@ -314,7 +306,6 @@ class Table:
 
 def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[str, str, str]], list[Table]]:
     """What a period says: tiles (a title, its value, the value before), and tables."""
-    site = RuntimeSettings.load()
     now, before = Totals(period, deployment), Totals(period.before, deployment)
     tables = [_days(now), _compared("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now, before)]
     if deployment is None:
@@ -322,11 +313,11 @@ def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[st
         names = dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
         names |= {key: _("Déploiement supprimé (n° %d)") % key for key in found - set(names)}
         tables.append(_compared("deployments", _("Par déploiement"), _("Déploiement"), names, now, before))
-    tables += [_savings(now, before, site), _ratings(now)]
-    return _tiles(now, before, site), tables
+    tables += [_savings(now, before), _ratings(now)]
+    return _tiles(now, before), tables
 
 
-def _tiles(now: Totals, before: Totals, site: RuntimeSettings) -> list[tuple[str, str, str]]:
+def _tiles(now: Totals, before: Totals) -> list[tuple[str, str, str]]:
     figures: list[tuple[str, Kind, Callable[[Totals], Any]]] = [
         (_("Questions"), "count", lambda of: of.all.turns),
         (_("Répondues sans modèle"), "percent", lambda of: ratio(of.kinds["stored"].turns, of.all.turns)),
@@ -335,7 +326,6 @@ def _tiles(now: Totals, before: Totals, site: RuntimeSettings) -> list[tuple[str
         (_("Secondes par réponse"), "decimal", lambda of: of.all.seconds),
         (_("Appels au modèle"), "count", lambda of: of.all.llm_calls),
         (_("Tokens lus et écrits"), "count", lambda of: of.all.prompt_tokens + of.all.completion_tokens),
-        (_("Dépense"), "money", lambda of: cost(site, of.all.prompt_tokens, of.all.completion_tokens)),
     ]
     return [(title, shown(read(now), kind), shown(read(before), kind)) for title, kind, read in figures]
 
@@ -399,28 +389,22 @@ def _compared(key: str, title: str, what: str, names: Mapping[Any, Any], now: To
     return Table(key, title, columns, rows)
 
 
-def _savings(now: Totals, before: Totals, site: RuntimeSettings) -> Table:
+def _savings(now: Totals, before: Totals) -> Table:
     names = {
         "llm_calls": _("Appels au modèle"),
         "prompt_tokens": _("Tokens lus"),
         "completion_tokens": _("Tokens écrits"),
         "seconds": _("Secondes d’attente"),
-        "money": _("Argent"),
     }
     model, stored = now.kinds["model"], now.kinds["stored"]
     mean: dict[str, Any] = {"seconds": model.seconds}
     mean |= {name: ratio(getattr(model, name), model.turns) for name in list(names)[:3]}
     columns = [mean if model.turns else {}, now.saved() or {}, before.saved() or {}]
-    for each in columns:
-        if each:
-            each["money"] = cost(site, each["prompt_tokens"], each["completion_tokens"])
     note = _(
         "%(count)s réponses de la mémoire, de la FAQ ou des questions-réponses ont été données sans que le modèle les rédige. "
         "Ce que cela épargne est estimé : le modèle les aurait rédigées au prix moyen de celles qu’il a rédigées dans la même "
         "période, moins ce qu’elles ont coûté quand même (titres, reformulations)."
     ) % {"count": shown(stored.turns, "count")}
-    if cost(site, 0, 0) is None:
-        note += " " + _("Les prix des tokens sont dans les réglages du site.")
     return Table(
         "savings",
         _("Ce que les réponses sans modèle épargnent"),

@@ -34,7 +34,7 @@ from django.utils.translation import gettext_lazy
 
 from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome, enqueue
-from agents.models import OPEN_JOBS, Agent, Deployment, JobKind, RuntimeSettings
+from agents.models import OPEN_JOBS, Agent, Deployment, JobKind
 from agents.texts import storable_value
 from chat.errors import InvalidMessageError, UnreadableTextError
 from chat.models import (
@@ -53,7 +53,6 @@ from chat.models import (
 )
 from chat.protocol import read_json
 from chat.runs.terminal import ask
-from chat.staff.figures import cost
 from chat.staff.simulator import simulate
 from chat.thread.branches import exchange_of
 from chat.turn.values import TurnRequest
@@ -441,11 +440,10 @@ def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> 
     }
 
 
-def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, Any]:
-    """Calls, tokens, and money at the site's prices, of one way (`before`, `after`)."""
+def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, int]:
+    """Calls and tokens of one way (`before`, `after`)."""
     rows = [found for each in results if (found := getattr(each, way))]
-    total = {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
-    return {**total, "cost": cost(RuntimeSettings.load(), total["prompt_tokens"], total["completion_tokens"])}
+    return {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
 
 
 # --- In the terminal -------------------------------------------------------------------------------------------------
