@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup demo serve test contracts journeys test-all on-other-database on-other-store check doors audit fuzz clients tool-servers lint style types imports size migrations \
+.PHONY: setup install demo serve test contracts journeys test-all on-other-database on-other-store check doors audit fuzz clients tool-servers lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -32,6 +32,9 @@ setup: .venv/dev
 .venv/dev: .venv/uv constraints.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r pyproject.toml --extra dev -c constraints.txt
 	@touch $@ .venv/runtime
+
+# A server's own: no development tools.
+install: .venv/runtime
 
 demo: .venv/runtime
 	$(BIN)/python manage.py demo --port $(PORT)

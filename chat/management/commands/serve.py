@@ -39,7 +39,8 @@ class Command(BaseCommand):
             self.stderr.write(WITHOUT_REDIS)
         if problem := pools_problem(processes):
             self.stderr.write(problem)
-        self.stdout.write(f"Chat page: http://{host}:{port}/   Admin: http://{host}:{port}/admin/")
+        address = f"http://{host}:{port}{settings.BASE_PATH}"
+        self.stdout.write(f"Chat page: {address}/   Admin: {address}/admin/")
         self.stdout.write("Stop with Ctrl+C.")
         self.stdout.flush()
         serve(host=host, port=port, processes=processes, with_worker=not options["no_worker"])
