@@ -91,6 +91,19 @@ class LLMResponseError(LLMError):
     default_message = _("La réponse du modèle de langage est inexploitable ou incomplète.")
 
 
+class LLMModelUnknownError(LLMResponseError):
+    """The server knows no model of this name, or is not at this address (404): staff have to see to it."""
+
+    code = "llm_model_unknown"
+    default_message = _("Le serveur ne connaît pas le modèle de langage : prévenez la personne qui s’en occupe.")
+
+    @classmethod
+    def named(cls, model: str, detail: str) -> "LLMModelUnknownError":
+        said = _("Le serveur ne connaît pas le modèle de langage « %s » : prévenez la personne qui s’en occupe.")
+        told = f"{detail} It knows no model {model!r}: set LLM_MODEL, or OPENAI_BASE_URL if that is not its address."
+        return cls(told, public_message=said % model if model else None)
+
+
 class LLMToolsRefusedError(LLMResponseError):
     """The server refused a request that offered tools (400, 413, 422); `names` are those that it named."""
 

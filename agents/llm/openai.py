@@ -22,6 +22,7 @@ from agents.errors import (
     LLMCutError,
     LLMError,
     LLMKeyRefusedError,
+    LLMModelUnknownError,
     LLMQuotaError,
     LLMRateLimitedError,
     LLMResponseError,
@@ -68,6 +69,8 @@ _TOOL_PLACE = re.compile(r"\btools[.\[](\d{1,3})\b")
 _USED_UP = re.compile(r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I)
 _RATE_LIMIT = re.compile(r"rate.?limit", re.I)
 _TRANSIENT = re.compile(r"server.?error|overload|unavailable|timeout|capacity", re.I)
+#: A server or a gateway in front of it that waited too long.
+_TIMED_OUT = frozenset({408, 504, 524})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: What a model that reasons gets on top of the limit of its text.
 REASONING_TOKENS = 1_024
@@ -106,9 +109,19 @@ class Clients:
     def blocking(self) -> "OpenAI":
         with self._lock:
             if self._blocking is None:
-                from openai import DefaultHttpxClient, OpenAI
+                import httpx2
+                from openai import APITimeoutError, DefaultHttpxClient, OpenAI
 
-                http = DefaultHttpxClient(**self._http_options(), event_hooks={"response": [_refuse_useless_tries]})
+                class Client(DefaultHttpxClient):
+                    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+                        try:
+                            return super().send(request, **options)
+                        except httpx2.ReadTimeout as error:
+                            # An error of its own is one that the package does not try again: the server is still busy
+                            # with this prompt, and would work through it once more.
+                            raise APITimeoutError(request) from error
+
+                http = Client(**self._http_options(), event_hooks={"response": [_refuse_useless_tries]})
                 self._blocking = OpenAI(**self._options(), http_client=http)
             return self._blocking
 
@@ -121,14 +134,22 @@ class Clients:
         return client
 
     def _new_streaming(self) -> "AsyncOpenAI":
-        from openai import AsyncOpenAI, DefaultAioHttpClient
+        import httpx2
+        from openai import APITimeoutError, AsyncOpenAI, DefaultAioHttpClient
+
+        class Client(DefaultAioHttpClient):
+            async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+                try:
+                    return await super().send(request, **options)
+                except httpx2.ReadTimeout as error:
+                    raise APITimeoutError(request) from error
 
         async def refuse_useless_tries(response: "httpx2.Response") -> None:
             if response.status_code == 429:
                 await response.aread()
-                _refuse_useless_tries(response)
+            _refuse_useless_tries(response)
 
-        http = DefaultAioHttpClient(**self._http_options(), event_hooks={"response": [refuse_useless_tries]})
+        http = Client(**self._http_options(), event_hooks={"response": [refuse_useless_tries]})
         client = AsyncOpenAI(**self._options(), http_client=http)
         _ = client.chat.completions.with_streaming_response  # imports the rest of the package
         return client
@@ -157,8 +178,10 @@ class Clients:
 
 
 def _refuse_useless_tries(response: "httpx2.Response") -> None:
-    """Tell the package, which tries every 429 again, that a used-up credit does not come back in a second."""
-    if response.status_code == 429 and _USED_UP.search(_codes(_json_of(response.read()))):
+    """Tell the package, which tries every 429 and 5xx again, that a used-up credit does not come back in a second, and
+    that a gateway gave up a model that is still busy."""
+    is_used_up = response.status_code == 429 and _USED_UP.search(_codes(_json_of(response.read())))
+    if is_used_up or response.status_code in _TIMED_OUT:
         response.headers["x-should-retry"] = "false"
 
 
@@ -201,6 +224,8 @@ def _refusal(error: Any) -> LLMError:
     request = f", request {_short_code(request_id)}" if request_id else ""
     detail = f"The server answered HTTP {error.status_code} (code {_short_code(said.get('code'))}{request})."
     translated = _error(detail, _codes(said), error.status_code)
+    if error.status_code == 404 and "tool" not in error.response.text:  # which is what OpenRouter has no model for
+        return LLMModelUnknownError.named(str(_asked_model(error.request)), detail)
     if isinstance(translated, LLMResponseError):
         translated.refusal = error.response.text
     translated.retry_after = _seconds(headers.get("retry-after"))
@@ -213,13 +238,20 @@ def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
         return LLMQuotaError(detail)
     if status in {401, 403}:
         return LLMKeyRefusedError(detail)
-    if status in {408, 504}:
+    if status in _TIMED_OUT:
         return LLMTimeoutError(detail)
     if status == 429 or (status is None and _RATE_LIMIT.search(codes)):
         return LLMRateLimitedError(detail)
     if status in {409, 425} or (status or 0) >= 500 or (status is None and _TRANSIENT.search(codes)):
         return LLMUnavailableError(detail)
     return LLMResponseError(detail)
+
+
+def _asked_model(request: "httpx2.Request") -> object:
+    try:
+        return json.loads(request.content)["model"]
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 def _json_of(body: bytes) -> Mapping[str, Any]:

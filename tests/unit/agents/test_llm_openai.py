@@ -15,6 +15,7 @@ from agents.errors import (
     LLMCutError,
     LLMError,
     LLMKeyRefusedError,
+    LLMModelUnknownError,
     LLMQuotaError,
     LLMRateLimitedError,
     LLMResponseError,
@@ -187,8 +188,9 @@ def test_a_passing_trouble_of_the_server_is_unavailable(server: ModelServer, fau
 def test_a_server_that_falls_silent_is_a_timeout(server: ModelServer, after: int) -> None:
     server.script(ModelReply(tokens=TOKENS, hang_after=after))
     with pytest.raises(LLMTimeoutError):
-        streamed(model_of(server, read_timeout=0.2))
+        streamed(model_of(server, read_timeout=0.2, max_retries=2))
     assert server.wait_for_disconnects(1)
+    assert len(server.calls) == 1
 
 
 def test_a_server_that_nobody_runs_is_unavailable() -> None:
@@ -208,13 +210,16 @@ def test_a_server_that_nobody_runs_is_unavailable() -> None:
         (ModelReply(error_after=0), LLMUnavailableError),
         (ModelReply(cut_after=0), LLMUnavailableError),
         (ModelReply(delay=5), LLMTimeoutError),
+        (ModelReply(status=504), LLMTimeoutError),
     ],
 )
 def test_a_failed_completion_is_translated(server: ModelServer, fault: ModelReply, kind: type[LLMError]) -> None:
     server.script(fault)
     patience = 0.2 if kind is LLMTimeoutError else 60.0
+    retries = 2 if kind is LLMTimeoutError else 0
     with pytest.raises(kind):
-        model_of(server, read_timeout=patience).complete(MESSAGES, GenerationOptions())
+        model_of(server, read_timeout=patience, max_retries=retries).complete(MESSAGES, GenerationOptions())
+    assert len(server.calls) == 1
 
 
 # Retries and refusals
@@ -238,6 +243,7 @@ def test_a_rate_limited_call_is_tried_again_and_counted(server: ModelServer, ver
         (ModelReply(status=401, error_code="invalid_api_key"), LLMKeyRefusedError),
         (ModelReply(status=403), LLMKeyRefusedError),
         (ModelReply(status=402), LLMQuotaError),
+        (ModelReply(status=404, error_code="model_not_found"), LLMModelUnknownError),
         (ModelReply(status=429, error_code="insufficient_quota", retry_after=0), LLMQuotaError),
         (ModelReply(tokens=TOKENS, error_after=0, error_code="insufficient_quota"), LLMQuotaError),
     ],
@@ -251,6 +257,8 @@ def test_what_staff_have_to_see_to_is_said_and_not_tried_again(
     assert not caught.value.retryable
     assert not {"inexploitable", "réessayez"} & set(str(caught.value.public_message).lower().split())
     assert len(server.calls) == 1
+    named = ("« unit »" in str(caught.value.public_message), "'unit'" in str(caught.value))
+    assert named == (kind is LLMModelUnknownError,) * 2
 
 
 def test_a_busy_server_says_how_long_to_wait(server: ModelServer) -> None:
