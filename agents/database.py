@@ -41,20 +41,8 @@ R = TypeVar("R")
 
 
 #: What SQLite answers where the file cannot be used for now: https://www.sqlite.org/rescode.html
-_SQLITE_TROUBLES = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_NOTADB,
-    }
-)
+_TROUBLES = "BUSY LOCKED PERM READONLY IOERR CORRUPT FULL CANTOPEN PROTOCOL NOTADB"
+_SQLITE_TROUBLES = frozenset(getattr(sqlite3, f"SQLITE_{name}") for name in _TROUBLES.split())
 #: PostgreSQL's `read_only_sql_transaction`: a standby, which its driver counts among internal errors.
 _READ_ONLY = "25006"
 

@@ -101,7 +101,7 @@ class LLMModelUnknownError(LLMResponseError):
     def named(cls, model: str, detail: str) -> "LLMModelUnknownError":
         said = _("Le serveur ne connaît pas le modèle de langage « %s » : prévenez la personne qui s’en occupe.")
         told = f"{detail} It knows no model {model!r}: set LLM_MODEL, or OPENAI_BASE_URL if that is not its address."
-        return cls(told, public_message=said % model if model else None)
+        return cls(told, public_message=said % model)
 
 
 class LLMToolsRefusedError(LLMResponseError):

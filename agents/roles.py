@@ -158,31 +158,18 @@ def purpose_of(group: Group) -> str | Promise:
 
 Row = TypeVar("Row", bound=Model)
 
-#: By model, the way to the agents that a row belongs to.
-OWNED = {
-    "agents.agent": "pk",
-    "agents.deployment": "agent",
-    "agents.specialist": "deployment__agent",
-    "knowledge.websource": "agent",
-    "knowledge.document": "agent",
-    "knowledge.chunk": "document__agent",
-    "knowledge.synonym": "agent",
-    "knowledge.indexbuild": "agent",
-    "agents.job": "agent",
-    "faqs.learnedresponse": "agent",
-    "faqs.phrasing": "response__agent",
-    "faqs.answerversion": "response__agent",
-    "faqs.cachedresponse": "deployment__agent",
-    "faqs.questiongroup": "agent",
-    "faqs.unansweredquestion": "agent",
-    "chat.conversation": "deployment__agent",
-    "chat.turn": "conversation__deployment__agent",
-    "chat.feedback": "turn__conversation__deployment__agent",
-    "chat.sharedthread": "conversation__deployment__agent",
-    "chat.goldenset": "deployment__agent",
-    "chat.goldenquestion": "golden_set__deployment__agent",
-    "chat.goldenrun": "deployment__agent",
+#: By the way to the agents that a row belongs to, the models.
+_OWNED_BY = {
+    "pk": "agents.agent",
+    "agent": "agents.deployment knowledge.websource knowledge.document knowledge.synonym knowledge.indexbuild "
+    "agents.job faqs.learnedresponse faqs.questiongroup faqs.unansweredquestion",
+    "deployment__agent": "agents.specialist faqs.cachedresponse chat.conversation chat.goldenset chat.goldenrun",
+    "document__agent": "knowledge.chunk",
+    "conversation__deployment__agent": "chat.turn chat.sharedthread",
+    "turn__conversation__deployment__agent": "chat.feedback",
+    "golden_set__deployment__agent": "chat.goldenquestion",
 }
+OWNED = {label: way for way, labels in _OWNED_BY.items() for label in labels.split()}
 #: What all agents use: whoever is limited looks at it, and changes nothing.
 SHARED = frozenset(
     {"agents.runtimesettings", "knowledge.category", "knowledge.thresholdcalibration", "tools_registry.tooloverride"}

@@ -126,10 +126,11 @@ class ModelSeen:
     def __init__(self) -> None:
         self._answered: float | None = None
         self._failed: float | None = None
+        self._detail = ""
 
-    def note(self, *, failed: bool) -> None:
+    def note(self, *, failed: bool, detail: str = "") -> None:
         if failed:
-            self._failed = time.monotonic()
+            self._failed, self._detail = time.monotonic(), detail
         else:
             self._answered = time.monotonic()
 
@@ -139,7 +140,8 @@ class ModelSeen:
         status = "unknown" if answered is None else "ok"
         if failed is not None and (answered is None or failed > answered):
             status = "failing"
-        return {"status": status, "answered_seconds_ago": _age(answered), "failed_seconds_ago": _age(failed)}
+        ages = {"answered_seconds_ago": _age(answered), "failed_seconds_ago": _age(failed)}
+        return {"status": status, **ages} | ({"detail": self._detail} if status == "failing" else {})
 
 
 def _age(then: float | None) -> float | None:
@@ -165,13 +167,13 @@ class TurnClock:
         """So far."""
         return round(1000 * (time.perf_counter() - self._start))
 
-    def ended(self, *, status: str, source: str, llm_calls: int, error_code: str) -> None:
+    def ended(self, *, status: str, source: str, llm_calls: int, error_code: str, detail: str = "") -> None:
         """`source` is empty where the turn ended before one was chosen."""
         TURNS.labels(status, source).inc()
         MODEL_CALLS.inc(llm_calls)
         if error_code:
             FAILURES.labels(error_code).inc()
         if error_code.startswith("llm_") or (llm_calls and not error_code):
-            MODEL_SEEN.note(failed=bool(error_code))
+            MODEL_SEEN.note(failed=bool(error_code), detail=detail)
         if source:
             TURN_SECONDS.labels(source).observe(time.perf_counter() - self._start)

@@ -148,7 +148,13 @@ else:
 OPENAI_API_KEY = env.str("OPENAI_API_KEY", default="")
 OPENAI_BASE_URL = env.str("OPENAI_BASE_URL", default="")
 LLM_MODEL = env.str("LLM_MODEL", default="gpt-4o-mini")
+#: The longest silence of the model's server; the bounds of all calls follow it (docs/operations.md).
 LLM_READ_TIMEOUT_SECONDS = env.float("LLM_READ_TIMEOUT_SECONDS", default=60.0)
+#: A follow-up waits so long for its rewriting; then it is searched as it stands.
+REWRITE_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS * 8 / 60
+TITLE_TIMEOUT_SECONDS = SUMMARY_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 3
+#: Later than this, a stored answer that the verifier is asked about is not served.
+VERIFIER_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 15
 #: Names of the models that see: they are shown the images in the results of tools.
 LLM_VISION_MODELS = env.list("LLM_VISION_MODELS", default=[])
 
@@ -287,7 +293,7 @@ RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
 #: How many proxies of ours write `X-Forwarded-For`; none: the header is not believed.
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
 #: One answer; its text so far is kept.
-TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=180.0)
+TURN_TIMEOUT_SECONDS = env.float("TURN_TIMEOUT_SECONDS", default=3 * LLM_READ_TIMEOUT_SECONDS)
 
 # --- How long things are kept ----------------------------------------------------------------------------------------
 

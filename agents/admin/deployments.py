@@ -238,15 +238,8 @@ class DeploymentAdmin(SettingsAdmin):
             {
                 "classes": ("tab",),
                 "fields": (
-                    "logo_file",
-                    "without_logo",
-                    "accent",
-                    "organisation",
-                    "notice",
-                    "legal_url",
-                    "name_en",
-                    "welcome_en",
-                    "notice_en",
+                    *("logo_file", "without_logo", "accent", "organisation", "notice", "legal_url"),
+                    *("name_en", "welcome_en", "notice_en"),
                 ),
             },
         ),

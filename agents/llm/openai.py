@@ -117,8 +117,7 @@ class Clients:
                         try:
                             return super().send(request, **options)
                         except httpx2.ReadTimeout as error:
-                            # An error of its own is one that the package does not try again: the server is still busy
-                            # with this prompt, and would work through it once more.
+                            # The package does not try its own errors again: the server still works on this prompt.
                             raise APITimeoutError(request) from error
 
                 http = Client(**self._http_options(), event_hooks={"response": [_refuse_useless_tries]})
@@ -225,7 +224,7 @@ def _refusal(error: Any) -> LLMError:
     detail = f"The server answered HTTP {error.status_code} (code {_short_code(said.get('code'))}{request})."
     translated = _error(detail, _codes(said), error.status_code)
     if error.status_code == 404 and "tool" not in error.response.text:  # which is what OpenRouter has no model for
-        return LLMModelUnknownError.named(str(_asked_model(error.request)), detail)
+        return LLMModelUnknownError.named(json.loads(error.request.content)["model"], detail)
     if isinstance(translated, LLMResponseError):
         translated.refusal = error.response.text
     translated.retry_after = _seconds(headers.get("retry-after"))
@@ -245,13 +244,6 @@ def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
     if status in {409, 425} or (status or 0) >= 500 or (status is None and _TRANSIENT.search(codes)):
         return LLMUnavailableError(detail)
     return LLMResponseError(detail)
-
-
-def _asked_model(request: "httpx2.Request") -> object:
-    try:
-        return json.loads(request.content)["model"]
-    except (ValueError, LookupError, TypeError):
-        return ""
 
 
 def _json_of(body: bytes) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import F, QuerySet
 from django.utils import timezone
@@ -151,9 +152,6 @@ _KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]]
 }
 
 
-#: How long a model may take to name a conversation or to summarise it, after its answer.
-TITLE_TIMEOUT_SECONDS = 20.0
-
 TITLE_TOKENS = 24
 MAX_TITLE_CHARACTERS = 200
 _INSTRUCTION = (
@@ -166,7 +164,9 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
     """A short title, or an empty string where the model gave none in time."""
     messages = [PromptMessage("system", _INSTRUCTION), PromptMessage("user", question[:2000])]
     options = GenerationOptions(model=llm_model, temperature=0.2, max_tokens=TITLE_TOKENS)
-    reply = await model.write(messages, options, seconds=TITLE_TIMEOUT_SECONDS, characters=MAX_TITLE_CHARACTERS)
+    reply = await model.write(
+        messages, options, seconds=settings.TITLE_TIMEOUT_SECONDS, characters=MAX_TITLE_CHARACTERS
+    )
     return " ".join(reply.text.split()).strip("\"'«» .")[:MAX_TITLE_CHARACTERS] if reply else ""
 
 
@@ -198,8 +198,6 @@ async def write_title(request: TurnRequest, result: TurnResult) -> None:
             question=request.question,
         )
 
-
-SUMMARY_TIMEOUT_SECONDS = 20.0
 
 INSTRUCTION = """\
 Summarise the conversation for the assistant who will go on with it.
@@ -261,7 +259,9 @@ def _length(history: Sequence[Exchange]) -> int:
 async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model: str) -> Reply:
     """What one call of the model gave; its text is empty where it failed, was too slow or wrote too much."""
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(messages, options, seconds=SUMMARY_TIMEOUT_SECONDS, characters=MAX_SUMMARY_CHARACTERS)
+    reply = await llm.write(
+        messages, options, seconds=settings.SUMMARY_TIMEOUT_SECONDS, characters=MAX_SUMMARY_CHARACTERS
+    )
     if reply is None:
         return Reply("", model)
     text = "" if len(reply.text) > MAX_SUMMARY_CHARACTERS else _CITATION.sub("", reply.text).strip()

@@ -1,6 +1,8 @@
 """One turn from the terminal, as the JSON object that `ask` prints and that is a row of `evaluate`."""
 
 import asyncio
+import itertools
+import sys
 import uuid
 from typing import Any
 
@@ -12,6 +14,7 @@ from chat.errors import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.runs.afterwards import settle, write_summary, write_title
+from chat.runs.event_log.base import BEAT_SECONDS
 from chat.runs.following import interrupt_stale_turns
 from chat.thread.rounds import TURN_LEASE_SECONDS
 from chat.thread.turns import claim_turn
@@ -31,8 +34,12 @@ def ask(
 
 
 async def _run(request: TurnRequest) -> TurnResult:
+    waiting = asyncio.create_task(_tell_waiting())
     try:
-        result = await run_turn(request, _ignore)
+        try:
+            result = await run_turn(request, _ignore)
+        finally:
+            waiting.cancel()
         await settle(request, result)
         await write_title(request, result)
         await write_summary(request, result)
@@ -40,6 +47,21 @@ async def _run(request: TurnRequest) -> TurnResult:
     finally:
         if (model := language_model()) is not None:
             await model.aclose()
+
+
+async def _tell_waiting() -> None:
+    """Say on standard error how long it has lasted: a terminal counts the seconds, a log has a line now and then."""
+    is_live = sys.stderr.isatty()
+    step = 1.0 if is_live else BEAT_SECONDS
+    begin, end = ("\r", " ") if is_live else ("", "\n")
+    try:
+        for times in itertools.count(1):
+            await asyncio.sleep(step)
+            sys.stderr.write(f"{begin}waiting for the answer: {times * step:.0f} s{end}")
+            sys.stderr.flush()
+    finally:
+        if is_live:
+            sys.stderr.write("\r\x1b[K")
 
 
 def answer_row(request: TurnRequest, result: TurnResult) -> dict[str, Any]:

@@ -140,6 +140,7 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             source=answer.source,
             llm_calls=answer.llm_calls,
             error_code=result.error.code if result.error else "",
+            detail=str(result.error or ""),
         )
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from django.conf import settings
 from django.utils.translation import get_language, gettext_noop, override
 from django.utils.translation import gettext as _
 
@@ -113,9 +114,6 @@ async def _vocabulary(turn: TurnInProgress) -> Vocabulary:
     bridge = in_database if vector_store().uses_database else in_thread
     return await bridge(vocabulary_of, names)
 
-
-#: A follow-up waits this long for its rewriting; then it is searched as it stands.
-REWRITE_TIMEOUT_SECONDS = 8.0
 
 #: The prompt: what is asked for, and the three ways in which models spoil it (answering, adding, commenting).
 INSTRUCTION = """\
@@ -221,7 +219,7 @@ async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model:
     """What the model wrote; `None` where it failed. Counted as a call."""
     answer.llm_calls += 1
     options = GenerationOptions(model=model, temperature=0.0, max_tokens=MAX_TOKENS)
-    reply = await llm.write(messages, options, seconds=REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS)
+    reply = await llm.write(messages, options, seconds=settings.REWRITE_TIMEOUT_SECONDS, characters=2 * MAX_CHARACTERS)
     if reply is None:
         return None
     answer.prompt_tokens += reply.usage.prompt_tokens

@@ -253,9 +253,8 @@ def _model(request: HttpRequest) -> Line | None:
         _("Voir les réponses en échec"),
         "bad",
         oldest=timezone.now() - timedelta(seconds=seen["failed_seconds_ago"]),
-        why=_(
-            "Vérifiez OPENAI_BASE_URL, la clé et le service du modèle ; la raison est sur la page de chaque réponse."
-        ),
+        why=_("Vérifiez OPENAI_BASE_URL, la clé et le service du modèle ; la raison est sur la page de chaque réponse.")
+        + f" ({seen['detail']})",
     )
 
 

@@ -12,11 +12,10 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Protocol
 
+from django.conf import settings
+
 from agents.errors import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, language_model
-
-#: How long the optional model behind the second key may take; later, the answer is not served.
-VERIFIER_TIMEOUT_SECONDS = 4.0
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ class ModelVerifier:
         options = GenerationOptions(model=self.llm_model, temperature=0.0, max_tokens=20, json_object=True)
         try:
             reply = _calls.submit(copy_context().run, self.llm.complete, messages, options).result(
-                timeout=VERIFIER_TIMEOUT_SECONDS
+                timeout=settings.VERIFIER_TIMEOUT_SECONDS
             )
         except (LLMError, FutureTimeoutError) as error:
             logger.warning("verifier: no verdict (%s)", type(error).__name__)

@@ -1,7 +1,9 @@
 """Commands with `--json`: exactly one object with the keys of the contract; errors say what to do."""
 
 import json
+import threading
 import uuid
+from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,10 @@ from django.test import TransactionTestCase
 
 from agents.models import Deployment
 from chat.models import Conversation, Turn
+from tests.constants import override
 from tests.factories import FAQ_TEXT, TEST_THRESHOLDS, set_settings
+from tests.integration.chat.turn.test_path import NEAR, scripted
+from tests.scripted import ScriptedReply
 
 KNOWN = "Combien coûte la carte de lecteur ?"
 ANSWER_KEYS = {
@@ -83,6 +88,13 @@ class CommandTests(TransactionTestCase):
         assert str(Turn.objects.get().pk) == row["turn_id"]
         run("ask", self.slug, KNOWN, "--conversation", row["conversation_id"])
         assert Conversation.objects.count() == 1
+
+    def test_ask_says_that_it_waits(self) -> None:
+        run("add_documents", self.slug, self.folder)
+        rest, told = threading.Event(), StringIO()
+        told.write = lambda text: rest.set() or len(text)  # type: ignore[method-assign,func-returns-value]
+        with scripted(ScriptedReply(["Oui [1]."], rest=rest)), override(BEAT_SECONDS=0.01), redirect_stderr(told):
+            assert run("ask", self.slug, NEAR, "--dry-run")["answer"] == "Oui [1]."
 
     def test_dry_run_stores_nothing(self) -> None:
         run("add_documents", self.slug, self.folder)

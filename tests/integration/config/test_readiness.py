@@ -90,8 +90,8 @@ class ReadinessTests(SimpleTestCase):
         assert seen.as_json()["status"] == "unknown"
         seen.note(failed=False)
         assert seen.as_json()["status"] == "ok"
-        seen.note(failed=True)
-        assert seen.as_json()["status"] == "failing"
+        seen.note(failed=True, detail="It knows no model 'gpt-5-large'.")
+        assert (seen.as_json()["status"], "gpt-5-large" in seen.as_json()["detail"]) == ("failing", True)
         assert seen.as_json()["answered_seconds_ago"] is not None
 
 
