@@ -1,6 +1,13 @@
-"""Application configuration of `tools_registry`: imports the module `tools` of every installed app."""
+"""Application configuration of `tools_registry`: imports the module `tools` of every installed app, and checks what the
+operator configured.
+"""
+
+from collections.abc import Sequence
+from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
+from django.core import checks
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
@@ -10,6 +17,39 @@ class ToolsRegistryConfig(AppConfig):
     verbose_name = _("Outils")
 
     def ready(self) -> None:
-        from tools_registry import checks, signals  # noqa: F401
+        from tools_registry import signals  # noqa: F401
 
         autodiscover_modules("tools")
+
+
+@checks.register()
+def check_tools(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list[checks.CheckMessage]:
+    return [*_servers(), *_handover()]
+
+
+def _servers() -> list[checks.CheckMessage]:
+    servers = settings.MCP_STDIO_SERVERS
+    right = isinstance(servers, dict) and all(
+        isinstance(line, list) and line and all(isinstance(part, str) for part in line) for line in servers.values()
+    )
+    if right:
+        return []
+    return [
+        checks.Error(
+            "MCP_STDIO_SERVERS is not an object of command lines.",
+            hint='Write it as JSON: {"files": ["/usr/bin/mcp-files", "/srv"]}.',
+            id="tools_registry.E002",
+        )
+    ]
+
+
+def _handover() -> list[checks.CheckMessage]:
+    if not settings.HANDOVER_EMAILS or "console" not in settings.EMAIL_BACKEND:
+        return []
+    return [
+        checks.Warning(
+            "HANDOVER_EMAILS is set, but mail is only written to standard output.",
+            hint="Set EMAIL_URL to a mail server.",
+            id="tools_registry.W001",
+        )
+    ]

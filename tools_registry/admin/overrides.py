@@ -10,25 +10,31 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
+from django.utils.text import Truncator, format_lazy
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, database_keys, long_text, stacked
 from agents.database import short_write
 from agents.errors import ApplicationError
 from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.embeddings.base import embedder
-from tools_registry.admin.forms import ToolOverrideForm, form_for_tool, parameter_fields
-from tools_registry.catalog import all_tools, apply_override, declared_tools, forget_recent
+from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, all_tools, apply_override, declared_tools, forget_recent
 from tools_registry.index import enqueue_index, ensure_overrides, sync_index
 from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
 from tools_registry.quality import QualityReport, assess_tool
@@ -56,6 +62,106 @@ def _measured_threshold() -> ModelProfile | None:
 
 
 register_profile_source(_measured_threshold)
+
+
+PARAMETER_PREFIX = "parameter_"
+_LONGEST_PARAMETER = 1_000
+_LONGEST_EXAMPLES = 20_000
+#: Of the code's text, beside the field that replaces it.
+_SHOWN = 600
+_ROWS = 4
+
+
+class ToolOverrideForm(forms.ModelForm[ToolOverride]):
+    """What staff decide for one tool; `form_for_tool` adds a field for each of its parameters."""
+
+    extra_tags = forms.MultipleChoiceField(
+        label=_("Droits ajoutés"),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("Il faut aussi faire partie de ces groupes, en plus des droits du code."),
+    )
+
+    examples = forms.CharField(
+        label=_("formulations"),
+        required=False,
+        max_length=_LONGEST_EXAMPLES,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
+        help_text=format_lazy("{}. {}", ToolOverride._meta.get_field("examples").help_text, _("Une par ligne.")),
+    )
+
+    class Meta:
+        model = ToolOverride
+        fields = ("description", "is_active", "needs_approval", "agents", "extra_tags", "examples")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        stored = self.instance.extra_tags if isinstance(self.instance.extra_tags, list) else []
+        if "extra_tags" in self.fields:
+            self.fields["extra_tags"].choices = tag_choices(stored)  # type: ignore[attr-defined]
+            self.initial["extra_tags"] = stored
+        self.initial["examples"] = "\n".join(self.instance.examples)
+        if "needs_approval" in self.fields:
+            self.fields["needs_approval"].widget.choices = [
+                ("unknown", gettext("Comme le code")),
+                ("true", gettext("Oui")),
+                ("false", gettext("Non")),
+            ]
+        if "description" in self.fields:
+            self.fields["description"].widget.attrs["rows"] = _ROWS
+        for name, text in (self.instance.parameters or {}).items():
+            self.initial.setdefault(PARAMETER_PREFIX + str(name), text)
+
+    def clean_examples(self) -> list[str]:
+        lines: str = self.cleaned_data["examples"]
+        return list(dict.fromkeys(line.strip() for line in lines.splitlines() if line.strip()))
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        # Texts of parameters that the tool no longer has are kept: it may have them again.
+        kept = dict(self.instance.parameters or {})
+        for name in self.fields:
+            if name.startswith(PARAMETER_PREFIX):
+                kept[name.removeprefix(PARAMETER_PREFIX)] = cleaned.get(name) or ""
+        self.instance.parameters = {name: text for name, text in kept.items() if text}
+        return cleaned
+
+
+def form_for_tool(declared: ToolSpec | None) -> type[ToolOverrideForm]:
+    """The form with the code's texts beside the fields, and one field a parameter."""
+    fields: dict[str, Any] = {}
+    for name, inner in parameters_of(declared).items():
+        text = inner.get("description") if isinstance(inner, dict) else ""
+        fields[PARAMETER_PREFIX + name] = forms.CharField(
+            label=name,
+            required=False,
+            max_length=_LONGEST_PARAMETER,
+            widget=UnfoldAdminTextInputWidget,
+            help_text=_code_text(str(text or "")),
+        )
+    return type("ToolForm", (ToolOverrideForm,), fields)
+
+
+def parameter_fields(declared: ToolSpec | None) -> list[str]:
+    return [PARAMETER_PREFIX + name for name in parameters_of(declared)]
+
+
+def parameters_of(declared: ToolSpec | None) -> dict[str, Any]:
+    properties = declared.parameters.get("properties") if declared is not None else None
+    return properties if isinstance(properties, dict) else {}
+
+
+def _code_text(text: str) -> str:
+    if not text:
+        return gettext("Texte du code : aucun.")
+    return gettext("Texte du code : « %(text)s »") % {"text": Truncator(text).chars(_SHOWN)}
+
+
+def tag_choices(stored: Sequence[object]) -> list[tuple[str, str]]:
+    """The groups, the tags that everyone signed in or of the staff holds, and whatever is stored."""
+    groups = Group.objects.order_by("name").values_list("name", flat=True)
+    names = dict.fromkeys([*groups, SIGNED_IN_TAG, STAFF_TAG, *map(str, stored)])
+    return [(name, name) for name in names]
 
 
 class _ToolChangeList(ChangeList):

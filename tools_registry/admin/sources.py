@@ -3,24 +3,156 @@
 from datetime import timedelta
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminFileFieldWidget,
+    UnfoldAdminTextareaWidget,
+)
 
 from agents import jobs
 from agents.admin_base import StaffAdmin, admin_url, badge, bullets, link, stacked
 from agents.models import JobKind
-from tools_registry.admin.forms import ToolSourceForm
+from agents.network import host_of
+from agents.texts import storable
+from tools_registry.admin.overrides import tag_choices
+from tools_registry.errors import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
+from tools_registry.sources.base import header_problem
+from tools_registry.sources.openapi import TOOL_MAX_DOCUMENT_BYTES
 
 #: How often, in seconds, the list asks again while a source is being read.
 REFRESH_SECONDS = 3
 #: A reading that has not ended by then has lost its worker.
 _LONGEST_READING = timedelta(minutes=12)
+
+
+_ROWS = 4
+#: In characters: from here on, a document is not written into the page that edits its source.
+_LONG_DOCUMENT = 100_000
+
+
+class ToolSourceForm(forms.ModelForm[ToolSource]):
+    """A source; its lists are a line for each host and a box for each group, rather than JSON.
+
+    A document comes as a text or as a file; a long one is not written into the page again.
+    """
+
+    document_file = forms.FileField(
+        label=_("fichier du document"),
+        required=False,
+        widget=UnfoldAdminFileFieldWidget,
+        help_text=_("JSON ou YAML ; remplace le texte ci-dessus. Pour un document de plus de 2 Mo."),
+    )
+
+    allowed_hosts = forms.CharField(
+        label=_("Hôtes permis"),
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
+        help_text=_(
+            "Un par ligne, par exemple « api.exemple.fr » : les serveurs que cette source peut appeler, avec leur port "
+            "s’il n’est pas habituel."
+        ),
+    )
+    tags = forms.MultipleChoiceField(
+        label=_("Droits demandés"),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("Il faut faire partie de tous ces groupes pour utiliser ses outils. Aucun : tout le monde."),
+    )
+
+    class Meta:
+        model = ToolSource
+        fields = (
+            "slug",
+            "name",
+            "kind",
+            "command",
+            "url",
+            "document",
+            "chosen",
+            "allowed_hosts",
+            "headers",
+            "tags",
+            "is_personal",
+            "timeout_seconds",
+            "is_active",
+        )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        tags, hosts = self.instance.tags, self.instance.allowed_hosts
+        if "tags" in self.fields:
+            stored = tags if isinstance(tags, list) else []
+            self.fields["tags"].choices = tag_choices(stored)  # type: ignore[attr-defined]
+            self.initial["tags"] = stored
+        if "allowed_hosts" in self.fields:
+            self.initial["allowed_hosts"] = "\n".join(map(str, hosts or []))
+        for name in ("headers", "chosen"):
+            if name in self.fields:
+                self.fields[name].widget.attrs["rows"] = _ROWS
+        self.is_long = len(self.instance.document) > _LONG_DOCUMENT
+        if self.is_long and "document" in self.fields:
+            self.initial["document"] = ""
+            self.fields["document"].help_text = ngettext(
+                "Le document actuel a %(count)d caractère et n’est pas montré ici ; vide, il est gardé.",
+                "Le document actuel a %(count)d caractères et n’est pas montré ici ; vide, il est gardé.",
+                len(self.instance.document),
+            ) % {"count": len(self.instance.document)}
+
+    def clean_document(self) -> str:
+        given: str = self.cleaned_data["document"]
+        # The row still holds what is stored: a form of a model fills it afterwards.
+        return self.instance.document if self.is_long and not given.strip() else given
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if file := cleaned.get("document_file"):
+            try:
+                cleaned["document"] = _text_of(file)
+            except ValidationError as error:
+                self.add_error("document_file", error)
+        return cleaned
+
+    def clean_headers(self) -> dict[str, str]:
+        headers: dict[str, str] = self.cleaned_data["headers"] or {}
+        if problem := header_problem(headers):
+            raise ValidationError(gettext("En-tête refusé : %(problem)s.") % {"problem": problem}, code="invalid")
+        return headers
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        if url:
+            try:
+                host_of(url, ToolSourceError)
+            except ToolSourceError as error:
+                raise ValidationError(gettext("Une adresse http ou https est attendue."), code="invalid") from error
+        return url
+
+    def clean_allowed_hosts(self) -> list[str]:
+        lines: str = self.cleaned_data["allowed_hosts"]
+        return list(dict.fromkeys(lines.split()))
+
+
+def _text_of(file: UploadedFile) -> str:  # type: ignore[type-arg]
+    if (file.size or 0) > TOOL_MAX_DOCUMENT_BYTES:
+        raise ValidationError(
+            gettext("Le document dépasse %(limit)d Mo.") % {"limit": TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
+        )
+    try:
+        content: bytes = file.read()
+        return storable(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValidationError(gettext("Le document n’est pas un texte en UTF-8.")) from error
 
 
 @admin.register(ToolSource)

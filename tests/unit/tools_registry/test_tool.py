@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from django.test import override_settings
 
-from tools_registry.checks import check_tools
+from tools_registry.apps import check_tools
 from tools_registry.errors import InvalidToolArgumentsError, ToolDefinitionError
 from tools_registry.tool import ToolContext, ToolSpec, registry, spec_from_function, tool
 
