@@ -25,6 +25,7 @@ from agents.models import Agent, IndexingMethod, JobKind
 from faqs.memory import recipe_key, review_stale
 from faqs.models import IndexState, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
+from faqs.origins import resting_on
 from faqs.precedence import supersede_older
 from faqs.second_key.same_question import are_opposites
 from faqs.validity import confirm_learned
@@ -369,4 +370,5 @@ class AnswersOfFaqs(ValidatedAnswers):
     plan_points = staticmethod(plan_learned)
     confirm = staticmethod(confirm_learned)
     settle_again = staticmethod(settle_again)
+    resting_on = staticmethod(resting_on)
     are_opposites = staticmethod(are_opposites)

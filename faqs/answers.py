@@ -24,7 +24,7 @@ from faqs.answer_points import mark_pending, schedule_indexing, take_effect
 from faqs.errors import AnswerRejectedError
 from faqs.memory import normalised_question
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, Origin, Phrasing, QuestionGroup
-from faqs.origins import accept_passages, keep_passages, origins_of, stale_answers
+from faqs.origins import accept_passages, bears_on, keep_passages, origins_of, stale_answers
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 
 FAQ_MAX_PHRASINGS = 30
@@ -94,21 +94,6 @@ def cited_sources(answer: str, sources: Sequence[Mapping[str, Any]]) -> Sequence
     return [source for source in sources if source.get("n") in cited] or sources
 
 
-def add_manual_faq(
-    *,
-    agent: Agent,
-    question: str,
-    answer: str,
-    phrasings: Sequence[str] = (),
-    owner: AbstractBaseUser | None = None,
-    in_worker: bool = True,
-) -> LearnedResponse:
-    """Store a validated answer and have it indexed, as `save_learned` does."""
-    response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
-    save_learned(response, phrasings=phrasings, by=owner, in_worker=in_worker)
-    return response
-
-
 def learn_from_message(
     *,
     agent: Agent,
@@ -131,28 +116,6 @@ def learn_from_message(
     validate(response)
     passages = origins_of(sources) or ()
     save_learned(response, passages=passages, by=owner)
-    return response
-
-
-def draft_faq(
-    *,
-    agent: Agent,
-    question: str,
-    phrasings: Sequence[str] = (),
-    answer: str = "",
-    reason: str = "",
-    owner: AbstractBaseUser | None = None,
-) -> LearnedResponse:
-    """Store an answer to be written or approved, with the status *to review*; it is not served."""
-    response = LearnedResponse(
-        agent=agent,
-        question=question,
-        answer=answer,
-        status=LearnedStatus.TO_REVIEW,
-        status_reason=reason or _("Brouillon à relire."),
-        owner_id=owner.pk if owner else None,
-    )
-    save_learned(response, phrasings=phrasings, by=owner)
     return response
 
 
@@ -233,25 +196,36 @@ def set_status(rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason
     return len(keys)
 
 
-def review_stale_answers(chunk_ids: Iterable[int] | None = None) -> int:
+def review_stale_answers(before: Mapping[int, tuple[int, str]]) -> int:
     """Move the validated answers of which a passage changed or went to *to review*; how many.
 
-    Whether they are given meanwhile is a setting of their agent (`withhold_stale_answers`).
+    `before`: of each passage its document, and what it said. An answer is given meanwhile where no sentence that it
+    stands on changed, or where its agent wants that (`withhold_stale_answers`).
     """
-    stale = stale_answers(chunk_ids).filter(status=LearnedStatus.VALID)
-    count = 0
+    stale, count = stale_answers(before).valid(), 0
     for agent in Agent.objects.filter(learned_responses__in=stale).distinct():
+        is_withheld = bool(agent_setting(agent, "withhold_stale_answers"))
         with transaction.atomic():
             # Locked with the condition: a person may have put one right meanwhile.
-            held = stale.filter(agent=agent).order_by("pk").select_for_update()
-            keys = list(held.values_list("pk", flat=True))
-            count += LearnedResponse.objects.filter(pk__in=keys).update(
-                status=LearnedStatus.TO_REVIEW,
-                status_reason=_("Un passage dont elle est tirée a changé, a été désactivé ou supprimé."),
-                is_given_in_review=not agent_setting(agent, "withhold_stale_answers"),
-                updated_at=timezone.now(),
-            )
-            schedule_indexing(keys)
+            rows = list(stale.filter(agent=agent).order_by("pk").select_for_update())
+            touched = {
+                row.pk
+                for row in rows
+                for key in row.origins.filter(chunk__in=list(before)).values_list("chunk_id", flat=True)
+                if bears_on(row, key, *before[key])
+            }
+            for bears, reason in (
+                (True, _("Un passage dont elle est tirée a changé, a été désactivé ou supprimé.")),
+                (False, _("Un passage dont elle est tirée a changé ailleurs : elle reste donnée.")),
+            ):
+                keys = [row.pk for row in rows if (row.pk in touched) is bears]
+                count += LearnedResponse.objects.filter(pk__in=keys).update(
+                    status=LearnedStatus.TO_REVIEW,
+                    status_reason=reason,
+                    is_given_in_review=not (bears and is_withheld),
+                    updated_at=timezone.now(),
+                )
+            schedule_indexing(sorted(touched))
     return count
 
 

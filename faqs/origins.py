@@ -6,6 +6,8 @@ change counts from its commit on, whoever made it. Entries of the memory have bo
 written from a given answer have passages only.
 """
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,8 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
 from agents.database import PreparedSelectIn, parameter
-from faqs.models import CachedResponse, LearnedResponse, LearnedStatus, Origin
+from faqs.models import CachedResponse, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Origin
+from knowledge.language.words import content_stems
 from knowledge.models import Chunk
 
 _LOST_PASSAGE = """
@@ -52,13 +55,47 @@ def stale_entries(
     return entries.filter(RawSQL(STALE, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
 
 
-def stale_answers(chunk_ids: Iterable[int] | None = None) -> "models.QuerySet[LearnedResponse]":
-    """The validated answers with a passage that changed, was switched off or went; of all passages, or of these."""
-    answers = LearnedResponse.objects.all()
-    if chunk_ids is not None:
-        origins = Origin.objects.filter(chunk_id__in=list(chunk_ids))
-        answers = answers.filter(pk__in=origins.values("answer_id"))
+def stale_answers(chunk_ids: Iterable[int]) -> LearnedResponseQuerySet:
+    """The validated answers of which one of these passages changed, was switched off or went."""
+    answers = LearnedResponse.objects.filter(pk__in=Origin.objects.filter(chunk_id__in=chunk_ids).values("answer_id"))
     return answers.filter(RawSQL(STALE_ANSWER, (), output_field=models.BooleanField()))  # noqa: S611  # constant text
+
+
+#: A sentence, a line, a row.
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+#: A sentence that shares this much of what the closest one shares with an answer bears on it.
+_BEARING_SHARE = 0.4
+
+
+def passage_text(content: str, units: Sequence[Mapping[str, Any]]) -> str:
+    """All that a passage says: its text, then its questions and their answers."""
+    return "\n".join([content, *(f"{unit.get('question')} {unit.get('answer')}" for unit in units)])
+
+
+def bears_on(answer: LearnedResponse, key: int, document: int, before: str, now: str | None = None) -> bool:
+    """Whether a sentence that this passage gained, or that its document lost with it, is one that the answer stands on.
+
+    Sentences are compared by the words that they share with the question and the answer, the fewer sentences have them
+    the more; one with a number of the answer counts in any case. `now` is what the passage is about to say.
+    """
+    said_by = Chunk.objects.served().filter(document=document).values_list("pk", "content", "knowledge_units")
+    says = {pk: passage_text(content, units) for pk, content, units in said_by}
+    own = says.pop(key, "") if now is None else now
+    texts = (before, own, "\n".join(text for pk, text in says.items() if pk != key))
+    old, new, others = ({" ".join(each.split()) for each in _SENTENCES.split(text)} - {""} for text in texts)
+    said, figures = content_stems(f"{answer.question} {answer.answer}"), set(re.findall(r"\d+", answer.answer))
+    shared = {each: said & content_stems(each) for each in old | new}
+    having = Counter(stem for each in old for stem in shared[each])
+    weights = {each: sum(1 / (having[stem] or 1) for stem in shared[each]) for each in shared}
+    least = _BEARING_SHARE * max((weights[each] for each in old), default=0.0)
+    return any(weights[each] >= least or figures & set(re.findall(r"\d+", each)) for each in (old ^ new) - others)
+
+
+def resting_on(chunk: Chunk, content: str, units: Sequence[Mapping[str, Any]]) -> list[tuple[LearnedResponse, bool]]:
+    """The valid answers drawn from a passage, each with whether this other text of the passage bears on it."""
+    rows = LearnedResponse.objects.valid().filter(origins__chunk=chunk).distinct()
+    before, now = passage_text(chunk.content, chunk.knowledge_units), passage_text(content, units)
+    return [(row, bears_on(row, chunk.pk, chunk.document_id, before, now)) for row in rows]
 
 
 def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":

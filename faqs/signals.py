@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.db.models.signals import post_delete, post_save, pre_delete
+from django.db.models.signals import post_delete, post_save, pre_delete, pre_save
 from django.dispatch import receiver
 
 from agents import jobs
@@ -18,6 +18,7 @@ from faqs.answer_points import point_ids, unsettle
 from faqs.answers import review_stale_answers
 from faqs.memory import review_other_agents, review_stale, writing
 from faqs.models import CachedResponse, LearnedResponse, Phrasing
+from faqs.origins import passage_text
 from knowledge.models import Chunk
 from knowledge.vectors.base import batches
 
@@ -26,38 +27,36 @@ _ID_BATCH = 500
 
 
 class _ChangedChunks:
-    """The passages that the open transaction has changed, as one of its commit hooks."""
+    """The passages that the open transaction has changed, as they were before, as one of its commit hooks."""
 
     def __init__(self) -> None:
-        self.chunk_ids: set[int] = set()
+        self.before: dict[int, tuple[int, str]] = {}
 
     def __call__(self) -> None:
-        for batch in batches(sorted(self.chunk_ids), _ID_BATCH):
+        for batch in batches(sorted(self.before), _ID_BATCH):
             review_stale(batch)
-            review_stale_answers(batch)
+            review_stale_answers({key: self.before[key] for key in batch})
 
     @classmethod
-    def add(cls, chunk_id: int) -> None:
+    def add(cls, chunk: Chunk) -> None:
         hooks = connection.run_on_commit
-        last = hooks[-1] if hooks else None
+        hook = hooks[-1][1] if hooks else None
         # Joined only within the same savepoint: a hook goes with the savepoint that it was registered in.
-        if last is not None and isinstance(last[1], cls) and last[0] == set(connection.savepoint_ids):
-            last[1].chunk_ids.add(chunk_id)
-            return
-        hook = cls()
-        hook.chunk_ids.add(chunk_id)
-        transaction.on_commit(hook)
+        if not isinstance(hook, cls) or hooks[-1][0] != set(connection.savepoint_ids):
+            hook = cls()
+            transaction.on_commit(hook)
+        hook.before.setdefault(chunk.pk, (chunk.document_id, passage_text(chunk.content, chunk.knowledge_units)))
 
 
 @receiver(pre_delete, sender=Chunk)
 def review_answers_of_deleted_chunk(instance: Chunk, **_kwargs: Any) -> None:
-    _ChangedChunks.add(instance.pk)
+    _ChangedChunks.add(instance)
 
 
-@receiver(post_save, sender=Chunk)
-def review_answers_of_changed_chunk(instance: Chunk, created: bool, **_kwargs: Any) -> None:
-    if not created:
-        _ChangedChunks.add(instance.pk)
+@receiver(pre_save, sender=Chunk)
+def review_answers_of_changed_chunk(instance: Chunk, **_kwargs: Any) -> None:
+    for stored in Chunk.objects.filter(pk=instance.pk):
+        _ChangedChunks.add(stored)
 
 
 @receiver(post_save, sender=Specialist)

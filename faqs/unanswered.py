@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 from agents.errors import ApplicationError
 from agents.models import Agent, IndexingMethod
 from faqs.answer_points import sync_learned
-from faqs.answers import FAQ_MAX_PHRASINGS, draft_faq, one_line, other_phrasings, set_status
+from faqs.answers import FAQ_MAX_PHRASINGS, one_line, other_phrasings, save_learned, set_status
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
 from faqs.origins import keep_passages, origins_of
@@ -227,14 +227,15 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
         stored = QuestionGroup.objects.select_for_update().get(pk=group.pk)
         if stored.response is not None:
             return stored.response
-        response = draft_faq(
+        response = LearnedResponse(
             agent=group.agent,
             question=group.question[:longest],
-            phrasings=other_phrasings(group.question, texts)[:FAQ_MAX_PHRASINGS],
             answer=nearest.content[:QA_MAX_ANSWER_CHARACTERS] if nearest else "",
-            reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
-            owner=owner,
+            status=LearnedStatus.TO_REVIEW,
+            status_reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
+            owner_id=owner.pk if owner else None,
         )
+        save_learned(response, phrasings=other_phrasings(group.question, texts)[:FAQ_MAX_PHRASINGS], by=owner)
         if nearest is not None:
             source = {"chunk_id": nearest.chunk_id, "type": nearest.type, "text": nearest.content}
             keep_passages(response, origins_of([source]) or [])

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agents.models import Agent, IndexingMethod
 from knowledge.acronyms import Forms
+from knowledge.models import Chunk
 from knowledge.vectors.base import Json, Point
 from knowledge.vectors.payloads import Passage, undated
 
@@ -41,6 +43,10 @@ class ValidatedAnswers:
 
     def settle_again(self, agent_id: int, forms: Forms) -> None:
         """Apply validated answers again after these forms of an agent become one; called after the commit."""
+
+    def resting_on(self, chunk: Chunk, content: str, units: Sequence[Mapping[str, Any]]) -> list[tuple[Any, bool]]:
+        """The valid answers drawn from a passage; of each, whether this other text of the passage withdraws it."""
+        return []
 
     def are_opposites(self, first: str, second: str) -> bool:
         return False

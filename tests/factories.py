@@ -257,6 +257,13 @@ def make_learned(agent: Agent | None = None, *, phrasings: Sequence[str] = (), *
     return row
 
 
+def store_answer(*, phrasings: Sequence[str] = (), in_worker: bool = True, **values: Any) -> LearnedResponse:
+    """An answer as staff write it; its points follow after the commit."""
+    row = LearnedResponse(**values)
+    save_learned(row, phrasings=phrasings, in_worker=in_worker)
+    return row
+
+
 def make_batch(conversation: Conversation, *calls: str) -> list[ThreadMessage]:
     """A block to be written: the request, and a tool message for each call."""
     asked = tuple(RequestedCall(call, "lookup", "{}") for call in calls)

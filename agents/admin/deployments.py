@@ -96,7 +96,7 @@ class AgentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "description")
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
-    actions = ("rebuild_index", "roll_index_back", "write_questions")
+    actions = ("rebuild_index", "write_questions")
     fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
@@ -137,7 +137,6 @@ class AgentAdmin(SettingsAdmin):
                 "may_add": request.user.has_perm("knowledge.add_document"),
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
                 "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
-                "rollback_url": admin_url("knowledge.indexbuild", "rollback", agent=agent.pk),
                 "questions_url": admin_url("knowledge.indexbuild", "questions", agent=agent.pk)
                 if language_model() is not None
                 else "",
@@ -159,7 +158,6 @@ class AgentAdmin(SettingsAdmin):
     waiting = _count_column("waiting", _("en attente de questions"), ordering="waiting_count")
     deployed = _count_column("deployed", _("déploiements"), ordering="deployment_count")
     rebuild_index = _index_action("rebuild", _("Reconstruire l’index…"))
-    roll_index_back = _index_action("rollback", _("Revenir à la génération précédente…"))
     write_questions = _index_action("questions", _("Faire écrire des questions…"))
 
 

@@ -20,7 +20,7 @@ from django.utils.translation import gettext_noop
 from markdown_it import MarkdownIt
 
 from chat.rendering import escape_citations
-from knowledge.language.words import common_stem, fold, language_of, same_writing, word_class, words
+from knowledge.language.words import content_stems, language_of, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
@@ -188,10 +188,10 @@ _Weigh = Callable[[Sequence[_Block]], list[float]]
 
 def _weigher(question: str, place: str) -> _Weigh:
     """Makes the weigher of blocks by words shared with the question: rare ones count most, headings' little."""
-    asked, above = _stems(question), _stems(place)
+    asked, above = content_stems(question), content_stems(place)
 
     def weigh(blocks: Sequence[_Block]) -> list[float]:
-        shared = [asked & _stems(block.text) for block in blocks]
+        shared = [asked & content_stems(block.text) for block in blocks]
         having = Counter(stem for each in shared for stem in each)
         worth = {
             stem: log(1 + len(blocks) / count) * (_IN_HEADING if stem in above else 1.0)
@@ -200,10 +200,6 @@ def _weigher(question: str, place: str) -> _Weigh:
         return [sum(worth[stem] for stem in each) for each in shared]
 
     return weigh
-
-
-def _stems(text: str) -> set[str]:
-    return {common_stem(word) for word in words(fold(text)) if word not in word_class("stop_words")}
 
 
 def telling_part(content: str, question: str, place: str = "", limit: int | None = None) -> str:

@@ -1,6 +1,6 @@
 """Indexations, which are only looked at: how far each is, what it did."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -41,10 +41,9 @@ from agents.errors import ApplicationError
 from agents.jobs import WorkerState, worker_state
 from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobKind, JobStatus
 from agents.roles import agents_for
-from knowledge.errors import CollectionMissingError, RebuildInProgressError
+from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
 from knowledge.indexing.questions import waiting_count
-from knowledge.indexing.rebuild import prepare_rollback, rollback_agent_index
 from knowledge.models import BUILD_KINDS, Document, IndexBuild
 
 
@@ -95,43 +94,12 @@ AgentIndex = tuple[Agent, IndexingMethod]
 @require_http_methods(["GET", "POST"])
 def rebuild_indexes(request: HttpRequest) -> HttpResponse:
     """Confirm, then queue a rebuild of each index that the chosen agents use."""
-    return _confirmed(
-        request,
-        _rebuild,
-        title=gettext("Reconstruire l’index"),
-        explanation=gettext(
-            "Un nouvel index est rempli à côté de l’actuel, vérifié, puis mis à sa place d’un seul coup. "
-            "Les réponses continuent pendant ce temps, et l’index actuel est gardé pour pouvoir y revenir."
-        ),
-        confirm=gettext("Reconstruire"),
-    )
-
-
-@require_http_methods(["GET", "POST"])
-def roll_indexes_back(request: HttpRequest) -> HttpResponse:
-    """Confirm, then point each chosen index at the generation before its current one."""
-    return _confirmed(
-        request,
-        _roll_back,
-        title=gettext("Revenir à la génération précédente"),
-        explanation=gettext(
-            "L’index d’avant la dernière reconstruction reprend sa place, tout de suite. "
-            "Les documents ajoutés depuis ne seront plus trouvés jusqu’à la prochaine reconstruction. "
-            "C’est la sortie de secours, et le journal en garde la trace."
-        ),
-        confirm=gettext("Revenir en arrière"),
-    )
-
-
-def _confirmed(
-    request: HttpRequest, carry_out: Callable[[HttpRequest, Sequence[AgentIndex]], HttpResponse], **texts: str
-) -> HttpResponse:
     require(request, "knowledge.add_indexbuild")
     indexes = _chosen_indexes(request)
     if request.method == "POST":
-        return carry_out(request, indexes)
-    template = "admin/knowledge/indexbuild/confirm.html"
-    return admin_page(request, template, model=IndexBuild, indexes=indexes, **texts)
+        return _rebuild(request, indexes)
+    template, title = "admin/knowledge/indexbuild/confirm.html", gettext("Reconstruire l’index")
+    return admin_page(request, template, model=IndexBuild, indexes=indexes, title=title)
 
 
 @require_POST
@@ -206,35 +174,6 @@ def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpRespons
     return _to_builds(request, builds)
 
 
-def _roll_back(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
-    """All of them or none: what cannot go back is told before anything moves."""
-    refused = []
-    for agent, method in indexes:
-        try:
-            prepare_rollback(agent=agent, method=method)
-        except CollectionMissingError:
-            reason = gettext("il n’y a pas de génération précédente")
-            refused.append(f"{agent} ({method.label}) : {reason}.")
-        except ApplicationError as error:
-            refused.append(f"{agent} ({method.label}) : {error.public_message}")
-    for text in refused:
-        messages.error(request, text)
-    for agent, method in indexes if not refused else ():
-        try:
-            generation = rollback_agent_index(agent=agent, method=method)
-        except ApplicationError as error:
-            messages.error(request, f"{agent} ({method.label}) : {error.public_message}")
-        else:
-            messages.success(
-                request,
-                gettext("%(agent)s (%(method)s) répond de nouveau avec la génération %(generation)s.")
-                % {"agent": agent, "method": method.label, "generation": generation},
-            )
-    keys = {agent.pk for agent, _method in indexes}
-    page = "change" if len(keys) == 1 else "changelist"
-    return HttpResponseRedirect(admin_url(Agent, page, *(keys if len(keys) == 1 else ())))
-
-
 def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpResponseRedirect:
     if not request.user.has_perm("knowledge.view_indexbuild"):
         return HttpResponseRedirect(admin_url(Document, "changelist"))
@@ -305,7 +244,6 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         wrap = self.admin_site.admin_view
         return [
             path("rebuild/", wrap(rebuild_indexes), name="knowledge_indexbuild_rebuild"),
-            path("rollback/", wrap(roll_indexes_back), name="knowledge_indexbuild_rollback"),
             path("questions/", wrap(begin_questions), name="knowledge_indexbuild_questions"),
             path("<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"),
             path("<int:build_id>/cancel/", wrap(cancel), name="knowledge_indexbuild_cancel"),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -22,12 +23,24 @@ from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import INPUT_CLASSES, TEXTAREA_CLASSES
 
-from agents.admin_base import ConditionFilter, StaffAdmin, Tone, admin_url, badge, bullets, linked, long_text, require
+from agents.admin_base import (
+    ConditionFilter,
+    StaffAdmin,
+    Tone,
+    admin_url,
+    badge,
+    bullets,
+    change_link,
+    linked,
+    long_text,
+    require,
+)
 from agents.models import Agent
 from agents.roles import visible
-from knowledge.chunking import KnowledgeUnit
+from knowledge.above import answers_above
+from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.chunks import document_text, edit_chunk, resolve_conflict
-from knowledge.indexing.jobs import enqueue_questions, enqueue_sync
+from knowledge.indexing.jobs import enqueue_questions
 from knowledge.indexing.questions import questions_model
 from knowledge.models import (
     MAX_PASSAGE_CHARACTERS,
@@ -36,6 +49,8 @@ from knowledge.models import (
     Chunk,
     UnitsOrigin,
 )
+
+_NUMBER = re.compile(r"\d+")
 
 
 class UnitsWidget(forms.Widget):
@@ -115,6 +130,11 @@ class ChunkForm(forms.ModelForm[Chunk]):
         required=False,
         help_text=_("Ma version tient compte de ce que dit maintenant le document."),
     )
+    withdraw = forms.BooleanField(
+        label=_("retirer ces réponses"),
+        required=False,
+        help_text=_("Les réponses validées que cette modification contredit peut-être sont retirées, à revoir."),
+    )
     seen = forms.CharField(widget=forms.HiddenInput, required=False)
 
     class Meta:
@@ -144,7 +164,18 @@ class ChunkForm(forms.ModelForm[Chunk]):
             raise forms.ValidationError(
                 _("Ce passage a changé depuis que vous l’avez ouvert. Rouvrez-le pour le modifier.")
             )
+        if not self.errors and not cleaned.get("withdraw"):
+            self._name_withdrawn(stored, cleaned)
         return cleaned
+
+    def _name_withdrawn(self, stored: Chunk, cleaned: dict[str, Any]) -> None:
+        """Refuse, once, what takes validated answers out of service."""
+        text, units = (cleaned["content"].strip(), units_as_json(cleaned["units"])) if cleaned["enabled"] else ("", [])
+        rows = answers_above().resting_on(stored, text, units)
+        withdrawn = [f"« {row} »" for row, is_withdrawn in rows if is_withdrawn]
+        if withdrawn:
+            said = gettext("Cette modification retire : %(answers)s. Cochez « retirer ces réponses » pour enregistrer.")
+            self.add_error("withdraw", said % {"answers": ", ".join(withdrawn)})
 
     def _post_clean(self) -> None:
         """The instance stays as it is stored: `knowledge.indexing.chunks` compares with it."""
@@ -191,11 +222,11 @@ class ChunkAdmin(StaffAdmin):
     actions = ("enable", "disable", "ask_again")
     readonly_fields = (
         *("document_link", "rank", "work", "headings", "text", "source_text"),
-        *("origin", "units_list", "rejected", "summary", "keyword_list"),
+        *("origin", "units_list", "rejected", "resting", "summary", "keyword_list"),
     )
     fieldsets = (
         (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),
-        (_("Texte"), {"fields": ("parent_context", "content", "source_text")}),
+        (_("Texte"), {"fields": ("parent_context", "content", "source_text", "resting", "withdraw")}),
         (_("Questions et réponses"), {"fields": ("origin", "units", "rejected")}),
         (_("Résumé"), {"fields": ("summary", "keyword_list")}),
     )
@@ -232,7 +263,7 @@ class ChunkAdmin(StaffAdmin):
             return self.shown_fieldsets
         if not isinstance(obj, Chunk) or not obj.is_in_conflict:
             return self.fieldsets
-        text = (_("Texte"), {"fields": ("parent_context", "content", "source_text", "settled")})
+        text = (_("Texte"), {"fields": ("parent_context", "content", "source_text", "settled", "resting", "withdraw")})
         return (self.fieldsets[0], text, *self.fieldsets[2:])
 
     def get_urls(self) -> list[URLPattern]:
@@ -262,6 +293,11 @@ class ChunkAdmin(StaffAdmin):
             units=data["units"],
             settled=data["settled"],
         )
+        for unit in data["units"]:
+            if strange := set(_NUMBER.findall(f"{unit.question} {unit.answer}")) - set(_NUMBER.findall(obj.content)):
+                said = gettext("« %(question)s » dit %(numbers)s, que le texte ne contient pas.")
+                values = {"question": unit.question, "numbers": ", ".join(sorted(strange))}
+                self.message_user(request, said % values, messages.WARNING)
         self.message_user(request, _("L’index suit dans quelques instants."))
 
     @admin.action(description=_("Activer"), permissions=["change"])
@@ -296,13 +332,18 @@ class ChunkAdmin(StaffAdmin):
         self.message_user(request, text % {"count": count})
 
     def _switch(self, request: HttpRequest, queryset: QuerySet[Chunk], *, on: bool) -> None:
-        changed = queryset.exclude(enabled=on)
-        by_agent = _documents_by_agent(changed)
-        count = changed.update(enabled=on)
-        for agent, keys in by_agent.items():
-            enqueue_sync(agent=agent, document_ids=keys)
-        text = ngettext("%(count)d passage modifié.", "%(count)d passages modifiés.", count)
-        self.message_user(request, text % {"count": count})
+        """Each by itself, so that the answers drawn from it follow."""
+        changed = list(queryset.exclude(enabled=on))
+        for chunk in changed:
+            chunk.enabled = on
+            chunk.save(update_fields=["enabled"])
+        text = ngettext("%(count)d passage modifié.", "%(count)d passages modifiés.", len(changed))
+        self.message_user(request, text % {"count": len(changed)})
+
+    @admin.display(description=_("réponses validées tirées de ce passage"))
+    def resting(self, chunk: Chunk) -> str:
+        rows = answers_above().resting_on(chunk, chunk.content, chunk.knowledge_units)
+        return bullets("{}", [(change_link(row),) for row, _is_withdrawn in rows])
 
     @admin.display(description=_("équipe"))
     def work(self, chunk: Chunk) -> SafeString | str:

@@ -138,6 +138,11 @@ def common_stem(word: str) -> str:
     return word
 
 
+def content_stems(text: str) -> set[str]:
+    """The stems of a text's words, without the small ones."""
+    return {common_stem(word) for word in words(fold(text)) if word not in word_class("stop_words")}
+
+
 _STEMS_FILE = _FOLDER / "light_stems.toml"
 
 

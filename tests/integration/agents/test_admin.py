@@ -163,7 +163,7 @@ class AgentFormTest(TestCase):
 class AgentActionsTest(TestCase):
     def test_actions_lead_to_their_confirmation(self) -> None:
         agent, client = make_agent(), superuser_client()
-        for action, page in (("rebuild_index", "rebuild"), ("roll_index_back", "rollback")):
+        for action, page in (("rebuild_index", "rebuild"), ("write_questions", "questions")):
             response = client.post(admin_url(Agent, "changelist"), {"action": action, "_selected_action": [agent.pk]})
             self.assertRedirects(response, admin_url("knowledge.indexbuild", page, agent=agent.pk))
 

@@ -8,10 +8,10 @@ from django.test import TestCase
 from agents.admin_base import admin_url
 from agents.models import Job, JobKind
 from faqs.answer_points import sync_learned
-from faqs.answers import add_manual_faq, draft_faq, save_learned
+from faqs.answers import save_learned
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import fresh, make_agent, make_learned
+from tests.factories import fresh, make_agent, make_learned, store_answer
 from tests.failing_store import failing_store
 
 LIST, ADD, IMPORT = (admin_url(LearnedResponse, page) for page in ("changelist", "add", "import"))
@@ -108,7 +108,12 @@ class EditorTest(TestCase):
         assert LearnedResponse.objects.count() == 1
 
     def test_another_answer_that_is_a_draft_is_shown_too(self) -> None:
-        draft_faq(agent=self.agent, question="Quel est le prix de la carte de lecteur ?", answer="15 euros.")
+        store_answer(
+            status=LearnedStatus.TO_REVIEW,
+            agent=self.agent,
+            question="Quel est le prix de la carte de lecteur ?",
+            answer="15 euros.",
+        )
         assert "Contradiction" in self.save().content.decode()
         assert LearnedResponse.objects.count() == 1
 
@@ -154,7 +159,7 @@ class EditorTest(TestCase):
         assert LearnedResponse.objects.filter(question=QUESTION).exists()
 
     def test_pending_and_failed_say_why_and_how_to_retry(self) -> None:
-        row = add_manual_faq(agent=self.agent, question=QUESTION, answer="12")
+        row = store_answer(agent=self.agent, question=QUESTION, answer="12")
         with failing_store(""):
             sync_learned([row.pk])
         page = self.client.get(LIST).content.decode()
@@ -179,7 +184,7 @@ class ActionsTest(TestCase):
         assert LearnedResponse.objects.filter(status=LearnedStatus.VALID).count() == 2
 
     def test_empty_draft_is_not_made_valid(self) -> None:
-        draft = draft_faq(agent=make_agent(), question=QUESTION)
+        draft = store_answer(status=LearnedStatus.TO_REVIEW, agent=make_agent(), question=QUESTION)
         response = self.act("activate", draft, make_learned())
         assert "1 réponse n’a pas été validée" in shown_messages(response)
 

@@ -10,13 +10,13 @@ from django.test import TestCase
 from agents.history import lines_of
 from agents.models import Agent
 from faqs.answer_points import sync_learned
-from faqs.answers import add_manual_faq, draft_faq, save_learned, set_status
+from faqs.answers import save_learned, set_status
 from faqs.csv import FaqRow, ImportPlan, RowKind, apply_import, csv_lines, plan_import
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from knowledge.embeddings.base import embedder
 from knowledge.errors import VectorStoreUnavailableError
 from tests.constants import override
-from tests.factories import fresh, make_agent, make_learned, make_user
+from tests.factories import fresh, make_agent, make_learned, make_user, store_answer
 
 PRICE = "Combien coûte la carte de lecteur ?"
 #: The second key takes it for the same question.
@@ -77,7 +77,7 @@ class PlanningTest(TestCase):
         assert kinds(planned(self.agent, FaqRow(REWORDED, "12  EUROS."))) == ["new"]
 
     def test_draft_and_answer_that_waits_contradict_too_and_both_are_named(self) -> None:
-        draft = draft_faq(agent=self.agent, question=PRICE, answer="12 euros.")
+        draft = store_answer(status=LearnedStatus.TO_REVIEW, agent=self.agent, question=PRICE, answer="12 euros.")
         waiting = LearnedResponse(agent=self.agent, question="Autre chose ?", answer="13 euros.")
         save_learned(waiting, phrasings=[PRICE], in_worker=False)
         (row,) = planned(self.agent, FaqRow(REWORDED, "15 euros.")).rows
@@ -187,7 +187,7 @@ class ApplyingTest(TestCase):
     def test_answer_that_was_deleted_or_given_since_the_plan_is_reported(self) -> None:
         plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow("Où ?", "Ici."))
         self.row.delete()
-        add_manual_faq(agent=self.agent, question="où", answer="Là.")
+        store_answer(agent=self.agent, question="où", answer="Là.")
         report = apply_import(plan, chosen={2})
         assert (report.created, report.updated, len(report.failed)) == (0, 0, 2)
         assert LearnedResponse.objects.get().answer == "Là."

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import random
 import uuid
 from collections import Counter, defaultdict
@@ -492,9 +491,6 @@ class FiguresPageTest(TestCase):
         assert allowed.get(ADDRESS).status_code == 200
         self.assertContains(allowed.get("/admin/"), ADDRESS)
 
-    def test_an_empty_site_says_what_will_be_here(self) -> None:
-        self.assertContains(superuser_client().get(ADDRESS), "Ici seront, jour par jour")
-
     def test_number_of_queries_does_not_grow_with_questions_or_days(self) -> None:
         client = superuser_client()
         past_turn(make_conversation(), timezone.now())
@@ -503,12 +499,6 @@ class FiguresPageTest(TestCase):
         make_traffic(30)
         count_due()
         assert queries_of(client, f"{ADDRESS}?days=365") <= few + 6
-
-    def test_period_is_one_of_those_offered(self) -> None:
-        past_turn(make_conversation(), timezone.now())
-        page = superuser_client().get(ADDRESS, {"days": "12"})
-        assert "tables" not in page.context
-        self.assertContains(page, "Sélectionnez un choix valide")
 
     def test_words_of_people_are_escaped(self) -> None:
         hostile = "<script>alert(1)</script>"
@@ -526,10 +516,3 @@ class FiguresPageTest(TestCase):
             assert shown(1234567, "count") == "1,234,567"
             assert shown(0.5, "percent") == "50.0%"
         assert shown(None, "count") == "–"
-
-    def test_charts_are_the_theme_s_and_hold_each_day(self) -> None:
-        past_turn(make_conversation(), timezone.now())
-        page = superuser_client().get(ADDRESS)
-        self.assertContains(page, 'class="chart"', 2)
-        drawn = json.loads(page.context["tables"][0].chart_data())
-        assert (len(drawn["labels"]), sum(sum(each["data"]) for each in drawn["datasets"])) == (30, 1)

@@ -22,7 +22,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Turn
 from chat.turn.values import TurnResult
 from faqs.answer_points import SyncReport, sync_learned
-from faqs.answers import draft_faq, save_learned, set_status
+from faqs.answers import save_learned, set_status
 from faqs.learning import remember_answer
 from faqs.models import (
     CachedResponse,
@@ -50,6 +50,7 @@ from tests.factories import (
     make_learned,
     make_lesson,
     make_synonym,
+    store_answer,
 )
 from tests.integration.chat.turn.test_path import ask
 from tests.matrix import IS_REPEATED
@@ -83,7 +84,7 @@ def typed(deployment: Deployment) -> None:
 
 def edited(deployment: Deployment) -> None:
     """An answer that was there, and out of service, is put right."""
-    row = draft_faq(agent=deployment.agent, question=QUESTION, answer="Brouillon.")
+    row = store_answer(status=LearnedStatus.TO_REVIEW, agent=deployment.agent, question=QUESTION, answer="Brouillon.")
     superuser_client().post(
         admin_url(LearnedResponse, "change", row.pk),
         {
@@ -128,7 +129,7 @@ def promoted(deployment: Deployment) -> None:
 def approved(deployment: Deployment) -> None:
     """The draft of a group of unanswered questions."""
     group = QuestionGroup.objects.create(agent=deployment.agent, question=QUESTION, recipe="", vector=b"")
-    group.response = draft_faq(agent=deployment.agent, question=QUESTION, answer=NEW)
+    group.response = store_answer(status=LearnedStatus.TO_REVIEW, agent=deployment.agent, question=QUESTION, answer=NEW)
     group.status = GroupStatus.DRAFTED
     group.save()
     approve_draft(group)
@@ -289,7 +290,9 @@ class NewestWordTests(TestCase):
                 deployment = self.make_deployment()
                 make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
                 hold(deployment, OTHER_FORM, OLD)
-                draft = draft_faq(agent=deployment.agent, question=SHORT_FORM, answer=NEW)
+                draft = store_answer(
+                    status=LearnedStatus.TO_REVIEW, agent=deployment.agent, question=SHORT_FORM, answer=NEW
+                )
                 LearnedResponse.objects.filter(pk=draft.pk).mark_pending(status=LearnedStatus.VALID, validated_at=now())
                 assert OLD not in self.answer(deployment, OTHER_FORM).answer.text
 

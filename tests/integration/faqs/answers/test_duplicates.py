@@ -5,11 +5,11 @@ from unittest import mock
 
 from django.test import TestCase
 
-from faqs.answers import draft_faq, save_learned, set_status
+from faqs.answers import save_learned, set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, find_similar
 from knowledge.embeddings.base import embedder
-from tests.factories import make_agent, make_learned, make_synonym
+from tests.factories import make_agent, make_learned, make_synonym, store_answer
 
 POOL = "Combien coûte la piscine ?"
 REWORDED = "Quel est le prix de la piscine ?"
@@ -39,7 +39,7 @@ class DuplicatesTest(TestCase):
         assert self.kinds(POOL, "6 €") == []
 
     def test_draft_and_answer_that_waits_for_its_index_count_too_in_other_words(self) -> None:
-        draft_faq(agent=self.agent, question=POOL, answer="5 €")
+        store_answer(status=LearnedStatus.TO_REVIEW, agent=self.agent, question=POOL, answer="5 €")
         assert self.kinds(REWORDED, "6 €") == ["contradiction"]
         LearnedResponse.objects.all().delete()
         save_learned(LearnedResponse(agent=self.agent, question=POOL, answer="5 €"), in_worker=False)

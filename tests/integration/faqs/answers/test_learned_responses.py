@@ -13,15 +13,7 @@ from django.utils import timezone
 from agents.jobs import carry_out, ensure
 from agents.models import Agent, IndexingMethod, Job, JobKind
 from faqs.answer_points import expire_reviews, point_ids, reap_learned, sync_learned
-from faqs.answers import (
-    add_manual_faq,
-    cited_sources,
-    draft_faq,
-    learn_from_message,
-    review_stale_answers,
-    save_learned,
-    set_status,
-)
+from faqs.answers import cited_sources, learn_from_message, review_stale_answers, save_learned, set_status
 from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
@@ -41,6 +33,7 @@ from tests.factories import (
     search_index,
     set_settings,
     source_of,
+    store_answer,
 )
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder
@@ -249,7 +242,7 @@ class DoubleIndexingTests(TestCase):
     def test_every_method_in_use_has_the_points_and_a_phrasing_is_embedded_once(self) -> None:
         agent = make_agent()
         make_deployment(agent, config_overlay={"indexing_method": "legacy"})
-        row = add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER, phrasings=["Parking à vélos ?"])
+        row = store_answer(agent=agent, question=QUESTION, answer=ANSWER, phrasings=["Parking à vélos ?"])
         embed = embedder()._embed_batch
         with mock.patch.object(HashingEmbedder, "_embed_batch", side_effect=embed) as calls:
             sync_learned([row.pk])
@@ -327,7 +320,7 @@ class FaultTests(TestCase):
     def test_faq_written_while_the_store_is_down_is_kept_pending_and_indexed_later(self) -> None:
         agent = make_agent()
         with failing_store(""):
-            row = add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER)
+            row = store_answer(agent=agent, question=QUESTION, answer=ANSWER)
             report = sync_learned([row.pk])
             row.refresh_from_db()
             assert row.index_state == IndexState.PENDING
@@ -347,8 +340,8 @@ class FaultTests(TestCase):
         add_document(agent)
         vector_store().remove_alias(collection_alias(agent.slug, QA))
         rows = [
-            add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER),
-            add_manual_faq(agent=agent, question="Où lire la presse ?", answer=ANSWER),
+            store_answer(agent=agent, question=QUESTION, answer=ANSWER),
+            store_answer(agent=agent, question="Où lire la presse ?", answer=ANSWER),
         ]
         assert len(sync_learned().failed) == 2
         for row in rows:
@@ -379,7 +372,7 @@ class FaultTests(TestCase):
         for down in ("learned_responses", "agent_"):
             agent = make_agent()
             add_document(agent)
-            row = add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER)
+            row = store_answer(agent=agent, question=QUESTION, answer=ANSWER)
             with failing_store(down):
                 sync_learned([row.pk])
                 assert answers(agent) == []
@@ -396,7 +389,7 @@ class FaultTests(TestCase):
         assert answers(row.agent) == []
 
     def test_waits_grow_to_a_limit(self) -> None:
-        row = add_manual_faq(agent=make_agent(), question=QUESTION, answer=ANSWER)
+        row = store_answer(agent=make_agent(), question=QUESTION, answer=ANSWER)
         waits = []
         with failing_store(""):
             for _ in range(8):
@@ -408,7 +401,7 @@ class FaultTests(TestCase):
         assert waits[-1] == 300
 
     def test_edit_during_the_indexing_is_followed_too(self) -> None:
-        row = add_manual_faq(agent=make_agent(), question=QUESTION, answer="Ancienne.")
+        row = store_answer(agent=make_agent(), question=QUESTION, answer="Ancienne.")
         edited: list[str] = []
 
         def edit(collection: str) -> None:
@@ -428,7 +421,7 @@ class FaultTests(TestCase):
         model = HashingEmbedder(dimensions=64)
         vector_store().ensure("agent_old", model.recipe)
         vector_store().point_alias(collection_alias(broken.slug, QA), "agent_old")
-        rows = [add_manual_faq(agent=agent, question=QUESTION, answer=ANSWER) for agent in (broken, fine)]
+        rows = [store_answer(agent=agent, question=QUESTION, answer=ANSWER) for agent in (broken, fine)]
         sync_learned()
         states = [LearnedResponse.objects.get(pk=row.pk).index_state for row in rows]
         assert states == [IndexState.FAILED, IndexState.INDEXED]
@@ -487,12 +480,12 @@ class RulesTests(TestCase):
             ("Quoi ?", "r" * 6001, "6000"),
         ):
             with pytest.raises(AnswerRejectedError) as refused:
-                add_manual_faq(agent=agent, question=question, answer=answer)
+                store_answer(agent=agent, question=question, answer=answer)
             assert reason in str(refused.value.public_message)
         assert not LearnedResponse.objects.exists()
 
     def test_draft_needs_no_answer_and_is_not_served(self) -> None:
-        row = draft_faq(agent=make_agent(), question=QUESTION)
+        row = store_answer(status=LearnedStatus.TO_REVIEW, agent=make_agent(), question=QUESTION)
         sync_learned([row.pk])
         row.refresh_from_db()
         assert (row.status, row.index_state) == (LearnedStatus.TO_REVIEW, IndexState.WITHDRAWN)
@@ -505,7 +498,7 @@ class RulesTests(TestCase):
 
 class ReaperTests(TestCase):
     def test_worker_looks_after_what_waits_what_is_overdue_and_what_is_new(self) -> None:
-        waiting = add_manual_faq(agent=make_agent(), question=QUESTION, answer=ANSWER)
+        waiting = store_answer(agent=make_agent(), question=QUESTION, answer=ANSWER)
         LearnedResponse.objects.update(next_attempt_at=timezone.now())
         overdue = make_learned(review_date=timezone.localdate())
         yesterday = timezone.localdate() - timedelta(days=1)
@@ -558,6 +551,22 @@ class OriginTests(TestCase):
         assert "passage" in self.row.status_reason
         assert answers(self.agent) == []
 
+    def test_change_that_does_not_bear_on_it_leaves_it_in_service_and_lists_it(self) -> None:
+        text = "La piscine est au {} rue des Bains.\n\nPour vous baigner, {} est {} par le règlement de la piscine."
+        said = ("le short de bain", "interdit")
+        Chunk.objects.filter(pk=self.chunks[1].pk).update(content=text.format(12, *said))
+        chunk = Chunk.objects.get(pk=self.chunks[1].pk)
+        self.row.question, self.row.answer = "Peut-on se baigner en short ?", "Non, le short de bain est interdit."
+        save_learned(self.row)
+        sync_learned([self.row.pk])
+        given = [self.row.answer]
+        for wording, expected in ((text.format(14, *said), given), (text.format(14, said[0], "admis"), [])):
+            chunk.content = wording
+            with self.captureOnCommitCallbacks(execute=True):
+                chunk.save()
+            self.row.refresh_from_db()
+            assert (self.row.status, answers(self.agent)) == (LearnedStatus.TO_REVIEW, expected)
+
     def test_deleted_passage_does_too(self) -> None:
         with self.captureOnCommitCallbacks(execute=True):
             self.chunks[1].delete()
@@ -579,5 +588,5 @@ class OriginTests(TestCase):
         self.change(self.chunks[1])
         with self.captureOnCommitCallbacks(execute=True):
             set_status([self.row], LearnedStatus.VALID)
-        assert review_stale_answers() == 0
+        assert review_stale_answers({self.chunks[1].pk: (0, "")}) == 0
         assert answers(self.agent) == [ANSWER]

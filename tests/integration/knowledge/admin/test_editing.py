@@ -9,13 +9,14 @@ from django.urls import reverse
 
 from agents.admin_base import admin_url
 from agents.models import IndexingMethod, JobKind, JobStatus
+from faqs.origins import keep_passages, origins_of
 from knowledge.indexing import questions
 from knowledge.indexing.jobs import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, IndexBuild, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
-from tests.factories import FAQ_TEXT, add_document, fresh, make_agent
+from tests.factories import FAQ_TEXT, add_document, fresh, make_agent, make_learned, source_of
 from tests.scripted import ScriptedLLM
 
 LIST = admin_url(Chunk, "changelist")
@@ -82,6 +83,22 @@ class PassageTest(TestCase):
         self.assertContains(response, "Chaque question a besoin d’une réponse")
         assert not self.reload().is_edited
 
+    def test_answers_drawn_from_it_are_named_before_they_are_withdrawn(self) -> None:
+        for question, answer in (
+            ("Combien de temps ?", "Trois semaines."),
+            ("Où réserver une salle ?", "À l’accueil."),
+        ):
+            row = make_learned(self.agent, question=question, answer=answer)
+            keep_passages(row, origins_of([source_of(self.chunk)]) or ())
+        changed = self.chunk.content.replace("trois", "12")
+        page = self.send(content=changed)
+        assert "Cette modification retire : « Combien de temps ? ». Cochez" in page.content.decode()
+        assert self.reload().content != changed
+        unit = {"units-question": ["Combien ?"], "units-answer": ["14 semaines."]}
+        page = self.send(content=changed, withdraw="on", **unit)
+        assert "« Combien ? » dit 14, que le texte ne contient pas" in shown_messages(page)
+        assert self.reload().content == changed
+
     def test_a_passage_that_changed_meanwhile_is_not_overwritten(self) -> None:
         response = self.send(seen="0" * 64)
         self.assertContains(response, "a changé depuis que vous l’avez ouvert")
@@ -108,7 +125,8 @@ class PassageTest(TestCase):
         alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         for action, points in (("disable", 0), ("enable", 5)):
             keys = list(self.document.chunks.values_list("pk", flat=True))
-            self.client.post(LIST, {"action": action, "_selected_action": keys}, follow=True)
+            with self.captureOnCommitCallbacks(execute=True):
+                self.client.post(LIST, {"action": action, "_selected_action": keys}, follow=True)
             for build in IndexBuild.objects.filter(status=JobStatus.QUEUED):
                 run_build(build.pk)
             assert vector_store().count(alias) == points

@@ -70,7 +70,6 @@ class PagesTest(TestCase):
             UPLOAD,
             reverse("admin:knowledge_document_file", args=[document.pk]),
             admin_url(IndexBuild, "rebuild", agent=document.agent_id),
-            admin_url(IndexBuild, "rollback", agent=document.agent_id),
         ):
             assert client.get(address).status_code == 403, address
         retry = reverse("admin:knowledge_indexbuild_retry", args=[build.pk])
@@ -339,7 +338,7 @@ class IndexPagesTest(TestCase):
         assert "déjà en cours" in text
         assert IndexBuild.objects.count() == 1
 
-    def test_from_files_to_an_index_and_back_to_the_one_before(self) -> None:
+    def test_from_files_to_an_index(self) -> None:
         files = [uploaded("faq.md", FAQ_TEXT.encode()), uploaded("scan.pdf", b"%PDF-1.4 truncated")]
         self.client.post(UPLOAD, {"agent": self.agent.pk, "uploads": files})
         run_build(IndexBuild.objects.get().pk)
@@ -349,8 +348,3 @@ class IndexPagesTest(TestCase):
             ("faq.md", DocumentStatus.INDEXED),
             ("scan.pdf", DocumentStatus.FAILED),
         }
-        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
-        run_build(IndexBuild.objects.filter(kind=JobKind.REBUILD).get().pk)
-        rollback = admin_url(IndexBuild, "rollback", agent=self.agent.pk)
-        text = shown_messages(self.client.post(rollback, follow=True))
-        assert "répond de nouveau avec la génération" in text
