@@ -100,8 +100,12 @@ def header_problem(headers: object) -> str:
     return ""
 
 
-def resolved_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers with their secrets; raises `ToolSourceError` naming a variable that is not set."""
+def resolved_headers(headers: Mapping[str, str], places: Sequence[str]) -> dict[str, str]:
+    """The headers with their secrets, for the hosts (or the local server) that they may go to.
+
+    A secret belongs to the hosts of `TOOL_SECRET_…_HOSTS`: whoever may add a source may not have it sent elsewhere.
+    Raises `ToolSourceError` naming the variable that is not set, or the host.
+    """
     if problem := header_problem(dict(headers)):
         raise ToolSourceError(f"Headers: {problem}.")
 
@@ -109,6 +113,9 @@ def resolved_headers(headers: Mapping[str, str]) -> dict[str, str]:
         value = os.environ.get(match[1], "")
         if not value:
             raise ToolSourceError(f"The variable {match[1]} is not set.")
+        hosts = os.environ.get(f"{match[1]}_HOSTS", "").lower().replace(",", " ").split()
+        if elsewhere := next((place for place in places if place.lower() not in hosts), ""):
+            raise ToolSourceError(f"{match[1]} may not go to {elsewhere}: {match[1]}_HOSTS does not name it.")
         return value
 
     return {name: _REFERENCE.sub(secret, value) for name, value in headers.items()}

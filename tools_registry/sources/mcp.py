@@ -393,7 +393,7 @@ def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
     local = address.kind == SourceKind.MCP_STDIO
     where = tuple(_command_line(address.command)) if local else (address.url,)
     # Another source, address, secret or delay is another connection.
-    key = (address.source, where, tuple(sorted(resolved_headers(address.headers).items())), address.timeout_seconds)
+    key = (address.source, where, tuple(sorted(_headers(address).items())), address.timeout_seconds)
     try:
         return _sessions.run(key, partial(_connected, address), work, seconds=address.timeout_seconds)
     except TimeoutError as error:
@@ -428,14 +428,14 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
     async with AsyncExitStack() as stack:
         if address.kind == SourceKind.MCP_STDIO:
             command, *arguments = _command_line(address.command)
-            parameters = StdioServerParameters(command=command, args=arguments, env=resolved_headers(address.headers))
+            parameters = StdioServerParameters(command=command, args=arguments, env=_headers(address))
             transport = stdio_client(parameters, errlog=sys.__stderr__ or sys.stderr)
         else:
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 guarded_async_client(
                     reach_of([host_of(address.url, ToolSourceError)]),
                     timeout=address.timeout_seconds,
-                    headers=resolved_headers(address.headers),
+                    headers=_headers(address),
                 )
             )
             transport = streamable_http_client(
@@ -443,6 +443,11 @@ async def _connected(address: SourceAddress) -> "AsyncIterator[Client]":
             )
         client = Client(transport, read_timeout_seconds=address.timeout_seconds, cache=None)
         yield await stack.enter_async_context(client)
+
+
+def _headers(address: SourceAddress) -> dict[str, str]:
+    is_local = address.kind == SourceKind.MCP_STDIO
+    return resolved_headers(address.headers, [address.command if is_local else host_of(address.url, ToolSourceError)])
 
 
 def _command_line(name: str) -> list[str]:

@@ -106,7 +106,7 @@ def call_operation(address: SourceAddress, operation: Mapping[str, Any], argumen
 
 
 def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.Client:
-    headers = resolved_headers(address.headers)
+    headers = resolved_headers(address.headers, allowed)
     return guarded_client(reach_of(allowed, max_bytes=max_bytes), timeout=address.timeout_seconds, headers=headers)
 
 

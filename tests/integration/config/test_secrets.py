@@ -81,7 +81,7 @@ class SecretsTest(TestCase):
         source = ToolSource(slug="shop", name="Shop", kind="openapi", document="{}")
         source.headers = {"Authorization": "Bearer ${TOOL_SECRET_SHOP}"}
         source.save()
-        assert TOOL_SECRET in str(resolved_headers(source.headers))
+        assert TOOL_SECRET in str(resolved_headers(source.headers, []))
 
     @property
     def secrets(self) -> dict[str, str]:

@@ -186,9 +186,19 @@ class AllowListTests(TestCase):
 
     def test_missing_secret_is_an_error_that_names_it(self) -> None:
         with self.assertRaisesMessage(ToolSourceError, "TOOL_SECRET_ABSENT is not set"):
-            resolved_headers({"Authorization": "${TOOL_SECRET_ABSENT}"})
-        with mock.patch.dict(os.environ, {"TOOL_SECRET_A": "s3cret"}):
-            assert resolved_headers({"X-Key": "${TOOL_SECRET_A}!"}) == {"X-Key": "s3cret!"}
+            resolved_headers({"Authorization": "${TOOL_SECRET_ABSENT}"}, [])
+
+    def test_secret_goes_to_its_own_hosts_alone(self) -> None:
+        named = {"X-Key": "${TOOL_SECRET_A}!"}
+        with mock.patch.dict(
+            os.environ, {"TOOL_SECRET_A": "s3cret", "TOOL_SECRET_A_HOSTS": "crm.example, b.example:81"}
+        ):
+            assert resolved_headers(named, ["CRM.example", "b.example:81"]) == {"X-Key": "s3cret!"}
+            for others in (["b.example"], ["crm.example", "evil.example"]):
+                with self.assertRaisesMessage(ToolSourceError, f"may not go to {others[-1]}"):
+                    resolved_headers(named, others)
+        with mock.patch.dict(os.environ, {"TOOL_SECRET_A": "s3cret"}), pytest.raises(ToolSourceError):
+            resolved_headers(named, ["crm.example"])
 
 
 class McpHttpTests(SourceCase):
@@ -331,7 +341,8 @@ class OpenApiTests(SourceCase):
             allowed_hosts=[self.host],
             headers={"Authorization": "Bearer ${TOOL_SECRET_SHOP}"},
         )
-        self.enterContext(mock.patch.dict(os.environ, {"TOOL_SECRET_SHOP": "s3cret"}))
+        secret = {"TOOL_SECRET_SHOP": "s3cret", "TOOL_SECRET_SHOP_HOSTS": self.host}
+        self.enterContext(mock.patch.dict(os.environ, secret))
         self.report = refresh_source(self.source)
         self.tools = allow_all()
 

@@ -32,7 +32,9 @@ class StrangeServerTests(SourceCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.enterClassContext(mock.patch.dict(os.environ, {"TOOL_SECRET_LIBRARY": KEY}))
+        cls.enterClassContext(
+            mock.patch.dict(os.environ, {"TOOL_SECRET_LIBRARY": KEY, "TOOL_SECRET_LIBRARY_HOSTS": "strange"})
+        )
         super().setUpClass()
 
     @classmethod
