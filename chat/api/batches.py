@@ -212,17 +212,16 @@ class CarriedSessionScheme(SessionScheme):  # type: ignore[no-untyped-call]  # i
 
 MAX_BATCH_BYTES = 1024 * 1024
 
-#: The headers of the seed; what the body says too must be the same.
+#: The headers that seed 002 requires; what the body says too must be the same.
+_HEADERS = {
+    "Idempotency-Key": (str, "One for each operation."),
+    "X-Operation-ID": (uuid.UUID, "As in the body."),
+    "X-Relance-Index": (int, "As in the body."),
+    "If-Match": (str, "The ETag that the session was read at; `*` appends to whatever is there."),
+}
 _BATCH_HEADERS = [
-    OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
-    OpenApiParameter("X-Operation-ID", uuid.UUID, OpenApiParameter.HEADER),
-    OpenApiParameter("X-Relance-Index", int, OpenApiParameter.HEADER),
-    OpenApiParameter(
-        "If-Match",
-        str,
-        OpenApiParameter.HEADER,
-        description="The ETag that the session was read at; without it, the batch is appended to whatever is there.",
-    ),
+    OpenApiParameter(name, kind, OpenApiParameter.HEADER, required=True, description=said)
+    for name, (kind, said) in _HEADERS.items()
 ]
 _ETAG = OpenApiParameter(
     "ETag", str, OpenApiParameter.HEADER, response=[200, 409], description="The session's version."
@@ -283,7 +282,7 @@ class BatchView(SessionView):
             messages,
             operation_id=operation_id,
             round_index=round_index,
-            idempotency_key=request.headers.get("Idempotency-Key", "")[:100],
+            idempotency_key=request.headers["Idempotency-Key"][:100],
         )
         result = append_batch(batch, max_tool_calls=config.max_tool_calls, expected_version=_expected_version(request))
         log_batch("appended", turn_id=None, operation_id=operation_id, round_index=round_index, applied=result.applied)
@@ -298,30 +297,28 @@ def _token(request: Request) -> ServiceToken:
 
 
 def _agreeing(request: Request) -> dict[str, Any]:
-    """The body, completed by the headers; where both say something, it must be the same."""
+    """The body, completed by the headers, which are all required; where both say something, it must be the same."""
+    if missing := [name for name in _HEADERS if not request.headers.get(name, "").strip()]:
+        raise ValidationError({name: [_("Cet en-tête est obligatoire.")] for name in missing})
     if not isinstance(request.data, dict):
         raise InvalidMessageError("not an object", public_message=_("Un objet JSON est attendu."))
     data = dict(request.data)
     for header, field in (("X-Operation-ID", "operation_id"), ("X-Relance-Index", "relance_index")):
-        said = request.headers.get(header)
-        if said is None:
-            continue
+        said = request.headers[header].strip()
         if field not in data:
             data[field] = int(said) if said.isascii() and said.isdigit() else said
-        elif str(data[field]).lower() != said.strip().lower():
+        elif str(data[field]).lower() != said.lower():
             message = _("« %(header)s » ne dit pas la même chose que le corps.")
             raise ValidationError({field: [message % {"header": header}]})
-    if "operation_id" not in data and (key := request.headers.get("Idempotency-Key")):
-        data["operation_id"] = key
     return data
 
 
 def _expected_version(request: Request) -> int | None:
     """The version that `If-Match` names; one that is not ours is stale by definition."""
-    said = request.headers.get("If-Match")
-    if said is None or said.strip() == "*":
+    said = request.headers["If-Match"].strip()
+    if said == "*":
         return None
-    number = said.strip().removeprefix("W/").strip('"')
+    number = said.removeprefix("W/").strip('"')
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
 
 

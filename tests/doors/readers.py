@@ -211,7 +211,8 @@ class Visitors:
     def _more_headers(self, knock: Knock) -> dict[str, str]:
         if knock.door.name != "chat-session-batch":
             return {}
-        return {"Idempotency-Key": self.operation, "X-Operation-ID": self.operation, "X-Relance-Index": "1"}
+        named = {"Idempotency-Key": self.operation, "X-Operation-ID": self.operation}
+        return {**named, "X-Relance-Index": "1", "If-Match": "*"}
 
     def body(self, knock: Knock) -> dict[str, Any]:
         """What is sent to this door, as an object."""

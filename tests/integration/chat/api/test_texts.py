@@ -138,7 +138,8 @@ class TextTests(ReaderTest):
         _token, secret = make_service_token()
         path = f"/api/ui/chat-sessions/{self.conversation.pk}/messages/batch"
         before = Message.objects.count()
-        self.refused("POST", path, body, 422, Authorization=f"Bearer {secret}")
+        headers = {"Idempotency-Key": "k", "X-Operation-ID": self.nowhere, "X-Relance-Index": "0", "If-Match": "*"}
+        self.refused("POST", path, body, 422, Authorization=f"Bearer {secret}", **headers)
         assert Message.objects.count() == before
 
     def test_encoding_that_a_header_names_changes_nothing(self) -> None:

@@ -149,7 +149,11 @@ class EndpointTests(TestCase):
     def post(self, messages: Any, *, token: str | None = None, data: Any = None, **headers: str) -> Any:
         operation = headers.pop("operation", str(uuid.uuid4()))
         body = {"messages": messages, "operation_id": operation, "relance_index": 0}
-        said = {**dict.fromkeys(("Idempotency_Key", "X_Operation_ID"), operation), "X_Relance_Index": "0", **headers}
+        said = {
+            **dict.fromkeys(("Idempotency_Key", "X_Operation_ID"), operation),
+            "X_Relance_Index": "0",
+            "If_Match": "*",
+        } | headers
         named = {name.replace("_", "-"): value for name, value in said.items()}
         named.setdefault("Authorization", f"Bearer {self.secret if token is None else token}")
         return Client().post(self.address(), data if data is not None else body, "application/json", headers=named)
@@ -238,6 +242,13 @@ class EndpointTests(TestCase):
         late = {"messages": messages, "operation_id": operation, "relance_index": 10}
         refused = self.post(None, data=late, X_Relance_Index="10", operation=operation)
         assert "relance_index" in refused.json()["errors"]
+
+    def test_each_header_of_the_seed_is_required_and_named(self) -> None:
+        for name in ("Idempotency_Key", "X_Operation_ID", "X_Relance_Index", "If_Match"):
+            refused = self.post(wire("a"), **{name: ""})
+            assert refused.status_code == 422
+            assert [*refused.json()["errors"]] == [name.replace("_", "-")]
+        assert Message.objects.count() == 0
 
     def test_headers_that_contradict_the_body_are_422(self) -> None:
         assert self.post(wire("a"), X_Operation_ID=str(uuid.uuid4())).status_code == 422
