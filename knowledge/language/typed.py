@@ -85,8 +85,6 @@ def _beside() -> frozenset[str]:
 _MOST_LAYERS = 4
 #: A signature is a name and a place; more words are a text.
 _SIGNATURE_WORDS = 6
-#: The subject of a question that opened with "whether" has fewer words.
-_MOST_SUBJECT = 6
 _EDGES = " \t\n\r\u00a0\u202f,;:.!-–—"
 
 
@@ -209,8 +207,6 @@ class _Wrapped:
         behind = self.tokens[self.last].start if self.last < len(self.tokens) else len(self.text)
         core = self.text[start:end] + self.text[end:behind].rstrip(_EDGES + "\"'«»(")
         taken = self.text[behind:]
-        if self.is_indirect and not self.opening:
-            core = _inverted(core, words_before=self._words_asking())
         core = self._joined(core)
         if "?" not in core[-2:] and (self.is_indirect or "?" in taken):
             core += " ?" if self.language != "en" else "?"
@@ -227,43 +223,10 @@ class _Wrapped:
         gap = self.text[before:start]
         return start - (len(gap) - len(gap.rstrip("\"'«(0123456789-+€$<>≤≥%")))
 
-    def _words_asking(self) -> int:
-        words = [token.folded for token in self.tokens]
-        return phrases("asking").length_at(words, self.first)
-
     def _joined(self, core: str) -> str:
         if not self.opening:
             return core
         return self.opening + ("" if self.opening.endswith("'") else " ") + core
-
-
-def _inverted(core: str, *, words_before: int) -> str:
-    """ "how I can pay" → "how can I pay"; "I can pay" behind "whether" → "can I pay". Without such a subject, as it is."""
-    tokens = tokens_of(core)
-    at = words_before
-    if len(tokens) < at + 2:
-        return core
-    if tokens[at].folded not in words_of("subjects"):
-        return core if words_before else _verb_first(core, tokens)
-    subject, verb = tokens[at], tokens[at + 1]
-    if core[subject.end : verb.start] != " ":
-        return core
-    head, tail = core[: subject.start], core[verb.end :]
-    if verb.folded in words_of("auxiliaries"):
-        return f"{head}{verb.text} {subject.text}{tail}"
-    if subject.folded in words_of("plain_subjects"):
-        return f"{head}do {core[subject.start :]}"
-    return core
-
-
-def _verb_first(core: str, tokens: Sequence[Token]) -> str:
-    """ "the pool is open" → "is the pool open": the first verb that can open a question, near the head."""
-    for at, token in enumerate(tokens[:_MOST_SUBJECT]):
-        if token.folded in words_of("relatives") or (at and token.starts):
-            break
-        if at and token.folded in words_of("auxiliaries"):
-            return f"{token.text} {core[: token.start].rstrip()}{core[token.end :]}"
-    return core
 
 
 def _has_content(tokens: Sequence[Token]) -> bool:
