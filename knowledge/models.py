@@ -116,6 +116,8 @@ class Document(models.Model):
     language = models.CharField(_("langue"), max_length=8, blank=True, default="", editable=False)
     file = models.FileField(_("contenu"), upload_to=_document_path, max_length=200)
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
+    #: Its passages are those of the file before this one: they answer no more.
+    is_replaced = models.BooleanField(default=False, db_default=False, editable=False)
     #: Of a file that a command loaded: its folder as it was given, its size and time of change when it was read. A file
     #: that changed while it was looked at has no time.
     folder = models.CharField(max_length=1_000, blank=True, default="", db_default="", editable=False)
@@ -225,6 +227,10 @@ class ChunkQuerySet(models.QuerySet["Chunk"]):
     def served(self) -> Self:
         """Chunks that have points and may answer."""
         return self.filter(enabled=True, document__enabled=True)
+
+    def current(self) -> Self:
+        """Served chunks of documents whose file has not been replaced since."""
+        return self.served().filter(document__is_replaced=False)
 
 
 class Chunk(models.Model):

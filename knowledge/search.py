@@ -300,7 +300,7 @@ def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
 _SERVED_CHUNKS = PreparedSelectIn(
     parameter(Chunk, "id"),
     lambda keys: _chunk_rows(
-        Chunk.objects.served().filter(pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id"))
+        Chunk.objects.current().filter(pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id"))
     ),
 )
 
@@ -316,7 +316,7 @@ def _existing_chunks(
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
     if legacy:
         rows += _chunk_rows(
-            Chunk.objects.served().filter(
+            Chunk.objects.current().filter(
                 document__in={hit.document_id for hit in legacy},
                 index__in={hit.chunk_index for hit in legacy},
                 document__agent_id=agent_id,

@@ -89,7 +89,7 @@ def _neighbours(passages: Sequence[Passage]) -> _Near:
     for each in passages:
         rank = each.chunk_index or 0
         wanted |= Q(document_id=each.document_id, index__range=(rank - _BEFORE, rank + _AFTER))
-    rows = Chunk.objects.served().filter(wanted) if passages else Chunk.objects.none()
+    rows = Chunk.objects.current().filter(wanted) if passages else Chunk.objects.none()
     fields = ("document_id", "index", "pk", "parent_context", "content")
     return {(document, index): (pk, path, text) for document, index, pk, path, text in rows.values_list(*fields)}
 

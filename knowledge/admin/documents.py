@@ -184,7 +184,9 @@ class DocumentAdmin(StaffAdmin):
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, document: Document) -> SafeString:
-        label = badge(document.get_status_display(), _DOCUMENT_TONES.get(document.status, "neutral"))
+        is_updated = document.is_replaced and document.status == DocumentStatus.PENDING
+        text = _("Mise à jour en cours") if is_updated else document.get_status_display()
+        label = badge(text, "busy" if is_updated else _DOCUMENT_TONES.get(document.status, "neutral"))
         page = _page_of(document)
         if page is not None and page.state not in (PageState.WAITING, PageState.PRESENT):
             tone: Tone = "warning" if document.enabled else "bad"

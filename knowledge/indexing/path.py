@@ -114,6 +114,7 @@ def store_document(
             document.file.save(filename, ContentFile(data), save=False)
             # No longer what a folder was loaded with; the loading of folders notes its own after this.
             document.folder, document.loaded_size, document.loaded_mtime = "", None, None
+        document.is_replaced |= not is_same and document.chunks.exists()
         document.file_hash = digest
         document.category = category or document.category
         document.status, document.error = DocumentStatus.PENDING, ""
@@ -201,6 +202,7 @@ def _update_document(document: Document, read: ReadDocument) -> None:
         "language": read.language,
         "reader_version": reader_version(read.source_type),
         "notices": "\n".join(read.notices),
+        "is_replaced": False,
     }
     changed = [name for name, value in found.items() if getattr(document, name) != value]
     for name in changed:

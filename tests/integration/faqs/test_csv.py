@@ -80,9 +80,12 @@ class PlanningTest(TestCase):
         draft = store_answer(status=LearnedStatus.TO_REVIEW, agent=self.agent, question=PRICE, answer="12 euros.")
         waiting = LearnedResponse(agent=self.agent, question="Autre chose ?", answer="13 euros.")
         save_learned(waiting, phrasings=[PRICE], in_worker=False)
+        corrected = make_learned(self.agent, question=PRICE.replace("?", " ?"), answer="14 euros.")
+        set_status([corrected], LearnedStatus.TO_REVIEW)
+        sync_learned([corrected.pk])
         (row,) = planned(self.agent, FaqRow(REWORDED, "15 euros.")).rows
         assert row.kind == RowKind.CONTRADICTORY
-        assert {other.id for other in row.contradicts} == {draft.pk, waiting.pk}
+        assert {other.id for other in row.contradicts} == {draft.pk, waiting.pk, corrected.pk}
 
     def test_phrasing_of_a_row_and_phrasing_of_an_answer_contradict_too(self) -> None:
         make_learned(self.agent, question="Autre chose ?", answer="12.", phrasings=[PRICE])

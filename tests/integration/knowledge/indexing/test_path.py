@@ -5,6 +5,7 @@ from unittest import mock
 import pytest
 from django.test import TestCase
 
+from agents.admin_base import admin_url
 from agents.models import IndexingMethod
 from knowledge.errors import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
@@ -12,6 +13,7 @@ from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
 from knowledge.search import confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
+from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment, search_index
 from tests.hashing import HashingEmbedder
@@ -104,6 +106,15 @@ class IndexDocumentTests(TestCase):
         with self.captureOnCommitCallbacks(execute=True):
             document.delete()
         assert vector_store().count(alias) == 0
+
+    def test_replaced_file_answers_no_more_until_the_new_one_is_read(self) -> None:
+        agent = make_agent()
+        add_document(agent)
+        document = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.replace("12", "15").encode()).document
+        assert not confirm_passages(search_index(agent, KNOWN), agent_id=agent.pk).hits
+        assert "Mise à jour en cours" in superuser_client().get(admin_url(Document, "changelist")).content.decode()
+        index_documents(agent=agent, documents=[document])
+        assert "15 euros" in confirm_passages(search_index(agent, KNOWN), agent_id=agent.pk).hits[0].content
 
     def test_file_replaced_by_another_loses_its_old_points(self) -> None:
         agent = make_agent()
