@@ -107,16 +107,6 @@ class EditorTest(TestCase):
         assert "Contradiction" in page
         assert LearnedResponse.objects.count() == 1
 
-    def test_another_answer_that_is_a_draft_is_shown_too(self) -> None:
-        store_answer(
-            status=LearnedStatus.TO_REVIEW,
-            agent=self.agent,
-            question="Quel est le prix de la carte de lecteur ?",
-            answer="15 euros.",
-        )
-        assert "Contradiction" in self.save().content.decode()
-        assert LearnedResponse.objects.count() == 1
-
     def test_answer_that_a_colleague_changed_meanwhile_is_not_overwritten(self) -> None:
         row = make_learned(self.agent, question="Où garer un vélo ?", answer="Devant.")
         seen = row.updated_at.isoformat()
@@ -142,11 +132,6 @@ class EditorTest(TestCase):
         assert fresh(row).status == LearnedStatus.OBSOLETE
         self.save()
         assert LearnedResponse.objects.count() == 3
-
-    def test_question_that_differs_by_a_year_is_no_duplicate(self) -> None:
-        make_learned(self.agent, question="Quel est le tarif en 2023 ?", answer="12 euros.")
-        self.save(question="Quel est le tarif en 2024 ?")
-        assert LearnedResponse.objects.count() == 2
 
     def test_comparison_that_cannot_be_made_is_said_and_the_answer_is_kept(self) -> None:
         make_learned(self.agent)
@@ -187,11 +172,6 @@ class ActionsTest(TestCase):
         draft = store_answer(status=LearnedStatus.TO_REVIEW, agent=make_agent(), question=QUESTION)
         response = self.act("activate", draft, make_learned())
         assert "1 réponse n’a pas été validée" in shown_messages(response)
-
-    def test_index_again_makes_rows_due(self) -> None:
-        row = make_learned()
-        self.act("index_again", row)
-        assert fresh(row).index_state == IndexState.PENDING
 
     def test_export_is_a_csv_file(self) -> None:
         row = make_learned(question="=Prix ?", phrasings=["Tarif ?"])

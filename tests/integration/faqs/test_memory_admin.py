@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from typing import Any
-from unittest import mock
 
 from django.contrib.auth.models import User
 from django.test import TestCase
@@ -12,21 +11,10 @@ from agents.admin_base import admin_url
 from faqs.learning import report_wrong
 from faqs.memory import validate_entries
 from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, StatusReason, WrongPair
-from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Chunk
-from knowledge.vectors.base import vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.constants import override
-from tests.factories import (
-    fresh,
-    make_agent,
-    make_deployment,
-    make_entry,
-    make_learned,
-    make_library,
-    recall,
-    source_of,
-)
+from tests.factories import fresh, make_agent, make_deployment, make_entry, make_library, recall, source_of
 from tests.failing_store import failing_store
 
 QUESTION = "Quels sont les horaires de la piscine ?"
@@ -94,12 +82,6 @@ class MemoryAdminTests(TestCase):
         self.client.post(LIST, data)
         assert not CachedResponse.objects.exists()
         assert recall(self.deployment, "Question numéro 1 ?").answer is None
-
-    def test_deleting_one_entry_by_its_form(self) -> None:
-        entry = make_entry(self.deployment)
-        self.client.post(admin_url(CachedResponse, "delete", entry.pk), {"post": "yes"})
-        assert not CachedResponse.objects.exists()
-        assert recall(self.deployment, QUESTION).answer is None
 
     def change(self, entry: CachedResponse, **fields: str) -> Any:
         data = {"question": entry.question, "answer": entry.answer, "review_on": "", **fields}
@@ -178,16 +160,6 @@ class PromotionTests(TestCase):
         assert "2 réponses n’ont pas été promues" in shown
         assert LearnedResponse.objects.count() == 1
 
-    def test_same_question_in_other_words_is_promoted_once(self) -> None:
-        entries = [
-            make_entry(self.deployment),
-            make_entry(self.deployment, "Pouvez-vous me dire quels sont les horaires de la piscine ?"),
-        ]
-        shown = self.promote_now(*entries)
-        assert "1 réponse promue en FAQ" in shown
-        assert "Doublon" in shown
-        assert LearnedResponse.objects.count() == 1
-
     def test_rejected_entries_are_named_with_their_reason_and_the_others_promoted(self) -> None:
         long = make_entry(self.deployment, answer="a" * 30)
         obsolete = make_entry(self.deployment, "Où est la gare ?", status=EntryStatus.OBSOLETE)
@@ -204,14 +176,6 @@ class PromotionTests(TestCase):
         assert "3 réponses n’ont pas été promues" in shown
         assert LearnedResponse.objects.get().question == unread.question
 
-    def test_entry_that_lost_a_passage_is_not_promoted(self) -> None:
-        deployment = make_library()
-        chunk = Chunk.objects.order_by("pk")[0]
-        entry = make_entry(deployment, sources=[source_of(chunk)])
-        Chunk.objects.filter(pk=chunk.pk)._raw_delete(using="default")
-        assert "un passage d’origine" in self.promote_now(entry)
-        assert not LearnedResponse.objects.exists()
-
     def test_entry_too_old_or_overdue_is_not_promoted_before_it_is_validated_again(self) -> None:
         entry = make_entry(self.deployment)
         overdue = make_entry(self.deployment, "Où est la gare ?")
@@ -223,16 +187,6 @@ class PromotionTests(TestCase):
         assert not LearnedResponse.objects.exists()
         validate_entries(CachedResponse.objects.all())
         assert "2 réponses promues" in self.promote_now(entry, overdue)
-
-    def test_nothing_is_promoted_that_cannot_be_compared(self) -> None:
-        entry = make_entry(self.deployment)
-        make_learned(self.agent)
-        away = VectorStoreUnavailableError("down")
-        with mock.patch.object(type(vector_store()), "query", side_effect=away):
-            shown = self.promote_now(entry)
-        assert str(away.public_message) in shown
-        assert "1 réponse n’a pas été promue" in shown
-        assert LearnedResponse.objects.count() == 1
 
     def test_promoted_answer_whose_points_cannot_be_written_is_kept_for_later(self) -> None:
         entry = make_entry(self.deployment)
