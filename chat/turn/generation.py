@@ -22,7 +22,7 @@ from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import build_prompt, number_sources
-from chat.turn.quoting import in_language_first, quoted_text, widened, without_twins
+from chat.turn.quoting import in_language_first, named_place, quoted_text, widened, without_twins
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnInProgress
@@ -30,10 +30,11 @@ from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered
 from faqs.validity import starter_questions
 from knowledge.language.words import fold, language_of
+from knowledge.search import Passage
 
-#: Questions that a refusal offers.
+#: Questions that a refusal offers, and passages that it names.
 MOST_OFFERED = 3
-#: A stored question is offered from this share of the guard rail on.
+#: A stored question is offered, and a passage named, from this share of its guard rail on.
 _NEAR = 0.6
 
 
@@ -46,30 +47,37 @@ async def refuse_outside(turn: TurnInProgress) -> bool:
     if inside.hits or turn.by_tool:
         return False
     turn.answer.source = AnswerSource.GUARD_RAIL
-    await turn.say(await in_database(_refusal, turn.config, _nearest_questions(turn)))
+    text, near = turn.config.guard_rail_message, _near(turn)
+    if text == own_refusal(turn.config):
+        questions = list(dict.fromkeys(hit.question for hit in near if hit.question))[:MOST_OFFERED]
+        passages = without_twins([hit for hit in near if not hit.question], MOST_OFFERED)
+        await turn.show(number_sources(passages))
+        text = "\n\n".join([text, *await in_database(_offers, turn.config, questions, passages)])
+    # The refusal that staff wrote is given as it is.
+    await turn.say(text)
     return True
 
 
-def _nearest_questions(turn: TurnInProgress) -> list[str]:
-    """The stored questions under the guard rail that are not far from it: of the reader's language, then closest first."""
-    thresholds = turn.thresholds
-    least = _NEAR * (thresholds.guard_rail_questions or 0.0)
-    near = [hit for hit in turn.found.hits if hit.question and thresholds.closeness(hit) >= least]
-    language = turn.result.language
-    near.sort(key=lambda hit: (language_of(hit.question) not in ("", language), -thresholds.closeness(hit)))
-    return list(dict.fromkeys(hit.question for hit in near))[:MOST_OFFERED]
+def _near(turn: TurnInProgress) -> list[Passage]:
+    """The hits under the guard rail that are not far from it: of the reader's language, then closest first."""
+    thresholds, language = turn.thresholds, turn.result.language
+    hits = [
+        hit for hit in turn.found.hits if thresholds.closeness(hit) >= _NEAR * (thresholds.guard_rail_for(hit) or 0)
+    ]
+
+    def place(hit: Passage) -> tuple[bool, float]:
+        return language_of(hit.question or hit.content) not in ("", language), -thresholds.closeness(hit)
+
+    return sorted(hits, key=place)
 
 
-def _refusal(config: EffectiveConfig, nearest: Sequence[str]) -> str:
-    """The refusal that staff wrote; else the default one with the nearest, or the first, questions."""
-    text = config.guard_rail_message
-    if text != own_refusal(config):
-        return text
-    questions = nearest or starter_questions(Deployment.objects.get(pk=config.deployment_id), MOST_OFFERED)
-    if not questions:
-        return text
-    listed = "\n".join(f"- {question}" for question in questions)
-    return "\n\n".join([text, _(REFUSAL_OFFER), listed])
+def _offers(config: EffectiveConfig, questions: Sequence[str], passages: Sequence[Passage]) -> list[str]:
+    """What a refusal offers: the nearest questions and passages, or the questions that this desk begins with."""
+    if not questions and not passages:
+        questions = starter_questions(Deployment.objects.get(pk=config.deployment_id), MOST_OFFERED)
+    asked = [_(REFUSAL_OFFER), "\n".join(f"- {question}" for question in questions)] if questions else []
+    named = [f"- {named_place(passage)} [{number}]" for number, passage in enumerate(passages, start=1)]
+    return [*asked, *([_("Le plus proche dans les documents :"), "\n".join(named)] if named else [])]
 
 
 def _trace(turn: TurnInProgress, *, is_inside: bool) -> None:

@@ -166,8 +166,12 @@ def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
 
 def _heading(passage: Passage, *, is_alone: bool) -> str:
     """Its question, or where it stands; two passages under the same question are told apart by where they stand."""
-    place = passage.place(between=" › ").replace(" > ", " › ")
-    return (is_alone and passage.question) or place or passage.question
+    return (is_alone and passage.question) or named_place(passage) or passage.question
+
+
+def named_place(passage: Passage) -> str:
+    """The document of a passage and the headings above it, as readers are told them."""
+    return passage.place(between=" › ").replace(" > ", " › ")
 
 
 def _quote(passage: Passage, number: int, question: str) -> str:

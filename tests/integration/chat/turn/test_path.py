@@ -25,7 +25,15 @@ from chat.turn.memory import DIRECT_MODEL
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 from knowledge.models import Chunk
-from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_learned, make_library
+from tests.factories import (
+    add_document,
+    make_agent,
+    make_conversation,
+    make_deployment,
+    make_exchange,
+    make_learned,
+    make_library,
+)
 from tests.readers import LibraryCase
 from tests.scripted import ScriptedLLM, ScriptedReply
 
@@ -156,6 +164,16 @@ class PathTests(LibraryCase):
         assert "Écrivez à accueil@example.org.\n\nVous pouvez me demander :" in listener.text
         done = listener.done
         assert done.as_json()["suggestions"] == [KNOWN, "Combien coûte la carte de lecteur ?"]
+
+    async def test_refusal_names_the_passages_that_are_not_far(self) -> None:
+        document = "# Badges\n\nLe badge du parking se retire à l’accueil du bâtiment le matin, sur rendez-vous.\n"
+        await in_database(add_document, self.deployment.agent, text=document)
+        await in_database(Deployment.objects.update, config_overlay={"guard_rail_threshold": 0.9})
+        result, listener = await ask(self.deployment, "badge du parking à l’accueil le soir")
+        assert result.answer.source == AnswerSource.GUARD_RAIL
+        assert "Le plus proche dans les documents :\n\n- " in listener.text
+        assert "[1]" in listener.text
+        assert [source["n"] for source in result.answer.sources][:1] == [1]
 
     async def test_question_that_a_refusal_offers_is_answered_whatever_its_words(self) -> None:
         leaning = "Et combien coûte la salle ?"
