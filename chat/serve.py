@@ -2,7 +2,7 @@
 
 uvicorn runs in this process, or in workers of its own where `processes` says so. The Celery worker is a child, started
 again when it ends. Children end by themselves when this process was killed. Also here: whether the database is what
-this version needs, and how it is migrated while the version before still answers.
+this version needs.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -25,10 +25,8 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management.base import CommandError
-from django.db import OperationalError, connection
-from django.db.migrations.exceptions import InconsistentMigrationHistory, NodeNotFoundError
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.migrations.loader import MigrationLoader
 from django.urls import get_resolver
 
 from agents.database import in_database
@@ -66,16 +64,7 @@ PARENT_POLL_SECONDS = 1.0
 #: What a web process may take to end beyond the time that it gives its answers.
 STOP_MARGIN_SECONDS = 10.0
 _PARENT = "REPONDANT_PARENT_PID"
-#: How long a migration waits for a table, on PostgreSQL: below the second after which it looks for deadlocks.
-MIGRATION_LOCK_SECONDS = 0.8
-#: How often, and after which pause: together some minutes, as long as a back-up of a large site may hold a table.
-MIGRATION_TRIES = 150
-MIGRATION_PAUSE_SECONDS = 1.0
 
-HALF_WAY = (
-    "This database was made by a version before 0.1.0 and stopped half-way ({reason}). Bring it up to date with the version "
-    "that it was made with, then migrate again; or restore a back-up. See docs/operations.md, Upgrade."
-)
 TOO_MANY = (
     "{processes} web processes and the worker may open {wanted} connections (DATABASE_POOL_SIZE={pool} each), PostgreSQL gives out "
     "{given}: under load some will be refused. Lower DATABASE_POOL_SIZE, or raise max_connections."
@@ -239,25 +228,10 @@ def end_with_the_parent(seconds: float) -> None:
 
 
 def require_migrations() -> None:
-    """Raises `CommandError` where the database is not up to date, or cannot be brought there."""
-    require_history()
+    """Raises `CommandError` where the database is not up to date."""
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         raise CommandError("The database is not up to date. Run: manage.py migrate")
-
-
-def require_history() -> None:
-    """Raises `CommandError` where the migrations that the database has had are none that lead to this version."""
-    try:
-        loader = MigrationLoader(connection)
-        loader.check_consistent_history(connection)
-    except (InconsistentMigrationHistory, NodeNotFoundError) as error:
-        raise CommandError(HALF_WAY.format(reason=error)) from error
-    for key, migration in loader.replacements.items():
-        missing = set(migration.replaces) - set(loader.applied_migrations)
-        if key not in loader.applied_migrations and 0 < len(missing) < len(migration.replaces):
-            name = ".".join(sorted(missing)[0])
-            raise CommandError(HALF_WAY.format(reason=f"{name} is missing"))
 
 
 def pools_problem(processes: int) -> str | None:
@@ -275,27 +249,3 @@ def pools_problem(processes: int) -> str | None:
     if wanted <= given:
         return None
     return TOO_MANY.format(processes=processes, pool=pool, wanted=wanted, given=given)
-
-
-def without_waiting(migrate: Callable[[], object], *, say: Callable[[str], object]) -> None:
-    """Run `migrate`, on PostgreSQL again and again until each table was free for it."""
-    if connection.vendor != "postgresql":
-        migrate()
-        return
-    milliseconds = int(MIGRATION_LOCK_SECONDS * 1000)
-    for tries_left in reversed(range(MIGRATION_TRIES)):
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {milliseconds}")
-        try:
-            migrate()
-            return
-        except OperationalError as error:
-            if not (_is_taken(error) and tries_left):
-                raise
-        say("A table is in use; trying again.")
-        time.sleep(MIGRATION_PAUSE_SECONDS)
-
-
-def _is_taken(error: OperationalError) -> bool:
-    """PostgreSQL's `lock_not_available` and `deadlock_detected`."""
-    return getattr(error.__cause__, "sqlstate", "") in ("55P03", "40P01")

@@ -6,8 +6,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -17,7 +15,6 @@ import psycopg
 import pytest
 
 from benchmarks.resilience.site import MissingServerError, own_database
-from chat.serve import MIGRATION_LOCK_SECONDS
 from config.version import VERSION
 from tests.releases import keep
 from tests.releases.kept_site import AGENT, QUESTIONS
@@ -121,53 +118,6 @@ def test_migrations_of_a_release_are_frozen(release: str) -> None:
     frozen = {path: digest for digest, path in (line.split("  ") for line in kept)}
     assert frozen
     assert {path for path, digest in frozen.items() if now.get(path) != digest} == set()
-
-
-@pytest.mark.parametrize("applied", [("0001_initial", "0002_answers_and_tools"), ()])
-def test_history_that_leads_nowhere_is_told_in_words(applied: tuple[str, ...], tmp_path: Path) -> None:
-    """As the databases of one stretch before 0.1.0 are, whose migrations stopped half-way."""
-    site = Kept("0.1.0", tmp_path, on_sqlite("0.1.0", tmp_path))
-    with closing(sqlite3.connect(tmp_path / "site.db")) as connection:
-        connection.execute("DELETE FROM django_migrations WHERE app = 'agents'")
-        rows = [("agents", name) for name in applied]
-        added = "INSERT INTO django_migrations (app, name, applied) VALUES (?, ?, '2026-01-01')"
-        connection.executemany(added, rows)
-        connection.commit()
-    for command in ("migrate", "serve"):
-        done = site.tried("manage.py", command)
-        assert done.returncode == 1
-        assert "a version before 0.1.0" in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def test_migration_does_not_stand_before_questions(tmp_path: Path) -> None:
-    """While somebody holds a table (a back-up does), who reads it does not wait behind the migration; it follows."""
-    with on_postgresql("0.1.0") as url, psycopg.connect(url) as holder:
-        site = Kept("0.1.0", tmp_path, url)
-        holder.execute("SELECT count(*) FROM chat_feedback")  # the transaction stays open
-        done: list[subprocess.CompletedProcess[str]] = []
-        migrating = threading.Thread(target=lambda: done.append(site.tried("manage.py", "migrate")))
-        migrating.start()
-        longest = longest_read(url, most_seconds=90)
-        assert migrating.is_alive()
-        holder.rollback()
-        migrating.join(120)
-        assert done[0].returncode == 0, done[0].stderr
-        assert "A table is in use" in done[0].stderr
-        # What a migration waits, and what a busy machine adds.
-        assert longest < 2
-
-
-def longest_read(url: str, *, most_seconds: float) -> float:
-    """The longest time that reading the held table took, until it stood behind the waiting migration twice."""
-    longest, waits, end = 0.0, 0, time.monotonic() + most_seconds
-    with psycopg.connect(url, autocommit=True) as reader:
-        while (began := time.monotonic()) < end and waits < 2:
-            reader.execute("SELECT count(*) FROM chat_feedback")
-            took = time.monotonic() - began
-            longest, waits = (max(longest, took), waits + (took > MIGRATION_LOCK_SECONDS / 4))
-            time.sleep(0.02)
-    return longest
 
 
 def test_more_connections_than_the_server_gives_are_told_before_they_are_refused(tmp_path: Path) -> None:
