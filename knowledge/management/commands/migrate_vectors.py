@@ -69,8 +69,8 @@ class Command(JsonCommand):
     help = "Copy every collection and alias from one vector store to another; can be repeated."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--from", dest="source", required=True, help="for example: table")
-        parser.add_argument("--to", dest="target", required=True, help="for example: qdrant")
+        parser.add_argument("--from", dest="source", default="table", help="table (the default)")
+        parser.add_argument("--to", dest="target", default="qdrant", help="qdrant (the default)")
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

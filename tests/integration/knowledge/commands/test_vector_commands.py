@@ -157,7 +157,7 @@ class MigrationTests(TestCase):
 
     @override_settings(VECTOR_STORES={"default": TABLE, "table": TABLE, "qdrant": MEMORY})
     def test_command_copies_and_reports(self) -> None:
-        report = run("migrate_vectors", "--from", "table", "--to", "qdrant")
+        report = run("migrate_vectors")
         assert report["points"] == 622
         assert report["collections"] == [CURRENT, "learned_responses"]
 
