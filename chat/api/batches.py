@@ -14,7 +14,7 @@ from django.http import HttpResponseBase
 from django.utils.translation import gettext as _
 from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, ValidationError
@@ -27,6 +27,7 @@ from agents.effective import effective_config
 from agents.llm.base import RequestedCall
 from chat.access.permissions import served_conversation, service_token_of
 from chat.api.errors import session_error
+from chat.api.schema import SCHEMAS
 from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
 from chat.models import Conversation, Message, Role, ServiceToken
@@ -35,54 +36,10 @@ from chat.thread.branches import branch_turns, in_turn_order
 from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, append_batch
 
-#: The largest `relance_index` that a column holds.
-MAX_RELANCE_INDEX = 32_767
-
 Schema = dict[str, Any]
-
-
-def _text(most: int | None = None, *, least: int = 0, nullable: bool = False) -> Schema:
-    bounds = {"minLength": least} | ({"maxLength": most} if most else {})
-    return {"type": ["string", "null"] if nullable else "string", "pattern": "^[^\\u0000]*$", **bounds}
-
-
-def _object(required: Schema, optional: Schema | None = None) -> Schema:
-    properties = {**required, **(optional or {})}
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
-_INDEX: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_RELANCE_INDEX}
-_MOMENT: Schema = {"type": "string", "format": "date-time"}
-_UUID: Schema = {"type": "string", "format": "uuid"}
-_FLAG: Schema = {"type": "boolean"}
-_CALL = _object(
-    {"id": _text(100, least=1), "function": _object({"name": _text(64, least=1), "arguments": _text(least=1)})},
-    {"type": {"const": "function"}},
-)
-_CALLS: Schema = {"type": "array", "items": _CALL}
 #: A message by its role: the `assistant` message with its calls, or the `tool` message of one of them.
-_MESSAGES = {
-    "assistant": _object(
-        {"role": {"const": "assistant"}, "tool_calls": _CALLS},
-        {"content": _text(nullable=True), "timestamp": _MOMENT, "relance_index": _INDEX},
-    ),
-    "tool": _object(
-        {
-            "role": {"const": "tool"},
-            "tool_call_id": _text(100, least=1),
-            "name": _text(64, least=1),
-            "content": _text(),
-            "timestamp": _MOMENT,
-            "relance_index": _INDEX,
-        },
-        {
-            "success": _FLAG,
-            "error": _text(5_000, nullable=True),
-            "duration_ms": {"type": ["number", "null"], "minimum": 0, "maximum": 2**31 - 1},
-        },
-    ),
-}
-_BATCH = _object({"messages": {"type": "array", "minItems": 1}, "operation_id": _UUID, "relance_index": _INDEX})
+_MESSAGES = SCHEMAS["messages"]
+_ROLE = {"type": "object", "properties": {"role": {"enum": list(_MESSAGES)}}, "required": ["role"]}
 
 
 def _checked(schema: Schema, value: Any) -> Any:
@@ -107,13 +64,13 @@ def _checked(schema: Schema, value: Any) -> Any:
 
 
 def _read_batch(data: Schema, conversation_id: uuid.UUID) -> tuple[uuid.UUID, int, list[ThreadMessage]]:
-    _checked(_BATCH, data)
+    _checked(SCHEMAS["batch"], data)
     index = int(data["relance_index"])
     messages, errors = [], {}
     for position, message in enumerate(data["messages"]):
         role = message.get("role") if isinstance(message, dict) else None
         try:
-            _checked(_MESSAGES.get(str(role), _object({"role": {"enum": list(_MESSAGES)}})), message)
+            _checked(_MESSAGES.get(str(role), _ROLE), message)
             messages.append(_thread_message(message, conversation_id))
         except ValidationError as error:
             errors[str(position)] = error.detail
@@ -159,27 +116,6 @@ def _stored(message: Message) -> Schema:
     }
 
 
-_STORED = {"id": {"type": "integer"}, "session_id": _UUID, "role": _text(), "content": _text(), "tool_calls": _CALLS}
-_THREAD: Schema = {
-    "session": {"type": "object", "properties": {"id": _UUID, "title": _text(), "version": {"type": "integer"}}},
-    "messages": {"type": "array", "items": {"type": "object", "properties": _STORED}},
-}
-_APPLIED = _object(
-    {"success": _FLAG, "applied": _FLAG, "data": _object({**_THREAD, "operation_id": _UUID, "relance_index": _INDEX})}
-)
-_ASKED = _object({**_BATCH["properties"], "messages": {"type": "array", "items": {"anyOf": list(_MESSAGES.values())}}})
-
-
-class BatchErrorSerializer(ErrorSerializer):
-    errors = serializers.JSONField(  # type: ignore[assignment]  # where each error stands
-        required=False, help_text="The errors of each field."
-    )
-
-
-class ConflictSerializer(ErrorSerializer):
-    etag = serializers.CharField(help_text="The session's ETag now, as in the header.")
-
-
 class ServiceTokenAuthentication(BaseAuthentication):
     """`Authorization: Bearer <service token>`; a session or an end user's token is no one here."""
 
@@ -213,19 +149,7 @@ class CarriedSessionScheme(SessionScheme):  # type: ignore[no-untyped-call]  # i
 MAX_BATCH_BYTES = 1024 * 1024
 
 #: The headers that seed 002 requires; what the body says too must be the same.
-_HEADERS = {
-    "Idempotency-Key": (str, "One for each operation."),
-    "X-Operation-ID": (uuid.UUID, "As in the body."),
-    "X-Relance-Index": (int, "As in the body."),
-    "If-Match": (str, "The ETag that the session was read at; `*` appends to whatever is there."),
-}
-_BATCH_HEADERS = [
-    OpenApiParameter(name, kind, OpenApiParameter.HEADER, required=True, description=said)
-    for name, (kind, said) in _HEADERS.items()
-]
-_ETAG = OpenApiParameter(
-    "ETag", str, OpenApiParameter.HEADER, response=[200, 409], description="The session's version."
-)
+_HEADERS = [header["name"] for header in SCHEMAS["batch_headers"]]
 
 
 class BatchTooLargeError(MessageTooLargeError):
@@ -245,8 +169,7 @@ class SessionView(APIView):
 class SessionMessagesView(SessionView):
     @extend_schema(
         operation_id="chat_session_messages",
-        parameters=[_ETAG],
-        responses={(200, "application/json"): _object(_THREAD), **dict.fromkeys((401, 403, 404), ErrorSerializer)},
+        responses={(200, "application/json"): SCHEMAS["thread"], **dict.fromkeys((401, 403, 404), ErrorSerializer)},
     )
     def get(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """The last messages of a session's current branch, tools included, and its ETag for `If-Match`."""
@@ -262,10 +185,13 @@ class SessionMessagesView(SessionView):
 class BatchView(SessionView):
     @extend_schema(
         operation_id="chat_session_messages_batch",
-        parameters=[*_BATCH_HEADERS, _ETAG],
-        request={"application/json": _ASKED},
-        responses={(200, "application/json"): _APPLIED, 409: ConflictSerializer, 422: BatchErrorSerializer}
-        | dict.fromkeys((401, 403, 404, 413), ErrorSerializer),
+        request={"application/json": SCHEMAS["asked"]},
+        responses={
+            (200, "application/json"): SCHEMAS["applied"],
+            (409, "application/json"): SCHEMAS["conflict"],
+            (422, "application/json"): SCHEMAS["invalid"],
+            **dict.fromkeys((401, 403, 404, 413), ErrorSerializer),
+        },
     )
     def post(self, request: Request, conversation_id: uuid.UUID) -> HttpResponseBase:
         """Append one round of tools, whole or not at all; the same operation again changes nothing."""

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from datetime import timedelta
 from typing import Any, cast
 
@@ -26,19 +25,6 @@ from faqs.csv import guarded
 RIGHT = "chat.view_figures"
 PERIODS = (7, 30, 90, 365)
 _USUAL = 30
-#: Of the theme's chart component: the bars of a day stand on one another.
-_CHART_OPTIONS = json.dumps(
-    {
-        "animation": False,
-        "responsive": True,
-        "maintainAspectRatio": False,
-        "plugins": {"legend": {"align": "start", "labels": {"boxWidth": 12}}},
-        "scales": {
-            "x": {"stacked": True, "grid": {"display": False}, "ticks": {"maxTicksLimit": 12}},
-            "y": {"stacked": True, "beginAtZero": True, "ticks": {"precision": 0}},
-        },
-    }
-)
 
 
 class PeriodForm(forms.Form):
@@ -105,7 +91,6 @@ def figures(request: HttpRequest) -> HttpResponse:
         periods=_periods(request, form),
         late=late,
         is_new=not DailyCount.objects.exists(),
-        chart_options=_CHART_OPTIONS,
         **context,
     )
 
