@@ -47,21 +47,17 @@ _LEVELS: dict[Level, str | Promise] = {
     "default": gettext_lazy("valeur d’origine"),
     "profile": gettext_lazy("profil du modèle d’embedding"),
 }
-_profile_sources: list[ProfileSource] = []
+_profile_source: ProfileSource = lambda: None  # noqa: E731  # until `knowledge` registers its own
 
 
 def register_profile_source(source: ProfileSource) -> None:
-    """Register a function that returns measured thresholds; each app registers its own."""
-    _profile_sources.append(source)
+    """Register the function that returns the measured thresholds."""
+    global _profile_source
+    _profile_source = source
 
 
 def current_profile() -> ModelProfile | None:
-    """The thresholds of all registered sources, merged."""
-    profiles = [found for source in _profile_sources if (found := source()) is not None]
-    if not profiles:
-        return None
-    thresholds = {name: value for found in profiles for name, value in found.thresholds.items()}
-    return ModelProfile(model=profiles[0].model, thresholds=thresholds)
+    return _profile_source()
 
 
 def unmeasured_model() -> str:

@@ -1,10 +1,9 @@
-"""How well selection finds the tools that questions need: recall at K, and the pairs of tools that it confuses.
+"""How well selection finds the tools that questions need: recall at K.
 
 Pure but for the embedder: tools are given as values and need not be installed. The ranking is that of mode `local`,
 resident tools, threshold and rights left aside: what is measured is the order.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +32,6 @@ class SelectionReport:
     queries: int = 0
     recall: dict[int, float] = field(default_factory=dict)
     complete: dict[int, float] = field(default_factory=dict)
-    confused: list[tuple[str, str, int]] = field(default_factory=list)
 
 
 def described_tool(row: Mapping[str, object]) -> ToolSpec:
@@ -69,19 +67,15 @@ def evaluate_ranking(ranking: Ranking, queries: Sequence[LabelledQuery], model: 
         return SelectionReport()
     vectors = model.embed([query.text for query in queries], purpose=Purpose.QUERY)
     found: dict[int, list[float]] = {cut: [] for cut in CUTS}
-    confused: Counter[tuple[str, str]] = Counter()
     for query, vector in zip(queries, vectors, strict=True):
         best = best_positions(ranking.scores(vector, query.text), max(CUTS))
         names = [ranking.names[position] for position in best]
         for cut in CUTS:
             found[cut].append(sum(name in names[:cut] for name in query.tools) / len(query.tools))
-        if names and names[0] not in query.tools:
-            confused.update((expected, names[0]) for expected in query.tools)
     return SelectionReport(
         queries=len(queries),
         recall={cut: _mean(shares) for cut, shares in found.items()},
         complete={cut: _mean([share == 1 for share in found[cut]]) for cut in CUTS},
-        confused=[(*pair, count) for pair, count in confused.most_common(20)],
     )
 
 

@@ -24,6 +24,7 @@ from agents.llm.base import LanguageModel, language_model
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.errors import CollectionMissingError
+from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, Wanted, vector_store
 from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
 from tools_registry.index import EXTERNAL_ALIAS, ask_for_index, indexed_vectors
@@ -79,21 +80,12 @@ class SelectionSettings:
     tools_enabled: bool = True
 
 
-#: From which score on a tool is offered where staff set no threshold, by embedding model; see
-#: `benchmarks/tools/README.md`. A model that is not here has no threshold: the best are offered whatever their scores.
-MODEL_THRESHOLDS: dict[str, float] = {
-    "universal-sentence-encoder-multilingual-3": 0.25,
-    "multilingual-e5-small": 0.90,
-    # Not measured: seed 003 asks for a threshold and names none; this is what semantic-router ships for the model.
-    "text-embedding-3-small": 0.30,
-}
-
-
 def effective_threshold(config: SelectionConfig) -> float | None:
     """Staff's threshold, else the one of the embedding model in use, else none."""
     if config.tool_threshold is not None:
         return config.tool_threshold
-    return MODEL_THRESHOLDS.get(embedder().recipe.model)
+    profile = threshold_profile(embedder().recipe.model)
+    return None if profile is None else profile.tool
 
 
 class ToolSelector(ABC):

@@ -140,6 +140,7 @@ def _profile_in_use() -> ModelProfile:
             "direct_answer_threshold": profile.direct_answer,
             "guard_rail_threshold": profile.guard_rail,
             "memory_threshold": profile.memory,
+            "tool_threshold": profile.tool,
         },
     )
 

@@ -32,13 +32,11 @@ from unfold.widgets import (
 from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, database_keys, long_text, stacked
 from agents.database import short_write
 from agents.errors import ApplicationError
-from agents.setting_fields import ModelProfile, register_profile_source
-from knowledge.embeddings.base import embedder
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, all_tools, apply_override, declared_tools, forget_recent
 from tools_registry.index import enqueue_index, ensure_overrides, sync_index
 from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
 from tools_registry.quality import QualityReport, assess_tool
-from tools_registry.selection import MODEL_THRESHOLDS, tool_limit
+from tools_registry.selection import tool_limit
 from tools_registry.tool import ToolSpec
 
 if TYPE_CHECKING:
@@ -51,17 +49,6 @@ logger = logging.getLogger(__name__)
 
 
 _GOOD, _FAIR = 75, 50
-
-
-def _measured_threshold() -> ModelProfile | None:
-    model = embedder().recipe.model
-    threshold = MODEL_THRESHOLDS.get(model)
-    if threshold is None:
-        return None
-    return ModelProfile(model=model, thresholds={"tool_threshold": threshold})
-
-
-register_profile_source(_measured_threshold)
 
 
 PARAMETER_PREFIX = "parameter_"

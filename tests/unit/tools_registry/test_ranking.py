@@ -88,12 +88,6 @@ def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
     assert report.recall[3] == report.complete[3] == 1.0
 
 
-def test_confused_tools_are_named() -> None:
-    tools = [make_tool("weather", "weather forecast"), make_tool("route", "find a route")]
-    report = evaluate_ranking(ranking_of(tools, MODEL), [LabelledQuery("weather forecast", ("route",))], MODEL)
-    assert report.confused == [("route", "weather", 1)]
-
-
 @pytest.mark.parametrize(
     ("question", "tool"),
     [
