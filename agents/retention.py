@@ -16,9 +16,7 @@ from django.contrib.sessions.models import Session
 from django.db import DatabaseError
 from django.db.models import Model, QuerySet
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.module_loading import import_string
-from django.utils.translation import gettext_lazy as _
 
 from agents import jobs
 from agents.database import first_line, short_write
@@ -44,7 +42,6 @@ class Rule:
     """
 
     name: str
-    label: str | Promise
     until: str
     rows: str = ""
     count: str = ""
@@ -66,42 +63,25 @@ class Rule:
 
 #: In the order in which they are looked at.
 RULES = (
-    Rule("conversations", _("conversations"), "CONVERSATION_DAYS", "chat.archive.old_conversations", batch=50),
-    Rule(
-        "temporary_chats",
-        _("conversations temporaires"),
-        "TEMPORARY_CHAT_HOURS",
-        "chat.archive.expired_chats",
-        batch=50,
-    ),
-    Rule("golden_runs", _("passages de questions de référence"), "GOLDEN_RUNS_KEPT", "chat.archive.surplus_runs"),
-    Rule("shared_links", _("liens de partage"), "SHARE_LINK_DAYS", "chat.archive.expired_links"),
-    Rule(
-        "memory",
-        _("réponses en mémoire"),
-        "memory_max_age_days",
-        count="faqs.memory.count_expired",
-        delete="faqs.memory.delete_expired",
-    ),
+    Rule("conversations", "CONVERSATION_DAYS", "chat.archive.old_conversations", batch=50),
+    Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.archive.expired_chats", batch=50),
+    Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.archive.surplus_runs"),
+    Rule("shared_links", "SHARE_LINK_DAYS", "chat.archive.expired_links"),
+    Rule("memory", "memory_max_age_days", count="faqs.memory.count_expired", delete="faqs.memory.delete_expired"),
     Rule(
         "generations",
-        _("index abandonnés"),
         "FINISHED_JOB_DAYS",
         count="knowledge.indexing.rebuild.count_abandoned",
         delete="knowledge.indexing.rebuild.drop_abandoned",
     ),
     Rule(
-        "files",
-        _("fichiers sans document"),
-        "ORPHAN_FILE_HOURS",
-        count="knowledge.storage.count_orphans",
-        delete="knowledge.storage.delete_orphans",
+        "files", "ORPHAN_FILE_HOURS", count="knowledge.storage.count_orphans", delete="knowledge.storage.delete_orphans"
     ),
-    Rule("jobs", _("travaux finis"), "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
-    Rule("sessions", _("sessions expirées"), "SESSION_DAYS", "agents.retention.expired_sessions"),
-    Rule("admin_log", _("lignes du journal d’administration"), "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
-    Rule("changes", _("lignes du journal des changements"), "AUDIT_LOG_DAYS", "agents.retention.old_changes"),
-    Rule("workers", _("workers disparus"), "WORKER_ROW_DAYS", "agents.retention.lost_workers"),
+    Rule("jobs", "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
+    Rule("sessions", "SESSION_DAYS", "agents.retention.expired_sessions"),
+    Rule("admin_log", "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
+    Rule("changes", "AUDIT_LOG_DAYS", "agents.retention.old_changes"),
+    Rule("workers", "WORKER_ROW_DAYS", "agents.retention.lost_workers"),
 )
 
 #: Told after each batch: which rule, and how many went so far.

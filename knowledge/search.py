@@ -37,35 +37,21 @@ from knowledge.vectors.payloads import PointType as PointType
 
 #: Passages that vote; more of them bring in categories that merely border on the question's.
 _VOTERS = 6
-LEAST_SHARE = 0.5
-LEAST_MARGIN = 0.4
+#: Of the votes, and beyond those of the next category; both inclusive.
+_LEAST_SHARE, _LEAST_MARGIN = 0.5, 0.4
 
 
-@dataclass(frozen=True, slots=True)
-class DetectedCategory:
-    """`share`: its share of the votes; `margin`: its lead over the next category's share."""
-
-    name: str
-    share: float
-    margin: float
-
-
-def detect_category(
-    passages: Sequence[Passage], *, least_share: float = LEAST_SHARE, least_margin: float = LEAST_MARGIN
-) -> DetectedCategory | None:
-    """The category of `passages` (one a chunk, best first), or None when they do not agree. Limits are inclusive."""
+def detect_category(passages: Sequence[Passage]) -> str:
+    """The category that the passages (one a chunk, best first) agree on; empty where they do not."""
     votes: defaultdict[str, float] = defaultdict(float)
     for rank, passage in enumerate(passages[:_VOTERS], start=1):
         votes[passage.category] += 1 / rank
-    total = sum(votes.values())
     ordered = sorted(votes.items(), key=lambda item: (-item[1], item[0]))
-    if not ordered or not ordered[0][0]:
-        return None
+    if not ordered:
+        return ""
     (name, most), *others = ordered
-    share, margin = most / total, (most - (others[0][1] if others else 0)) / total
-    if share < least_share or margin < least_margin:
-        return None
-    return DetectedCategory(name, share, margin)
+    total, margin = sum(votes.values()), most - (others[0][1] if others else 0)
+    return name if most >= _LEAST_SHARE * total and margin >= _LEAST_MARGIN * total else ""
 
 
 #: A chunk may hold several points; more are fetched than passages are wanted, then grouped by chunk.

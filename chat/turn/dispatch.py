@@ -139,7 +139,7 @@ async def dispatch_and_search(turn: TurnInProgress) -> None:
     turn.answer.best_score = turn.found.best_score
     category = detect_category(turn.found.passages(turn.config.match_count))
     outcome = "found" if turn.found.hits else "nothing"
-    turn.trace.step("search", outcome, score=turn.found.best_score, detail=category.name if category else "")
+    turn.trace.step("search", outcome, score=turn.found.best_score, detail=category)
 
 
 async def _dispatch(turn: TurnInProgress) -> SearchResult:
