@@ -386,6 +386,10 @@ class AgentLimit(models.Model):
 # --- Work ------------------------------------------------------------------------------------------------------------
 
 
+#: The row of a model check that `verify_answers` depends on.
+VERIFIER_CHECK = "verifier"
+
+
 class JobKind(models.TextChoices):
     """Every kind of background job; `settings.JOBS` names the function of each."""
 
@@ -396,6 +400,8 @@ class JobKind(models.TextChoices):
     REFRESH = "refresh", _("Relecture du web")
     #: Of documents that answer already (`knowledge.indexing.questions`).
     QUESTIONS = "questions", _("Écriture de questions")
+    #: What the language model can be trusted with (`chat.staff.model_check`).
+    MODEL_CHECK = "model_check", _("Vérification du modèle")
     #: Golden questions of a run (`chat.staff.golden`).
     GOLDEN = "golden", _("Questions de référence")
     #: What indexes lack is looked for: of an agent, or every few minutes of all.

@@ -353,6 +353,7 @@ JOBS = {
     "retention": "agents.retention.retain",
     "figures": "chat.staff.figures.count_days",
     "golden": "chat.staff.golden.ask_golden_questions",
+    "model_check": "chat.staff.model_check.check_model",
 }
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {

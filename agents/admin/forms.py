@@ -11,7 +11,8 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 
 from agents.branding import logo_png
 from agents.effective import InheritedSetting, inherited_settings
-from agents.models import Deployment, IndexingMethod, Logo
+from agents.llm.base import language_model
+from agents.models import VERIFIER_CHECK, Deployment, IndexingMethod, Job, JobKind, JobStatus, Logo
 from agents.setting_fields import (
     ModelProfile,
     current_profile,
@@ -76,7 +77,20 @@ class SettingsForm(forms.ModelForm[Any]):
             if value not in (None, "")
         }
         setattr(self.instance, self.column, values)
+        if values.get("verify_answers") and self._fails_the_verifier(values):
+            said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
+            self.add_error(f"{self.prefix_of_settings}verify_answers", said)
         return cleaned
+
+    def _fails_the_verifier(self, values: Mapping[str, Any]) -> bool:
+        """Whether the last check of the model that would be used found that it tells no questions apart."""
+        above = next((each.value for each in self.inherited() if each.name == "llm_model"), "")
+        llm = language_model()
+        model = values.get("llm_model") or above or (llm.default_model if llm else "")
+        checks = Job.objects.filter(kind=JobKind.MODEL_CHECK, status=JobStatus.DONE, report__model=model)
+        last = checks.order_by("-pk").first()
+        rows = last.report["rows"] if last else []
+        return any(row["check"] == VERIFIER_CHECK and not row["passed"] for row in rows)
 
     def save(self, commit: bool = True) -> Any:
         setattr(self.instance, self.column, {**self.kept, **getattr(self.instance, self.column)})

@@ -17,6 +17,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 from agents.admin_base import Tone, admin_url, badge, count_link, linked, moment_text, open_to, rounded, stacked
 from chat.models import Conversation, Feedback, Message, Role, SharedThread, Turn, TurnStatus
 from chat.staff.admin import corrections, figures, simulator
+from chat.staff.admin.model_check import model_check
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
@@ -188,6 +189,7 @@ class TurnAdmin(PrivateAdmin):
             path("replay/<int:group_id>/", wrap(simulator.replay_group), name="chat_turn_replay_group"),
             path("try/", wrap(simulator.try_question), name="chat_turn_try"),
             path("figures/", wrap(figures.figures), name="chat_turn_figures"),
+            path("model/", wrap(model_check), name="chat_turn_model"),
             *super().get_urls(),
         ]
 
