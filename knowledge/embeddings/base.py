@@ -7,7 +7,7 @@ checks what comes back; a subclass owns the vendor call only. Embedders are thre
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -100,14 +100,6 @@ class Embedder(ABC):
         if row is None:
             row = self._keep(text, purpose, self.embed([text], purpose=purpose)[0])
         return row
-
-    def remember(self, texts: Iterable[str], *, purpose: Purpose) -> None:
-        """Embed texts in batches, so that `embed_one` and `known_vector` have them; as many as are kept."""
-        fresh = [
-            text for text in dict.fromkeys(texts) if text.strip() and self.known_vector(text, purpose=purpose) is None
-        ][: self.cached]
-        for text, row in zip(fresh, self.embed(fresh, purpose=purpose), strict=True):
-            self._keep(text, purpose, row)
 
     def known_vector(self, text: str, *, purpose: Purpose) -> Vectors | None:
         """The vector of a text that was embedded lately, at no cost: callable where nothing may block."""

@@ -38,16 +38,14 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 GONE_PAGE_CHECKS = 3
 
 
-def add_source(
-    *, agent: Agent, address: str, category: Category | None = None, kind: SourceKind | None = None
-) -> WebSource:
+def add_source(*, agent: Agent, address: str, category: Category | None = None) -> WebSource:
     """Store an address, due at once; a known one is read again. Raises `PageRefusedError` for a bad address."""
     url = normal_address(address)
     guessed = SourceKind.SITEMAP if looks_like_sitemap(url) else SourceKind.PAGE
     try:
         with transaction.atomic():
             source = WebSource.objects.create(
-                agent=agent, url=url, kind=kind or guessed, category=category, due_at=timezone.now()
+                agent=agent, url=url, kind=guessed, category=category, due_at=timezone.now()
             )
     except IntegrityError:
         source = WebSource.objects.get(agent=agent, url=url)

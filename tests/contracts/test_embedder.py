@@ -114,17 +114,6 @@ def test_four_threads_get_the_same_rows(embedder: Embedder) -> None:
             assert np.allclose(call.result(), expected, atol=1e-5)
 
 
-def test_texts_embedded_ahead_are_known_as_they_are_alone(embedder: Embedder) -> None:
-    texts = ["Quel est le délai de réponse ?", "  ", "Où déposer une plainte ?"]
-    embedder.remember(texts, purpose=Purpose.QUERY)
-
-    known = [embedder.known_vector(text, purpose=Purpose.QUERY) for text in (texts[0], texts[2])]
-
-    rows = embedder.embed([texts[0], texts[2]], purpose=Purpose.QUERY)
-    assert all(row is not None and not row.flags.writeable for row in known)
-    assert np.allclose(np.stack([row for row in known if row is not None]), rows, atol=1e-5)
-
-
 def test_the_recipe_survives_its_json(embedder: Embedder) -> None:
     assert Recipe.from_json(embedder.recipe.as_json()) == embedder.recipe
 
