@@ -3,6 +3,8 @@
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from agents.models import Deployment
+
 
 def reader_strings() -> dict[str, str]:
     """Those of pages that are only read, and of the widget."""
@@ -15,10 +17,9 @@ def reader_strings() -> dict[str, str]:
     }
 
 
-def page_strings(author: str = "") -> dict[str, str]:
-    """`author`: whom an answer that a model wrote is said to be by; without one, the model."""
-    written = {"source.llm": _("Rédigée par {model}").replace("{model}", author)}
-    written["source.llm.unnamed"] = written["source.llm"]
+def page_strings(deployment: Deployment | None) -> dict[str, str]:
+    """An answer that a model wrote is said to be by the organisation of the deployment, or by the deployment."""
+    author = (deployment.organisation or deployment.shown_name) if deployment else ""
     return {
         **reader_strings(),
         # Questions, answers and what can be done with them.
@@ -57,8 +58,7 @@ def page_strings(author: str = "") -> dict[str, str]:
         "source.learned": _("Réponse validée par l’équipe"),
         "source.courtesy": _("Formule de politesse"),
         "source.extractive": _("Passages cités, sans modèle de langage"),
-        "source.llm": _("Rédigée par {model}"),
-        "source.llm.unnamed": _("Rédigée par un modèle de langage"),
+        "source.llm": _("Rédigée par {model}").replace("{model}", author),
         "source.clarification": _("Précision demandée"),
         "source.guard_rail": _("Pas trouvé"),
         "source.round_limit": _("Arrêtée à la limite des outils"),
@@ -149,5 +149,4 @@ def page_strings(author: str = "") -> dict[str, str]:
         "offlineNow": _("Vous êtes hors ligne. Votre question partira dès le retour du réseau."),
         "expired": _("Votre session a expiré. Rechargez la page."),
         "dismiss": pgettext("close a notice", "Fermer"),
-        **(written if author else {}),
     }

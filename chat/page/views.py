@@ -299,6 +299,7 @@ def _config(
         "urls": {
             "conversations": reverse("conversation-list"),
             "messages": f"{settings.BASE_PATH}/api/messages/",
+            "questions": f"{settings.BASE_PATH}/api/rag/",
             "socket": f"{settings.BASE_PATH}/ws/chat/{{id}}/",
             "page": reverse("chat-deployment", args=[deployment.slug]) if deployment else reverse("chat-home"),
             "citedPage": _cited_page(deployment),
@@ -321,7 +322,7 @@ def _shared_config(request: HttpRequest, deployment: Deployment | None = None) -
         "language": get_language(),
         "csrfToken": get_token(request),
         "csrfCookie": settings.CSRF_COOKIE_NAME,
-        "strings": page_strings(deployment.organisation if deployment else ""),
+        "strings": page_strings(deployment),
     }
 
 

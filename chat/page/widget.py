@@ -53,7 +53,7 @@ THEMES = ("light", "dark")
 #: What the frame's script imports, step by step.
 IMPORTED_SCRIPTS = tuple(
     f"chat/{name}.js"
-    for name in ("api", "composer", "copying", "dom", "feedback", "markdown", "passage", "question", "thread")
+    for name in ("api", "composer", "copying", "dom", "events", "feedback", "markdown", "passage", "question", "thread")
 )
 
 
@@ -106,8 +106,11 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
                     "events": f"{settings.BASE_PATH}/widget/turns/{{id}}/events",
                 },
                 "strings": {
-                    **page_strings(deployment.organisation),
+                    **page_strings(deployment),
                     "approval": _("Cette réponse demande un accord, qui ne peut pas être donné ici."),
+                    "notKept": _(
+                        "Votre navigateur ne garde rien ici : quittez la page, et cette conversation s’oublie."
+                    ),
                 },
             },
         }

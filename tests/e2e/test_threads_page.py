@@ -167,18 +167,6 @@ def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:
     expect(page.locator("#notice")).to_contain_text("n’existe pas")
 
 
-def test_narrow_page_offers_the_same(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 800})
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    edit(page, CURRICULUM, "Qui peut lire le dossier d’un salarié ?")
-    wait_for_end(page)
-    page.get_by_role("button", name="Réponse à revoir").click()
-    page.get_by_label("Partager ou exporter").click()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    expect(page.get_by_role("link", name="Exporter en JSON")).to_be_in_viewport()
-
-
 def test_conversation_of_a_closed_desk_is_read_and_deleted(page: Page, live_site: LiveSite) -> None:
     ask(page, CURRICULUM)
     wait_for_end(page)

@@ -25,6 +25,35 @@ STRICT = """<meta http-equiv="Content-Security-Policy" content="default-src 'non
 DRESSED = 'data-label="Une question ?" data-theme="dark" data-color="#ffd24a" data-side="left" data-lang="en"'
 
 
+#: What other people's pages do to what stands in their body, and to themselves.
+HOSTILE = {
+    "empty elements hidden": "<style>div:empty, section:empty, :empty:not(path) { display: none }</style>",
+    "body filtered": "<style>body { filter: grayscale(1); height: 3000px }</style>",
+    "body moved": "<style>body { transform: translateX(0); height: 3000px }</style>",
+    "body contained": "<style>body { contain: paint; will-change: transform; height: 3000px }</style>",
+    "children without pointer": "<style>body > * { opacity: .99; pointer-events: none }</style>",
+    "root without pointer": "<style>html { pointer-events: none } main { pointer-events: auto }</style>",
+    "everything important": "<style>* { display: none !important } html, body, main { display: block !important }</style>",
+    "everything invisible": "<style>html > *, body > * { visibility: hidden !important; opacity: 0 !important }</style>",
+    "children clipped": "<style>html > *, body > * { position: relative; overflow: hidden; clip-path: inset(50%) }</style>",
+    "grid": "<style>html { display: grid } body { display: grid } html > * { transform: translate(0) }</style>",
+    "reset": "<style>* { all: unset !important } button { display: none !important }</style>",
+    "zoomed": "<style>html { font-size: 62.5%; overflow-x: hidden; height: 100% } body { zoom: 1.2 }</style>",
+}
+#: How a page puts another in its place, as Turbo, htmx and Astro do; the last takes all that is not the body.
+SWAPS = {
+    "body replaced": "document.body.replaceWith(Object.assign(document.createElement('body'), {innerHTML: '<p>2</p>'}))",
+    "body written": "document.body.innerHTML = '<p>2</p>'",
+    "root replaced": "document.documentElement.replaceWith(document.createElement('html'))",
+    "root emptied": "document.documentElement.replaceChildren(document.createElement('body'))",
+}
+#: Whether the button is where a visitor sees it and can press it.
+REACHABLE = """() => { const host = document.querySelector('repondant-widget'); if (!host) return 'gone';
+  const box = host.shadowRoot.querySelector('button').getBoundingClientRect();
+  if (!box.width || box.bottom > innerHeight || box.right > innerWidth) return `not seen at ${box.y}`;
+  return document.elementFromPoint(box.x + 20, box.y + 20) === host ? '' : 'cannot be pressed'; }"""
+
+
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_arguments: object) -> None:
         """The browser's requests are no output of the tests."""
@@ -68,6 +97,9 @@ def host(live_site: LiveSite, tmp_path_factory: pytest.TempPathFactory) -> Itera
             ("dressed", "fr", "", DRESSED),
         ):
             page = PAGE.format(language=language, site=live_site.url, key=key, head=head, attributes=attributes)
+            (folder / f"{name}.html").write_text(page, encoding="utf-8")
+        for name, style in HOSTILE.items():
+            page = PAGE.format(language="fr", site=live_site.url, key=key, head=style, attributes="")
             (folder / f"{name}.html").write_text(page, encoding="utf-8")
         yield Hosts(port, other)
 
@@ -284,6 +316,21 @@ def test_tag_dresses_button_and_frame(context: BrowserContext, host: Hosts) -> N
     expect(frame.locator("html")).to_have_attribute("lang", "en")
     paper = frame.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
     assert paper == "rgb(17, 25, 26)"
+
+
+def test_button_is_reached_on_other_peoples_pages(context: BrowserContext, host: Hosts) -> None:
+    page, found = context.new_page(), {}
+    for name in HOSTILE:
+        page.goto(f"http://localhost:{host.listed}/{name}.html")
+        page.locator("repondant-widget").wait_for(state="attached")
+        found[name] = page.evaluate(REACHABLE)
+    for name, swap in SWAPS.items():
+        page.goto(f"http://localhost:{host.listed}/fr.html")
+        page.locator("repondant-widget").wait_for(state="attached")
+        page.evaluate(swap)
+        page.wait_for_timeout(50)
+        found[name] = page.evaluate(REACHABLE)
+    assert {name: trouble for name, trouble in found.items() if trouble} == {}
 
 
 def test_widget_works_on_a_site_with_a_strict_policy(context: BrowserContext, host: Hosts) -> None:

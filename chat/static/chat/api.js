@@ -16,24 +16,30 @@ function csrfToken() {
   return found ? decodeURIComponent(found.slice(prefix.length)) : config.csrfToken;
 }
 
-async function request(method, path, body) {
-  const headers = { Accept: "application/json", "Accept-Language": config.language };
+/** The response to a request that succeeded; throws ApiError for any other. `more`: headers, and the `signal` that ends it. */
+export async function send(method, path, body, { signal, ...more } = {}) {
+  const headers = { Accept: "application/json", "Accept-Language": config.language, ...more };
   // The widget's frame has no session, and so nothing to forge: its visitor's token says who asks.
   if (config.visitor) headers.Authorization = `Visitor ${config.visitor}`;
   else if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body && JSON.stringify(body), credentials: config.visitor ? "omit" : "same-origin" });
+    response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), credentials: config.visitor ? "omit" : "same-origin" });
   } catch {
     throw new ApiError(NOBODY, say("offline"));
   }
   window.dispatchEvent(new Event(ANSWERED));
-  if (response.status === 204) return null;
+  if (response.ok) return response;
   const data = await response.json().catch(() => null);
-  if (response.ok && data !== null) return data;
   const fallback = response.status === 403 ? say("expired") : say("requestFailed");
   throw new ApiError(response.status, data?.message ?? fallback, data?.code);
+}
+
+async function request(method, path, body) {
+  const response = await send(method, path, body);
+  if (response.status === 204) return null;
+  return response.json().catch(() => { throw new ApiError(response.status, say("requestFailed")); });
 }
 
 const list = config.urls.conversations;

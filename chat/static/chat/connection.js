@@ -1,8 +1,11 @@
 // The socket of one conversation. At most one turn is under way; it is described by `this.turn` from the moment the
 // question is asked to its last event, and survives any number of lost sockets: an unacknowledged question is sent
 // again under the same id (the server answers it once), an acknowledged one is resumed after the last event seen.
+// Where no socket passes (a proxy without Upgrade), the same goes over HTTP, as server-sent events.
 
+import { send } from "./api.js";
 import { config, PASSING } from "./dom.js";
+import { eventsOf } from "./events.js";
 
 const CLOSE_NOT_FOUND = 4404;
 const FIRST_RETRY_MS = 300;
@@ -11,11 +14,16 @@ const LONGEST_RETRY_MS = 10_000;
 const SILENCE_MS = 25_000;
 // A question that the database or a busy site refuses is sent until it is taken; a turn that fell with it is run again so often.
 const MOST_RERUNS = 8;
+// So many sockets in a row that did not open, before any did, are taken for a line that passes none.
+const MOST_FAILED = 2;
+let failed = 0;
+let hasOpened = false;
 
 export class Connection {
   /** `handlers`: event(frame, turn), lost(), waiting(), back(), gone(). */
   constructor(conversationId, handlers) {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
+    this.id = conversationId;
     this.url = `${scheme}://${location.host}${config.urls.socket.replace("{id}", conversationId)}`;
     this.handlers = handlers;
     this.turn = null;
@@ -50,14 +58,14 @@ export class Connection {
   /** Stop the running turn. Returns false when the question never left this page: the caller takes it back. */
   stop() {
     if (!this.turn) return true;
-    const connected = this.socket?.readyState === WebSocket.OPEN;
+    const connected = this.socket?.readyState === WebSocket.OPEN || this.stream;
     if ((!connected || this.turn.isWaiting) && (!this.turn.id || this.turn.isAgain)) {
       this.turn = null;
       clearTimeout(this.retry);
       return false;
     }
     this.turn.stopping = true;
-    if (connected) this.send({ type: "stop" });
+    if (connected) this.sendStop();
     return true;
   }
 
@@ -81,16 +89,18 @@ export class Connection {
 
   open() {
     if (this.closed) return;
+    if (failed >= MOST_FAILED) { this.follow(); return; }
     if (this.socket?.readyState === WebSocket.OPEN) { this.sendTurn(); return; }
     if (this.socket?.readyState === WebSocket.CONNECTING) return;
     clearTimeout(this.retry);
     const socket = this.socket = new WebSocket(this.url);
-    socket.onopen = () => { this.sendDecisions(); this.sendTurn(); };
-    socket.onmessage = (message) => this.receive(message.data);
+    socket.onopen = () => { hasOpened = true; failed = 0; this.sendDecisions(); this.sendTurn(); };
+    socket.onmessage = (message) => this.receive(JSON.parse(message.data));
     socket.onclose = (event) => this.lost(event.code);
   }
 
   drop() {
+    this.stream?.abort();
     if (!this.socket) return;
     this.socket.onopen = this.socket.onmessage = this.socket.onclose = null;
     this.socket.close();
@@ -112,12 +122,49 @@ export class Connection {
     if (turn.isAgain) this.send({ type: "retry", turnId: turn.id });
     else if (turn.id) this.send({ type: "resume", turnId: turn.id, lastEventId: turn.lastEventId });
     else this.send({ type: "ask", message: turn.message, clientMessageId: turn.clientMessageId, ...(turn.replaces && { replaces: turn.replaces }), ...(turn.asTyped && { asTyped: true }) });
-    if (turn.stopping) this.send({ type: "stop" });
+    if (turn.stopping) this.sendStop();
     this.watch();
   }
 
-  receive(text) {
-    const frame = JSON.parse(text);
+  sendStop() {
+    if (this.socket) this.send({ type: "stop" });
+    else if (this.turn?.id) send("POST", `${config.urls.questions}turns/${this.turn.id}/stop`).catch(() => { /* Its end comes by itself. */ });
+  }
+
+  /** The decisions and the turn over HTTP, the turn to its end or to the end of the line. */
+  async follow() {
+    const turn = this.turn;
+    if (this.stream) return;
+    const stream = this.stream = new AbortController();
+    const below = (id) => `${config.urls.questions}turns/${id}/`;
+    try {
+      for (const { type, turnId, toolCallId } of this.decisions.splice(0)) await send("POST", `${below(turnId)}approvals`, { toolCallId, approved: type === "approve" });
+      if (turn) {
+        turn.isWaiting = false;
+        this.watch();
+        const signal = stream.signal;
+        const { message, clientMessageId, replaces, asTyped } = turn;
+        const response = turn.isAgain ? await send("POST", `${below(turn.id)}retry`, undefined, { signal })
+          : turn.id ? await send("GET", `${below(turn.id)}events`, undefined, { signal, "Last-Event-ID": String(turn.lastEventId) })
+            : await send("POST", `${config.urls.questions}chat`, { message, clientMessageId, conversationId: this.id, ...(replaces && { replaces }), ...(asTyped && { asTyped }) }, { signal });
+        for await (const frame of eventsOf(response.body)) {
+          if (this.turn !== turn) break;
+          this.receive(frame);
+          if (frame.type === "meta" && turn.stopping) this.sendStop();
+        }
+      }
+    } catch (error) {
+      // Nobody answers: perhaps a socket does again.
+      if (!error.status) failed = stream.signal.aborted ? failed : 0;
+      else if (this.turn === turn && turn && (error.status < 500 || PASSING.includes(error.code))) this.receive({ type: "error", code: error.code, message: error.message });
+    }
+    this.stream = null;
+    if (this.closed || !this.turn || this.turn.isWaiting) return;
+    if (this.turn === turn) this.lost(); else this.open();
+  }
+
+  receive(frame) {
+    if (frame.type === "beat") { this.watch(); return; }
     if (this.retries) { this.retries = 0; this.handlers.back(); }
     const turn = this.turn;
     if (!turn) return;
@@ -161,8 +208,10 @@ export class Connection {
     this.socket = null;
     clearTimeout(this.silence);
     if (this.closed) return;
+    if (!hasOpened && code) failed += 1;
     if (code === CLOSE_NOT_FOUND) { const turn = this.turn; this.turn = null; this.handlers.gone(turn); return; }
     if (!this.turn) return;
+    if (code && failed === MOST_FAILED) { this.open(); return; }
     this.retries += 1;
     if (this.retries > 1) this.handlers.lost();
     this.openLater(FIRST_RETRY_MS * 2 ** (this.retries - 1));

@@ -29,7 +29,15 @@ export const sourceTitle = (source) => source.question || sourcePlace(source) ||
 export const optionsOf = (sources) => sources.filter((source) => source.option).sort((one, other) => one.option - other.option);
 
 /** What Markdown says, without its signs, on one line. */
-export const plainText = (text) => text.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/^\s*([#>]+|[-*+]|\d+[.)])\s+/gm, "").replace(/[*`~|]+/g, "").replace(/\s+/g, " ").trim();
+export const plainText = (text) => text
+  .replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1")
+  // Lines of signs alone: rules, and the one below a table's head.
+  .replace(/^[\s|:*_=-]+$/gm, "")
+  .replace(/^\s*([#>]+|[-*+]|\d+[.)])\s+/gm, "")
+  .replace(/<\/?(?:br|sub|sup|mark)\s*\/?>/gi, " ")
+  // An underscore within a word is one of its letters.
+  .replace(/(?<![\p{L}\p{N}_])_{1,3}(?=\S)|(?<=\S)_{1,3}(?![\p{L}\p{N}_])/gu, "")
+  .replace(/[*`~]+|\|/g, (sign) => (sign === "|" ? " " : "")).replace(/\s+/g, " ").trim();
 
 export const byId = (id) => document.getElementById(id);
 
@@ -99,8 +107,8 @@ export function fit(field) {
   field.style.height = `${field.scrollHeight}px`;
 }
 
-/** Whether a key pressed in a field of several lines sends it. */
-export const isSending = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing;
+/** Whether a key pressed in a field of several lines sends it. 229: an input method has the key, which Safari says no other way. */
+export const isSending = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
 
 /** The server's code for a database in trouble: what was asked is sent again, under the same id. */
 export const STORAGE_UNAVAILABLE = "storage_unavailable";

@@ -101,9 +101,13 @@ function show({ title, temporary, messages, runningTurn }) {
   connection.resume(runningTurn.id);
 }
 
+/** What this page asks is told to the other tabs that show the conversation, and they follow it. */
+const tabs = "BroadcastChannel" in window ? new BroadcastChannel("repondant") : null;
+tabs?.addEventListener("message", ({ data }) => { if (data === conversationId) refresh({ evenHidden: true }); });
+
 /** Another tab may have asked, or shown another version: whoever comes back sees what the next question would follow. */
-async function refresh() {
-  if (document.hidden || !connection || composer.running || creating) return;
+async function refresh({ evenHidden = false } = {}) {
+  if ((document.hidden && !evenHidden) || !connection || composer.running || creating) return;
   const request = opening;
   const loaded = await loadThread(conversationId).catch(() => null);
   if (!loaded || request !== opening || composer.running) return;
@@ -243,13 +247,11 @@ function sendPending() {
   const pending = JSON.parse(recall(PENDING + conversationId) || "null");
   if (!pending || composer.running) return;
   composer.setRunning(true);
-  const replaced = pending.replaces && thread.ofTurn(pending.replaces);
-  if (replaced) {
-    thread.cutAt(replaced);
-    exchange = thread.add(pending.message);
-    exchange.replaced = replaced;
-    exchange.begin();
-  }
+  const replaced = (pending.replaces && thread.ofTurn(pending.replaces)) || null;
+  if (replaced) thread.cutAt(replaced);
+  exchange = thread.add(pending.message);
+  exchange.replaced = replaced;
+  exchange.begin();
   connection.ask(pending);
 }
 
@@ -271,6 +273,7 @@ function receive(frame, turn) {
 
 function started(frame) {
   dropPending();
+  if (exchange?.isNew) tabs?.postMessage(conversationId);
   const known = thread.ofTurn(frame.turnId);
   if (known && exchange && known !== exchange && !exchange.turnId) thread.remove(exchange);
   exchange = known ?? exchange ?? thread.add(frame.question, frame.turnId);
@@ -406,7 +409,7 @@ for (const button of document.querySelectorAll("[data-new-conversation]")) onCli
 for (const button of document.querySelectorAll("[data-question]")) onClick(button, () => ask(button.dataset.question));
 onCopyAll(() => thread.copyAll());
 onClick(byId("temporary"), () => { setTemporary(!isTemporary); composer.focus(); });
-document.addEventListener("visibilitychange", refresh);
+document.addEventListener("visibilitychange", () => refresh());
 window.addEventListener("offline", sayOffline);
 window.addEventListener("online", () => hideNoticeUntil("online"));
 window.addEventListener(ANSWERED, () => hideNoticeUntil("answered", "online"));

@@ -2,7 +2,7 @@
 // Streamed text is drawn once a frame by `StreamedMarkdown`; only HTML that the server sanitised is ever inserted as HTML.
 
 import { copyAnswers } from "./copying.js";
-import { announce, byId, config, dressCodeOf, el, icon, optionsOf, say, sourcePlace, sourceTitle, tied } from "./dom.js";
+import { announce, byId, config, dressCodeOf, el, icon, optionsOf, plainText, say, sourcePlace, sourceTitle, tied } from "./dom.js";
 import { FeedbackButtons } from "./feedback.js";
 import { StreamedMarkdown } from "./markdown.js";
 import { offerCards, openPassage } from "./passage.js";
@@ -102,13 +102,13 @@ export class Exchange {
   approval(tool, line) {
     const decide = (isApproved) => {
       line.classList.remove("awaiting");
-      line.replaceChildren(icon(isApproved ? "check" : "fence"), el("span", {}, say(isApproved ? "tool.approved" : "tool.denied", { name: tool.name })));
+      line.replaceChildren(icon(isApproved ? "check" : "fence"), el("span", {}, say(isApproved ? "tool.approved" : "tool.denied", { name: readable(tool.name) })));
       const next = this.toolList.querySelector(".awaiting button");
       next?.focus();
       const isLast = !next;
       this.handlers.decide(this, tool.toolCallId, isApproved, isLast);
     };
-    return el("div", { class: "approval", role: "group", "aria-label": say("tool.awaiting", { name: tool.name }) },
+    return el("div", { class: "approval", role: "group", "aria-label": say("tool.awaiting", { name: readable(tool.name) }) },
       el("code", {}, tool.arguments),
       action("check", say("tool.approve"), () => decide(true)),
       action("close", say("tool.deny"), () => decide(false)));
@@ -252,8 +252,8 @@ export class Exchange {
     return this.sources.find((source) => source.n === number);
   }
 
-  showFoot({ status, answerSource, model, score, agent, notice, readAs, messageId, feedback }) {
-    const labels = el("div", { class: "labels" }, provenance(answerSource, model, this.sources));
+  showFoot({ status, answerSource, score, agent, notice, readAs, messageId, feedback }) {
+    const labels = el("div", { class: "labels" }, provenance(answerSource, this.sources));
     if (config.urls.turnAdmin && VALIDATED.has(answerSource) && typeof score === "number") {
       labels.append(el("span", { class: "provenance" }, say("score", { score: score.toLocaleString(config.language, { maximumFractionDigits: 2 }) })));
     }
@@ -308,12 +308,15 @@ function sourceDate(source) {
 }
 
 /** A line of a passage, without the marks of its Markdown. */
-const beginning = (text) => (text ?? "").slice(0, 2 * EXCERPT).replace(/\]\([^)\s]*\)|[#>*_`|[\]]+/g, " ").replace(/\s+/g, " ").trim().slice(0, EXCERPT);
+const beginning = (text) => plainText((text ?? "").slice(0, 2 * EXCERPT)).slice(0, EXCERPT);
+
+/** A tool's name as words. */
+const readable = (name) => name.replace(/__+/g, " · ").replace(/[_-]+/g, " ");
 
 function toolText(tool) {
   if (tool.toolCallId === "reasoning") return say(tool.status === "running" ? "reasoning" : "reasoned");
   const seconds = tool.durationMs === null ? "" : (tool.durationMs / 1000).toLocaleString(config.language, { maximumFractionDigits: 1 });
-  const said = say(`tool.${tool.status}`, { name: tool.name });
+  const said = say(`tool.${tool.status}`, { name: readable(tool.name) });
   const text = tool.progress ? `${said} ${tool.progress}` : said;
   return seconds && tool.status === "done" ? `${text} (${say("tool.seconds", { seconds })})` : text;
 }
@@ -327,13 +330,12 @@ function label(iconName, text, kind = "") {
 }
 
 /** How the answer was given. A stored reply without a source is one to a greeting or to thanks; one whose source is no document is staff's. */
-function provenance(answerSource, model, sources) {
+function provenance(answerSource, sources) {
   const iconName = PROVENANCE[answerSource];
   if (!iconName) return null;
   if (answerSource === "direct_qa" && !sources.length) return label("smile", say("source.courtesy"));
   if (answerSource === "direct_qa" && !sources[0].document_id) return label(iconName, say("source.learned"), "validated");
-  const key = answerSource === "llm" && !model ? "source.llm.unnamed" : `source.${answerSource}`;
-  return label(iconName, say(key, { model }), VALIDATED.has(answerSource) ? "validated" : "");
+  return label(iconName, say(`source.${answerSource}`), VALIDATED.has(answerSource) ? "validated" : "");
 }
 
 export class Thread {

@@ -3,6 +3,7 @@
 
 import { Composer } from "../chat/composer.js";
 import { announce, byId, config, el, newId, onClick, PASSING, pause, say, STORAGE_UNAVAILABLE } from "../chat/dom.js";
+import { eventsOf } from "../chat/events.js";
 import { closePassage } from "../chat/passage.js";
 import { Thread } from "../chat/thread.js";
 
@@ -23,13 +24,22 @@ const thread = new Thread({
 });
 const composer = new Composer({ send: ask, stop });
 
+/** Where this browser lets the frame keep its conversation: until later, until the tab is closed, or nowhere. */
+const storage = ["localStorage", "sessionStorage"].map((name) => {
+  try {
+    window[name].setItem(`${config.store}:try`, "1");
+    window[name].removeItem(`${config.store}:try`);
+    return window[name];
+  } catch { return null; }
+}).find(Boolean);
+
 function remember() {
-  try { localStorage.setItem(config.store, JSON.stringify({ visitor: config.visitor, conversation })); } catch { /* It lasts until the page is left. */ }
+  try { storage?.setItem(config.store, JSON.stringify({ visitor: config.visitor, conversation })); } catch { /* Full: it lasts until the page is left. */ }
 }
 
 function recall() {
   try {
-    const kept = JSON.parse(localStorage.getItem(config.store));
+    const kept = JSON.parse(storage.getItem(config.store));
     config.visitor = kept.visitor;
     conversation = kept.conversation;
   } catch { /* A new visitor. */ }
@@ -101,7 +111,7 @@ async function follow(turn) {
           message: turn.message, clientMessageId: turn.messageId, conversationId: conversation, language: config.language, ...(turn.asTyped && { asTyped: true }),
         });
       notify("");
-      for await (const event of events(response.body)) {
+      for await (const event of eventsOf(response.body)) {
         tries = 0;
         if (receive(turn, event)) return;
       }
@@ -116,25 +126,6 @@ async function follow(turn) {
   }
 }
 
-async function* events(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += value;
-    const blocks = text.split("\n\n");
-    text = blocks.pop();
-    for (const block of blocks) {
-      const fields = Object.fromEntries(block.split("\n").map((line) => {
-        const colon = line.indexOf(": ");
-        return [line.slice(0, colon), line.slice(colon + 2)];
-      }));
-      if (fields.event) yield { id: Number(fields.id), type: fields.event, ...JSON.parse(fields.data) };
-    }
-  }
-}
-
 /** Returns whether it was the last event. */
 function receive(turn, event) {
   if (event.id) turn.after = event.id;
@@ -142,7 +133,11 @@ function receive(turn, event) {
   switch (event.type) {
     case "meta":
       turn.id = event.turnId;
-      if (conversation !== event.conversationId) { conversation = event.conversationId; remember(); }
+      if (conversation !== event.conversationId) {
+        conversation = event.conversationId;
+        remember();
+        if (!storage) notify(say("notKept"), true);
+      }
       exchange.begin(event.turnId);
       return false;
     case "delta": exchange.addText(event.text); return false;

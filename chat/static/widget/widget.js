@@ -3,7 +3,8 @@
 // tag, its language and its origin, and its styles and the page's do not meet. Attributes of the tag, all optional: data-label
 // (the button's words), data-theme (light, dark), data-color (#rrggbb, the button's), data-side (left), data-lang (fr, en).
 (() => {
-  const script = document.currentScript;
+  // A module, or a script that a tag manager put in, is not the current one.
+  const script = document.currentScript ?? document.querySelector("script[data-key][src*='widget.js']");
   if (!script?.dataset.key || window.repondantWidget) return;
   window.repondantWidget = true;
   const { key, label, theme = "", color = "", side, lang } = script.dataset;
@@ -24,12 +25,13 @@
   const [paint, ink] = /^#[0-9a-f]{6}$/i.test(color) ? [color, inkOn(color)] : ["#17565c", "#fffdf8"];
   const edge = side === "left" ? "left" : "right";
 
-  const host = document.createElement("div");
+  // Beside the body, which pages filter, transform and replace, under a name and with styles that no rule of theirs reaches.
+  const host = document.createElement("repondant-widget");
+  for (const [name, value] of Object.entries({ all: "initial", display: "block", "pointer-events": "auto" })) host.style.setProperty(name, value, "important");
   const root = host.attachShadow({ mode: "open" });
   // A sheet of its own, which no policy of the page forbids, as it would a <style>.
   const styles = new CSSStyleSheet();
   styles.replaceSync(`
-    :host { all: initial; }
     button, iframe { position: fixed; ${edge}: 20px; z-index: 2147483000; border: 0; }
     button { bottom: 20px; display: flex; align-items: center; gap: 10px; max-width: calc(100vw - 40px); min-height: 52px; padding: 0 20px 0 16px;
       border-radius: 26px; cursor: pointer; background: ${paint}; color: ${ink}; text-align: start;
@@ -108,6 +110,13 @@
   }
 
   show(false);
-  const attach = () => document.body.append(host);
-  if (document.body) attach(); else addEventListener("DOMContentLoaded", attach);
+  const attach = () => document.documentElement.append(host);
+  // Put back once, where a page replaced itself whole; whoever removes it again means it.
+  const watcher = new MutationObserver(() => {
+    if (host.isConnected) return;
+    watcher.disconnect();
+    attach();
+  });
+  const begin = () => { attach(); watcher.observe(document, { childList: true }); watcher.observe(document.documentElement, { childList: true }); };
+  if (document.body) begin(); else addEventListener("DOMContentLoaded", begin);
 })();
