@@ -357,19 +357,6 @@ def test_unknown_deployment_and_foreign_conversation_are_not_found(page: Page, l
     expect(page.locator("#notice")).to_contain_text("n’existe pas ou n’est pas la vôtre")
 
 
-def test_whole_page_works_from_the_keyboard(page: Page) -> None:
-    page.get_by_label("Votre question").focus()
-    page.keyboard.type(CURRICULUM)
-    page.keyboard.press("Shift+Enter")
-    page.keyboard.press("Enter")
-    wait_for_end(page)
-    expect(page.get_by_label("Votre question")).to_be_focused()
-    page.locator("button.source").first.focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#passage")).to_be_visible()
-    expect(page.get_by_role("status")).to_contain_text("Réponse")
-
-
 def test_chosen_theme_is_kept(page: Page) -> None:
     page.get_by_role("button", name="Thème sombre").click()
     page.reload()

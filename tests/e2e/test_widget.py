@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, Rou
 
 from tests.e2e.accessibility import violations
 from tests.e2e.conftest import EXPECT_MS, LiveSite, troubles_of
-from tests.e2e.test_chat_page import CURRICULUM, TELEWORK, cited
-from tests.e2e.test_reading_page import LONG, RICH
+from tests.e2e.test_chat_page import TELEWORK, cited
+from tests.e2e.test_reading_page import RICH
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
 PAGE = """<!doctype html><html lang="{language}"><meta charset="utf-8">{head}<title>Host</title>
@@ -382,34 +382,6 @@ def test_answer_has_what_the_page_has_and_no_doors_that_a_visitor_has_not(contex
     expect(foot.locator(".provenance").first).to_be_visible()
     expect(foot.get_by_role("button", name="Copier")).to_be_visible()
     expect(frame.get_by_role("button", name="Modifier")).to_have_count(0)
-
-
-def test_long_question_is_folded(context: BrowserContext, host: Hosts) -> None:
-    page = context.new_page()
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
-    frame.locator("#question").fill(f"{KNOWN} {LONG}"[:7_990])
-    frame.get_by_role("button", name="Envoyer").click()
-    expect(frame.locator(".exchange")).not_to_have_attribute("aria-busy", "true")
-    folded = frame.locator(".question-text").evaluate("each => each.getBoundingClientRect().height")
-    assert folded < 250
-    expect(frame.locator(".answer")).to_be_in_viewport()
-    frame.get_by_text("Toute la question").click()
-    assert frame.locator(".question-text").evaluate("each => each.scrollHeight <= each.clientHeight + 1")
-
-
-def test_visitor_asks_a_question_as_it_was_typed(context: BrowserContext, host: Hosts) -> None:
-    page = context.new_page()
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
-    field = frame.locator("#question")
-    expect(field).to_be_focused()
-    field.fill(CURRICULUM.upper())
-    field.press("Enter")
-    expect(frame.locator(".read-as")).to_contain_text("Question lue ainsi")
-    frame.get_by_role("button", name="Poser telle quelle").click()
-    expect(frame.locator(".answer-foot .actions")).to_have_count(2)
-    expect(frame.locator(".read-as")).to_have_count(1)
 
 
 def test_axe_finds_nothing_in_any_state_of_the_widget(
