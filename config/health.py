@@ -1,15 +1,33 @@
-"""Liveness, readiness and metrics: what an orchestrator and a monitoring system ask."""
+"""Liveness, readiness and metrics: what an orchestrator and a monitoring system ask. `/readyz` tells whether this process
+can answer questions, part by part.
+
+Required are the database, with a write, and the vector store: without them no question is answered, and a load balancer
+is to send it elsewhere. The other parts are told and take nothing out of service: a site without its broker, its Redis
+or its model still gives what it has.
+
+Each part is looked at in a thread of its own, at most every `READY_CACHE_SECONDS` and for `PROBE_TIMEOUT_SECONDS`; a
+look that hangs is not begun a second time. However often somebody asks, the site is not loaded by it.
+"""
 
 import hmac
+import logging
+import math
 import os
-from collections.abc import Iterator
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
+from celery import current_app
 from django.conf import settings
-from django.db import DatabaseError
+from django.core.cache import cache as shared_cache
+from django.db import DatabaseError, connections, transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
@@ -22,10 +40,197 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from agents.jobs import waiting_seconds, worker_state
+from agents.llm.base import language_model
 from agents.models import Job, JobKind, JobStatus
-from config.readiness import readiness
+from chat.telemetry import MODEL_SEEN
 from config.version import VERSION
 from knowledge.models import IndexBuild
+from knowledge.vectors.base import vector_store
+
+#: `/readyz` looks anew after this time, however often it is asked.
+READY_CACHE_SECONDS = 2.0
+#: A part that has not answered within this time counts as down.
+PROBE_TIMEOUT_SECONDS = 3.0
+#: What the probe writes into the database: more than a page, so that a full disk or file is noticed.
+PROBE_BYTES = 16 * 1024
+#: Free space below which a disk is called low, and full.
+DISK_LOW_BYTES = 1024**3
+DISK_FULL_BYTES = 64 * 1024**2
+
+logger = logging.getLogger(__name__)
+
+#: What a look finds: `status`, and what else there is to say.
+Detail = Mapping[str, Any]
+OK: Detail = {"status": "ok"}
+_UNAVAILABLE: Detail = {"status": "unavailable"}
+#: Nothing is wrong with a part that is not there, or that nobody has needed yet.
+_FINE = frozenset({"ok", "unknown", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that an answer may need; `look` raises, or returns what it found."""
+
+    name: str
+    look: Callable[[], Detail]
+    is_required: bool = False
+
+
+class _Look:
+    """The last look at one part, and the one that may be under way."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._detail: Detail = {"status": "unknown"}
+        self._fine_at: float | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name=f"probe-{self.part.name}", daemon=True)
+            self._thread.start()
+
+    def end(self, deadline: float) -> None:
+        if self._thread is None:
+            return
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._thread.is_alive():
+            self._found(_UNAVAILABLE, "no answer in time")
+
+    def _run(self) -> None:
+        try:
+            self._found(self.part.look())
+        except Exception as error:  # noqa: BLE001  # a library of each part, with errors of its own: all say that it is down
+            self._found(_UNAVAILABLE, error)
+        finally:
+            connections.close_all()
+
+    def _found(self, detail: Detail, why: object = "") -> None:
+        if detail["status"] != self._detail["status"] and (why or not self.is_fine):
+            # Once for each change: whoever asks every second is no reason for a line a second.
+            said = " ".join(str(why).split())
+            logger.warning("%s is %s %s", self.part.name, detail["status"], said)
+        self._detail = detail
+        if detail["status"] == "ok":
+            self._fine_at = time.monotonic()
+
+    @property
+    def is_fine(self) -> bool:
+        return self._detail["status"] in _FINE
+
+    def as_json(self) -> dict[str, Any]:
+        """Times are told as ages in seconds: the clocks of two machines may differ."""
+        age = None if self._fine_at is None else round(time.monotonic() - self._fine_at, 1)
+        return {"required": self.part.is_required, **self._detail, "ok_seconds_ago": age}
+
+
+class Readiness:
+    """The parts of this process, looked at when somebody asks."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._looks = [_Look(part) for part in parts]
+        self._looking = threading.Lock()
+        self._looked_at = float("-inf")
+
+    def told(self) -> dict[str, Any]:
+        """`status` is `ok`, `degraded` (a part that is not required is not well) or `unavailable`; `parts` by name."""
+        if self._looking.acquire(timeout=PROBE_TIMEOUT_SECONDS):
+            try:
+                if time.monotonic() - self._looked_at >= READY_CACHE_SECONDS:
+                    self._look()
+            finally:
+                self._looking.release()
+        parts = {look.part.name: look.as_json() for look in self._looks}
+        return {
+            "status": self._status(),
+            "looked_seconds_ago": round(time.monotonic() - self._looked_at, 1),
+            "parts": parts,
+        }
+
+    def _look(self) -> None:
+        deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
+        for look in self._looks:
+            look.begin()
+        for look in self._looks:
+            look.end(deadline)
+        self._looked_at = time.monotonic()
+
+    def _status(self) -> str:
+        ill = [look.part for look in self._looks if not look.is_fine]
+        if any(part.is_required for part in ill):
+            return "unavailable"
+        return "degraded" if ill else "ok"
+
+
+@cache
+def readiness() -> Readiness:
+    """Of this process."""
+    return Readiness(
+        [
+            Part("database", _database, is_required=True),
+            Part("vector_store", _vector_store, is_required=True),
+            Part("broker", _broker),
+            Part("redis", _redis),
+            Part("worker", worker_detail),
+            Part("disk", _disk),
+            Part("model", _model),
+        ]
+    )
+
+
+def _database() -> Detail:
+    """A row is written and the one before it removed, as an answer is: a full or read-only database answers queries."""
+    with transaction.atomic():
+        filling = {"filling": "x" * PROBE_BYTES}
+        row = Job.objects.create(kind=JobKind.PROBE, status=JobStatus.DONE, payload=filling)
+        Job.objects.filter(kind=JobKind.PROBE).exclude(pk=row.pk).delete()
+    return OK
+
+
+def _vector_store() -> Detail:
+    vector_store().ping()
+    return OK
+
+
+def _broker() -> Detail:
+    if not settings.HAS_BROKER:
+        return {"status": "off"}
+    with current_app.connection_for_read() as broker:
+        broker.ensure_connection(max_retries=1, timeout=math.ceil(PROBE_TIMEOUT_SECONDS))
+    return OK
+
+
+def _redis() -> Detail:
+    if not settings.REDIS_URL:
+        return {"status": "off"}
+    shared_cache.get("readyz")
+    return OK
+
+
+def worker_detail() -> Detail:
+    """The last sign of life of any worker, and how long the oldest job has waited for one."""
+    workers = worker_state()
+    status = {"ok": "ok", "silent": "silent", "never": "unknown"}[workers.state]
+    seen = None if workers.seconds is None else round(workers.seconds, 1)
+    return {"status": status, "seen_seconds_ago": seen, "waiting_seconds": round(waiting_seconds())}
+
+
+def _disk() -> Detail:
+    """The disk of `DATA_DIR`, where documents, and with SQLite the database, are kept."""
+    free = shutil.disk_usage(settings.DATA_DIR).free
+    if free < DISK_FULL_BYTES:
+        return {"status": "full"}
+    return {"status": "low"} if free < DISK_LOW_BYTES else OK
+
+
+def _model() -> Detail:
+    """As answers found it: asking a model to see whether it answers would cost what an answer costs."""
+    if language_model() is None:
+        return {"status": "off"}
+    return MODEL_SEEN.as_json()
+
+
+# --- What is asked over HTTP -----------------------------------------------------------------------------------------
 
 
 @require_safe
@@ -38,7 +243,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Whether this process can answer questions, and how each part does (`config.readiness`); 503 where it cannot."""
+    """Whether this process can answer questions, and how each part does; 503 where it cannot."""
     told = readiness().told()
     return JsonResponse({"version": VERSION, **told}, status=503 if told["status"] == "unavailable" else 200)
 

@@ -5,7 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from chat.access.sign_in import limited_password_change, limited_sign_in
+from chat.access.rate_limits import limited_password_change, limited_sign_in
 from config import health
 from config.desk import first_agent, theme
 from config.version import VERSION

@@ -20,7 +20,7 @@ from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from chat.staff.admin.private import prose
 from chat.staff.simulator import Trial
-from knowledge.admin.uploads import SeveralFilesField, store_uploads
+from knowledge.admin.documents import SeveralFilesField, store_uploads
 from knowledge.indexing.jobs import enqueue_documents
 from knowledge.models import Document, DocumentStatus
 

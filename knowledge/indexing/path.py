@@ -1,7 +1,7 @@
 """The path of a document: what happens from a file that was given to its points in the index, top to bottom.
 
 1. `receive_file`: a file is bounded by its size before it is read, and kept as it was given. Its document waits.
-   The entry points are `knowledge/admin/uploads.py`, the command `add_documents`, and the refresh of a page.
+   The entry points are `knowledge/admin/documents.py`, the command `add_documents`, and the refresh of a page.
 2. It is queued (`jobs.enqueue_documents`), and a worker's `jobs.carry_out` takes it; the command goes on
    here.
 3. `index_documents`: each file is read by a parser and cut into chunks, in a child process with limits (`isolation`);

@@ -5,8 +5,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.test import TestCase
 
-from agents.admin.deployments import setting_fieldsets
-from agents.admin.forms import METHOD_FIELD
+from agents.admin.deployments import METHOD_FIELD, setting_fieldsets
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from agents.settings import KNOBS

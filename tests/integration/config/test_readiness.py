@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.jobs import announce
 from agents.models import Job, JobKind, JobStatus
 from chat.telemetry import ModelSeen
-from config.readiness import OK, Detail, Part, Readiness, worker_detail
+from config.health import OK, Detail, Part, Readiness, worker_detail
 from knowledge.models import IndexBuild
 from tests.constants import override
 from tests.factories import make_agent
@@ -47,10 +47,10 @@ class ReadinessTests(SimpleTestCase):
 
     def test_trouble_is_one_line_without_a_traceback(self) -> None:
         readiness = Readiness([Part("broker", down)])
-        with override(READY_CACHE_SECONDS=0.0), self.assertLogs("config.readiness") as log:
+        with override(READY_CACHE_SECONDS=0.0), self.assertLogs("config.health") as log:
             for _ in range(3):
                 readiness.told()
-        assert log.output == ["WARNING:config.readiness:broker is unavailable some library's own error"]
+        assert log.output == ["WARNING:config.health:broker is unavailable some library's own error"]
 
     @override(PROBE_TIMEOUT_SECONDS=0.2, READY_CACHE_SECONDS=0.0)
     def test_part_that_hangs_is_asked_once_and_awaited_no_longer_than_told(self) -> None:

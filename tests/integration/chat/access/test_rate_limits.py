@@ -15,8 +15,7 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 from agents.database import in_database
 from agents.models import Deployment, RuntimeSettings
 from chat.access import rate_limits
-from chat.access.rate_limits import LocalBuckets, RedisBuckets
-from chat.access.sign_in import KNOWN_BROWSER_DAYS
+from chat.access.rate_limits import KNOWN_BROWSER_DAYS, LocalBuckets, RedisBuckets
 from chat.models import Conversation
 from tests.admin_pages import client_of
 from tests.factories import make_api_key, make_exchange, make_library, make_user

@@ -19,7 +19,7 @@ from django.test import AsyncClient, Client, TestCase, override_settings
 from PIL import Image
 
 import chat
-from agents.admin.forms import DeploymentForm
+from agents.admin.deployments import DeploymentForm
 from agents.branding import LOGO_SIZE, logo_png
 from agents.database import in_database
 from agents.models import Audience, Deployment, Logo, valid_origin

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.forms import modelform_factory
 from django.test import TransactionTestCase
 
-from agents.admin.forms import RuntimeSettingsForm
+from agents.admin.deployments import RuntimeSettingsForm
 from agents.errors import LLMModelUnknownError, LLMToolsRefusedError
 from agents.llm.base import Usage
 from agents.models import Job, JobKind, RuntimeSettings
