@@ -30,7 +30,7 @@ from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, SimilarAnswer, find_similar, waiting_phrasings
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.indexing.points import OnProgress, no_progress
-from knowledge.question_tables import csv_dialect, csv_rows
+from knowledge.question_tables import question_rows
 from knowledge.vectors.base import batches
 
 #: One CSV file, read and checked within the request.
@@ -181,18 +181,17 @@ def parse_csv(data: bytes | str) -> tuple[list[FaqRow], list[Failure]]:
     if len(data) > FAQ_MAX_IMPORT_BYTES:
         raise AnswerRejectedError(_("Le fichier dépasse %(limit)d octets.") % {"limit": FAQ_MAX_IMPORT_BYTES})
     text = data if isinstance(data, str) else decoded(data)
-    if (found := csv_dialect(text)) is None:
+    if (found := question_rows(text)) is None:
         raise AnswerRejectedError(
             _(
                 "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
                 "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
             )
         )
-    delimiter, columns = found
+    delimiter, columns, lines = found
     rows: list[FaqRow] = []
     failed: list[Failure] = []
     try:
-        lines = csv_rows(text, delimiter)
         width = len(next(lines)[1])
         for line, cells in lines:
             if len(rows) >= FAQ_MAX_IMPORT_ROWS:

@@ -2,21 +2,21 @@
 
 Deterministic, and no word is lost. An edit changes the chunks around it and no others (`segments`). A question with its
 answer is a chunk of its own with one unit. A list stays with the sentence that announces it, a title with what stands
-under it. A long block of code is closed and opened again with its language, a long table repeats its header in every
-part, and a sentence is cut only where it alone is longer than a piece may be.
+under it. A long block of code is closed and opened again with its language, a long table repeats its header and its open
+section rows in every part, and a sentence is cut only where it alone is longer than a piece may be.
 """
 
 import hashlib
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 
 from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.qa_extraction import extract_questions
-from knowledge.readers.base import Block, ParsedDocument
+from knowledge.readers.base import Block, ParsedDocument, table_cells, table_row
 
 #: A chunk's aim and ceiling (about 180 and 300 French words).
 CHUNK_TARGET_CHARACTERS = 1_100
@@ -99,8 +99,6 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Section:
-    """Text under one path of headings."""
-
     headings: tuple[str, ...]
     category: str
     pieces: list[_Piece]
@@ -274,15 +272,15 @@ def _headed(section: _Section, shared: int) -> list[_Piece]:
 
 
 def _packed(pieces: Iterable[_Piece]) -> Iterator[tuple[str, str]]:
-    """Pieces gathered to about the aimed size, each with the anchor of its beginning; a piece that is too long alone is
-    cut.
-    """
+    """Pieces gathered to about the aimed size, or cut, each with the anchor of its beginning."""
     target, most = CHUNK_TARGET_CHARACTERS, CHUNK_MAX_CHARACTERS
     parts: list[tuple[str, str]] = []
     for piece in _under_titles(pieces):
         first, *others = cut(piece.text, target, most)
         parts.append((f"{piece.lead}\n\n{first}" if piece.lead else first, piece.anchor))
-        parts += [(other, piece.anchor) for other in others]
+        # A table's caption names the rows of each of its parts.
+        lead = f"{piece.lead}\n\n" if piece.lead and piece.text.startswith("|") else ""
+        parts += [(lead + other, piece.anchor) for other in others]
     start = 0
     for group in segments([Item(text) for text, _anchor in parts], aim=target, gap=2):
         yield "\n\n".join(group), parts[start][1]
@@ -348,9 +346,7 @@ def cut(text: str, target: int, most: int) -> Iterator[str]:
 
 
 def _uncut_runs(text: str, target: int, most: int) -> Iterator[list[Item]]:
-    """What is not cut, in runs between which there is always a cut: two parts of one table would be one with two
-    headers.
-    """
+    """What is not cut, in runs with a cut between them: two parts of a table would be one with two headers."""
     run: list[Item] = []
     for kind, lines in _runs(text.split("\n")):
         whole = "".join(f"{line}\n" for line in lines)
@@ -444,7 +440,8 @@ def _end_of_table(lines: Sequence[str], start: int) -> int:
 def _code_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
     """A long block of code in blocks of its own, each with the fences and the language."""
     opened = _FENCE.match(lines[0])
-    if opened is None:
+    if opened is None or len(lines) == 1 or len(lines[0]) > target:
+        yield from _fragments("\n".join(lines), target)
         return
     margin = " " * (opened.start("fence"))
     first, close = lines[0], f"{margin}{opened['fence']}"
@@ -468,25 +465,67 @@ def _code_line(line: str, target: int) -> Iterator[Item]:
 
 def _table_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
     header = "\n".join(lines[:2])
-    rows = lines[2:]
-    if len(header) > target // 2:
-        # A header of half a passage is content itself: it would stand in every passage of its table.
+    if len(header) > target:
+        # It would fill every passage of its table.
         yield from _fragments("".join(f"{line}\n" for line in lines), target)
         return
     room = max(target - len(header), target // 4)
-    parts = [Item(row) for line in rows for row in _short_rows(line, room)]
-    for group in segments(parts, aim=room, gap=1):
-        if part := "\n".join(group).strip():
-            yield Item(f"{header}\n{part}\n")
+    rows = [(above, part) for above, row in _under_sections(lines[2:]) for part in _short_rows(row, room)]
+    start = 0
+    for group in segments([Item(row) for _above, row in rows], aim=room, gap=1):
+        yield Item("\n".join(filter(None, [header, rows[start][0], *group])) + "\n")
+        start += len(group)
 
 
-def _short_rows(line: str, room: int) -> Iterator[str]:
-    """A row, or its parts where it is so long that no chunk holds it."""
-    if len(line) <= room:
-        yield line
+def _under_sections(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The open section rows (one text names the rows down to the next) and each row, with those that open just above it.
+
+    A shorter run of section rows leaves the outer ones open.
+    """
+    open_: list[str] = []
+    run: list[str] = []
+    for row in rows:
+        if _is_section(row):
+            run.append(row)
+            continue
+        outer = open_[: max(len(open_) - len(run), 0)] if run else open_
+        yield "\n".join(outer), "\n".join([*run, row])
+        if run:
+            open_ = [*outer, *run] if sum(map(len, run)) <= TINY_CHARACTERS else []
+            run = []
+    if run:
+        yield "", "\n".join(run)
+
+
+def _is_section(row: str) -> bool:
+    cells = table_cells(row)
+    said = {cell for cell in cells if cell}
+    is_one = sum(map(bool, cells)) in (1, len(cells))
+    return len(cells) > 1 and len(said) == 1 and is_one and any(map(str.isalpha, said.pop()))
+
+
+def _short_rows(row: str, room: int) -> Iterator[str]:
+    """A row, or parts of one that no chunk holds: its cells stay in their columns, under what its first one says."""
+    if len(row) <= room:
+        yield row
         return
-    for group in segments(list(_fragments(line, room)), aim=room):
-        yield "".join(group).strip()
+    *above, last = row.split("\n")
+    label, *cells = table_cells(last)
+    if len(label) > room // 4:
+        label, cells = "", [label, *cells]
+    first = int(bool(label) or len(cells) == len(table_cells(last)) - 1)
+    part: dict[int, str] = {}
+    for column, cell in enumerate(cells, first):
+        for item in _fragments(cell, room):
+            if part and sum(map(len, part.values())) + len(item.text) > room:
+                yield "\n".join([*above, table_row([label] * first + _spread(part, first, len(cells)))])
+                above, part = [], {}
+            part[column] = part.get(column, "") + item.text
+    yield "\n".join([*above, table_row([label] * first + _spread(part, first, len(cells)))])
+
+
+def _spread(part: Mapping[int, str], first: int, width: int) -> list[str]:
+    return [part.get(column, "").strip() for column in range(first, first + width)]
 
 
 def _fragments(text: str, target: int) -> Iterator[Item]:

@@ -1,53 +1,90 @@
-"""Tables of questions and answers, for documents and for imports: where the columns stand, and the rows of a CSV text.
-Pure.
-
-Columns are found by name in French or English, whatever their case, accents and order; others are ignored.
+"""Tables of questions and answers, for documents and imports: the rows of a CSV text, and where the columns stand, by
+their names in French or English, whatever their case, accents, order and further words.
 """
 
 import csv
 import io
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice, pairwise
 
-from knowledge.language.words import fold_to_letters
+from knowledge.language.words import fold
 
-_COLUMNS = {
-    "question": "question",
-    "questions": "question",
-    "answer": "answer",
-    "answers": "answer",
-    "reponse": "answer",
-    "reponses": "answer",
-    "category": "category",
-    "categorie": "category",
+_MEANINGS = {
+    "question": re.compile(r"questions?|demandes?"),
+    "answer": re.compile(r"reponses?|answers?|reply|replies"),
+    "category": re.compile(r"categor(?:y|ie|ies)|themes?|thematiques?|rubriques?|topics?"),
 }
+_INITIALS = {"q": "question", "r": "answer", "a": "answer"}
+#: With one of these words a name says something about a question or an answer.
+_ABOUT = frozenset("n no num numero id date nombre type auteur statut etat source number author status count".split())
+#: What a table of questions may have above its names of columns.
+_TITLE_ROWS = 5
+_DELIMITERS = ",;\t|"
+#: Excel's own first line.
+_DECLARED = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
+
+CsvRows = Iterator[tuple[int, list[str]]]
 
 
 def question_columns(header: Sequence[str]) -> dict[str, int]:
-    """Where the header has its question, answer and category; empty without the first two."""
+    """Where the header has its question, answer and category, by whole names first; empty without the first two."""
     columns: dict[str, int] = {}
-    for index, name in enumerate(header):
-        if meaning := _COLUMNS.get(fold_to_letters(name)):
-            columns.setdefault(meaning, index)
+    names = [re.findall(r"[a-z]+", fold(name)[:200]) for name in header]
+    for most in (1, 6):
+        for index, words in enumerate(names):
+            if not 0 < len(words) <= most or not _ABOUT.isdisjoint(words) or index in columns.values():
+                continue
+            said = {meaning for meaning, form in _MEANINGS.items() if any(map(form.fullmatch, words))}
+            said |= {_INITIALS[words[0]]} if words[0] in _INITIALS and len(words) == 1 else set()
+            # « Question ou réponse ? » names neither.
+            if len(said) == 1:
+                columns.setdefault(said.pop(), index)
     return columns if {"question", "answer"} <= columns.keys() else {}
 
 
-def csv_dialect(text: str) -> tuple[str, dict[str, int]] | None:
-    """The delimiter under which the first row has the columns, and where they are."""
-    for delimiter in ",;\t|":
-        try:
-            header = next((cells for _line, cells in csv_rows(text, delimiter)), [])
-        except csv.Error:
-            continue
-        if columns := question_columns(header):
-            return delimiter, columns
+def question_rows(text: str) -> tuple[str, dict[str, int], CsvRows] | None:
+    """The delimiter under which one of the first rows has the columns, where they are, and the rows from that one."""
+    for delimiter in _delimiters(text):
+        first: list[list[str]] = []
+        with suppress(csv.Error):
+            for _line, cells in islice(csv_rows(text, delimiter), _TITLE_ROWS + 1):
+                first.append(cells)
+        for at, (cells, following) in enumerate(pairwise([*first, first[-1]] if first else [])):
+            columns = question_columns(cells)
+            if columns and max(columns["question"], columns["answer"]) < len(following):
+                return delimiter, columns, islice(csv_rows(text, delimiter), at, None)
     return None
 
 
-def csv_rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def table_rows(text: str) -> list[list[str]]:
+    """The rows of any other table: under the delimiter that gives most of them one number of cells; empty for none."""
+    best: tuple[int, list[list[str]]] = (0, [])
+    for delimiter in _delimiters(text):
+        try:
+            rows = [cells for _line, cells in csv_rows(text, delimiter)]
+        except csv.Error:
+            continue
+        (width, count), *_others = Counter(map(len, rows)).most_common(1) or [(0, 0)]
+        if width > 1 and 2 * count > len(rows) > 1 and count * (width - 1) > best[0]:
+            best = count * (width - 1), rows
+    return best[1]
+
+
+def _delimiters(text: str) -> str:
+    declared = _DECLARED.match(text)
+    return declared[1] if declared else _DELIMITERS
+
+
+def csv_rows(text: str, delimiter: str) -> CsvRows:
     """Rows that are not empty, with the line they begin on."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    line = 1
+    declared = _DECLARED.match(text)
+    reader = csv.reader(io.StringIO(text[declared.end() if declared else 0 :], newline=""), delimiter=delimiter)
+    above = 1 + bool(declared)
+    line = above
     for cells in reader:
         if any(cell.strip() for cell in cells):
             yield line, cells
-        line = reader.line_num + 1
+        line = reader.line_num + above

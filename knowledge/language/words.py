@@ -91,11 +91,6 @@ def fold(text: str) -> str:
     return decomposed.translate(_WITHOUT_MARKS).replace("œ", "oe")
 
 
-def fold_to_letters(text: str) -> str:
-    """The folded letters alone, one after the other: the form in which the name of a column is looked up."""
-    return "".join(filter(str.isalpha, fold(text)))
-
-
 def fold_keeping_accents(text: str) -> str:
     """Lower case and one form of each character, accents kept: « ou » is not « où ». Stored keys are made of it."""
     return unicodedata.normalize("NFKC", bounded_marks(text)).casefold().replace("’", "'")

@@ -7,7 +7,7 @@ document's title is in no heading path. Parsers raise `UnreadableDocumentError` 
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
@@ -25,6 +25,8 @@ MAX_DOCUMENT_CHARACTERS = 10_000_000
 MAX_HEADING_CHARACTERS = 500
 #: Cells up to which the short rows of a table are filled up to its widest.
 MAX_FILLED_CELLS = 200_000
+#: More rows of headings are content.
+MAX_HEADER_ROWS = 4
 
 #: What the libraries that read files raise at a malformed one, beside their own errors.
 MALFORMED = (
@@ -39,6 +41,12 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 #: Where an escaped mark waits while others are read, in a plane that no text uses.
 _HELD = 0x10FF00
 _WAS_ESCAPED = re.compile("[\U0010ff21-\U0010ff7e]")
+#: What stands raised behind a digit or a letter and belongs to it: endings of ordinals; powers of units and of ten.
+_ORDINAL = re.compile(r"\d (?:ers?|res?|ères?|de?s?|nde?s?|es?|[èe]mes?|st|nd|rd|th|os?|h)$", re.IGNORECASE)
+_POWER = re.compile(r"(?:(?<![^\W\d_])[^\W\d_]|\b[kcdmµn]m|(?<![\w.,])10) [-−+]?\d{1,2}$")
+_RAISED = str.maketrans("0123456789-−+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻⁺")
+_ROMAN_VALUES = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
+_MOST_STRUCK, _STRUCK_LENGTH = 5, 60
 _INTERROGATIVE = re.compile(
     r"(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s|"
     r"est-ce|peut-on|puis-je|dois-je|faut-il|how|what|when|where|who|why|which|can|could|do|does|is|"
@@ -49,10 +57,8 @@ _INTERROGATIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, a list, a table… A `title` is a heading that has nothing under it.
-
-    `inferred` counts the last headings that were guessed from plain lines. `anchor` is the identifier that opens a page
-    at the block's place, or at its heading.
+    """A paragraph, a list, a table… A `title` is a heading that has nothing under it. `inferred` counts the last headings,
+    guessed from plain lines; `anchor` opens a page at the block or its heading.
     """
 
     text: str
@@ -106,6 +112,8 @@ class Outline:
         self.blocks: list[Block] = []
         self.notices: list[str] = []
         self.lines: list[PlacedLine] = []
+        #: What is struck out in the source: left out, and said.
+        self.struck: list[str] = []
         self._stack: list[_Heading] = []
         self._inferred: tuple[str, ...] = ()
 
@@ -185,6 +193,9 @@ class Outline:
             raise UnreadableDocumentError(
                 f"{filename}: no text", public_message=_("Ce document ne contient aucun texte.")
             )
+        if said := [one_line(text)[:_STRUCK_LENGTH] for text in self.struck if text.strip()]:
+            texts = ", ".join(f"« {text} »" for text in said[:_MOST_STRUCK]) + ("…" if said[_MOST_STRUCK:] else "")
+            self.notices.append(_("texte barré, laissé de côté : %(texts)s") % {"texts": texts})
         root = self._root()
         title = self.title or root_title(root, one_line(title))
         return ParsedDocument(
@@ -217,9 +228,7 @@ class Outline:
 
 
 def root_title(root: str, title: str) -> str:
-    """The title of a document without one in its text: its one uppermost heading, if it and `title` say the same, or
-    `title`.
-    """
+    """The title of a document without one in its text: its uppermost heading where that says the same as `title`."""
     heading, said = _key(root), _key(title)
     return root if heading and said and (heading in said or said in heading) else title
 
@@ -263,6 +272,17 @@ def clean_text(text: str) -> str:
     return text.replace("\f", "\n")
 
 
+def raised(before: str, text: str) -> str:
+    """What stands raised behind a text, so that no reader takes it for a part of the number before: m², 1er, 4 (1) €."""
+    text = text.strip()
+    joint = f"{before[-4:]} {text}"
+    if _POWER.search(joint):
+        return text.translate(_RAISED)
+    if not re.search(r"\w", text) or _ORDINAL.search(joint) or (text.isalpha() and before[-1:].isalpha()):
+        return text
+    return f" ({text.strip('()[] ') or text})" if len(text) <= 12 else f" {text}"
+
+
 def one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
@@ -286,29 +306,90 @@ def seems_to_ask(text: str) -> bool:
     return asks(text) or (bool(_INTERROGATIVE.match(text.strip())) and len(text.split()) > 2)
 
 
+def letters(number: int) -> str:
+    """A number from 1 on as lists count in letters: a to z, aa, ab…"""
+    text = ""
+    while number > 0:
+        number, place = divmod(number - 1, 26)
+        text = chr(ord("a") + place) + text
+    return text
+
+
+def roman(number: int) -> str:
+    """A number from 1 on in Roman numerals; one that has none as it is."""
+    if number > 3_999:
+        return str(number)
+    text = ""
+    for value, sign in zip(_ROMAN_VALUES, "M CM D CD C XC L XL X IX V IV I".split(), strict=True):
+        text += sign * (number // value)
+        number %= value
+    return text
+
+
 def title_from_filename(filename: str) -> str:
     stem = PurePath(filename.replace("\\", "/")).stem
     return re.sub(r"[_\s]+", " ", stem).strip() or filename
 
 
 def page_name(name: str) -> str:
-    """The name of a page of a site without what servers add or leave out: `guide/index.html`, `guide.html` and `guide/`
-    are `guide`.
-    """
+    """The name of a page without what servers add: `guide/index.html`, `guide.html` and `guide/` are `guide`."""
     return re.sub(r"(?:(?:^|/)index)?\.x?html?$", "", name.split("?")[0]).rstrip("/")
 
 
-def table_text(rows: list[list[str]]) -> str:
-    """A Markdown table; the first row is its header, short rows are filled up."""
+def table_text(rows: Sequence[Sequence[str]], *, headers: int = 0) -> str:
+    """A Markdown table; short rows are filled up, and its `headers` first rows become one (0: as many as seem to be)."""
     rows = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(row)]
     if not rows:
         return ""
     width = max(len(row) for row in rows)
     # One wide row among many short ones would be a table of nothing but empty cells.
     fill = width if width * len(rows) <= MAX_FILLED_CELLS else 0
-    lines = ["| " + " | ".join(row + [""] * (fill - len(row))) + " |" for row in rows]
+    rows = [[*row, *[""] * (fill - len(row))] for row in rows]
+    count = (headers or _header_rows(rows)) if fill else 1
+    lines = list(map(table_row, [_one_header(rows[:count]), *rows[count:]]))
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def table_cells(row: str) -> list[str]:
+    """The cells of a row of a Markdown table, their bars still escaped."""
+    row = re.sub(r"(?<!\\)\|$", "", row.strip().removeprefix("|"))
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)]
+
+
+def _header_rows(rows: Sequence[Sequence[str]]) -> int:
+    """How many rows at the top name columns: a title alone in its row above them; below a name that stands over several
+    columns one for each, where the first column has none, or the same again.
+    """
+    count = 1
+    if len(rows) > 2 and len(rows[0]) > 2 and sum(map(bool, rows[0])) == 1:  # a title, a header, a row
+        count += sum(map(bool, rows[1])) > 1 and not any(re.match(r"\d", cell) for cell in rows[1])
+    first = rows[count - 1]
+    while count < min(len(rows) - 1, MAX_HEADER_ROWS):
+        above, row = rows[count - 1], rows[count]
+        gaps = [column for column in range(1, len(row)) if not above[column]]
+        is_spanned = any(above[column - 1] for column in gaps)
+        is_named = all(row[column] or row[column - 1] for column in gaps)
+        if not (first[0] and is_spanned and is_named and row[0] in ("", first[0])):
+            break
+        count += 1
+    return count
+
+
+def _one_header(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of headings as one: what each column is called, from the outermost in."""
+    filled = [list(rows[-1])]
+    for row in rows[-2::-1]:
+        names = list(row)
+        for column in range(1, len(names) if sum(map(bool, row)) > 1 else 0):
+            if not names[column] and filled[0][column]:
+                names[column] = names[column - 1]
+        filled.insert(0, names)
+    return [" / ".join(dict.fromkeys(filter(None, names))) for names in zip(*filled, strict=True)]
 
 
 def fenced(code: str, language: str = "") -> str:

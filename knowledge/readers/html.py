@@ -10,9 +10,10 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import NavigableString
@@ -29,7 +30,16 @@ from knowledge.readers.base import (
     outline_text,
     page_name,
 )
-from knowledge.readers.markup import BLOCKS, HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, tree_of
+from knowledge.readers.markup import (
+    BLOCKS,
+    HEADINGS,
+    TAKEN_OUT,
+    MarkupReader,
+    attribute,
+    tags_named,
+    take_out_marks,
+    tree_of,
+)
 from knowledge.readers.text import decode_text
 
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
@@ -45,6 +55,8 @@ _SURROUNDING_NAMES = re.compile(
     r"nav-?(?:header|footer|bar|wrapper)|site-(?:header|footer)|(?<!\S)footer(?!\S))(?:$|[-_\s])",
     re.IGNORECASE,
 )
+#: What stays as it is in an address; brackets would end the link that it is written in.
+_ADDRESS_SIGNS = ":/?#@!$&'*+,;=%~"
 #: A longer text about cookies is a page about cookies.
 _LONGEST_SURROUNDING = 3_000
 
@@ -59,15 +71,11 @@ _LONGEST_LABEL = 40
 #: More links are no neighbours; fewer are a mention, not a list of contents.
 _MOST_NEIGHBOURS = 8
 _LEAST_POINTERS = 3
-#: A page of so many links, with so much of its text in them, is an index.
-_INDEX_LINKS = 30
-_INDEX_SHARE = 0.35
 _LABELS = frozenset([*HEADINGS, "caption", "dt", "summary", "strong", "b"])
 _POINTERS = frozenset("ul ol dl menu table div section aside details tr dd td".split())
 
 _BETWEEN = frozenset("»›>/→")
 _TRAIL = re.compile(r"bread-?crumbs?|fil-?\s?d.?ariane|ariane", re.IGNORECASE)
-_HOME = frozenset(["accueil", "home", "start", "documentation"])
 #: A page deeper in its site names its nearest ancestors; a longer part is no trail, nor one far down its page.
 _MOST_STEPS = 4
 _MOST_TEXTS = 60
@@ -84,11 +92,13 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     links = _Links(soup, filename, pages)
     _drop_permalinks(soup)
     first = soup.find("h1") or soup.find("h2")
-    trail = _trail(soup, one_line(first.get_text()) if first else title, links)
-    _drop_unread(soup)
+    trail = _trail(soup, one_line(first.get_text()) if first else title)
+    drop_unread(soup)
     whole = soup.get_text(" ", strip=True)
     _drop_furniture(soup)
     pointers = _drop_pointers(soup, links)
+    links.complete()
+    outline.struck = take_out_marks(soup)
     if not soup.get_text(strip=True) and not pointers:  # a page of nothing else
         outline.add(one_line(whole))
     MarkupReader(outline).read(soup.find("main") or soup.body or soup)
@@ -106,7 +116,8 @@ def html_fragment_text(fragment: str) -> str:
     """A fragment of HTML (an answer, a table cell) as light Markdown."""
     soup = tree_of(fragment)
     _drop_permalinks(soup)
-    _drop_unread(soup)
+    drop_unread(soup)
+    take_out_marks(soup)
     outline = Outline()
     MarkupReader(outline).read(soup)
     return outline_text(outline)
@@ -165,7 +176,7 @@ def _declared_trail(soup: BeautifulSoup) -> list[str]:
 # What is no content
 
 
-def _drop_unread(soup: BeautifulSoup) -> None:
+def drop_unread(soup: BeautifulSoup) -> None:
     """Take out what is no text: scripts, styles, fields, controls, comments."""
     for tag in tags_named(soup, _DROPPED):
         if not tag.decomposed:
@@ -190,10 +201,9 @@ def _drop_permalinks(soup: BeautifulSoup) -> None:
 
 
 def _drop_furniture(soup: BeautifulSoup) -> None:
-    """Take out what stands around the content by what the page calls it.
+    """Take out what stands around the content by what the page calls it, unless it holds the page's title or article.
 
-    What holds the page's own title or article is content, whatever it is called. Hidden parts stay: accordions hide
-    answers.
+    Hidden parts stay: accordions hide answers.
     """
     for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
         if not tag.decomposed and _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
@@ -216,24 +226,17 @@ def _is_furniture(tag: Tag) -> bool:
 
 @dataclass(slots=True)
 class _Counts:
-    """Of a part of a page: characters, those in links, and those that no link and no title says as well; links by
-    where they lead (this page, pages of the site, neighbours), names in code among them, and headings.
+    """Of a part of a page: characters, those in links, headings, and links: all, and those that lead to a neighbour, within
+    the page, or to a page that is read as well.
     """
 
     characters: int = 0
     linked: int = 0
-    apart: int = 0
+    headings: int = 0
     links: int = 0
+    neighbours: int = 0
     local: int = 0
     inside: int = 0
-    neighbours: int = 0
-    names: int = 0
-    headings: int = 0
-
-    @property
-    def holds_only_links(self) -> bool:
-        """Nothing but links, but for a label of a few words and what the links' titles say."""
-        return self.links > 0 and self.apart <= min(_LONGEST_LABEL, self.characters // 2)
 
 
 @dataclass(slots=True)
@@ -246,17 +249,20 @@ class _Links:
     pages: Collection[str]
     #: The neighbours that the head names.
     declared: set[str] = field(default_factory=set)
-    #: What the page's title and the titles of its links say: said again beside a link, it says nothing.
-    known: set[str] = field(default_factory=set)
+    #: What relative addresses start from; empty where the page does not say, and was not fetched.
+    base: str = ""
 
     def __post_init__(self) -> None:
         for link in tags_named(self.soup, ("link",)):
             if _NEIGHBOURS.intersection(attribute(link, "rel").lower().split()):
                 self.declared.add(self.target(attribute(link, "href")))
         self.declared.discard("")
-        titles = [attribute(tag, "title") for tag in tags_named(self.soup, ("a", "link"))]
-        titles += [tag.get_text() for tag in tags_named(self.soup, ("title", "h1"))]
-        self.known = {one_line(title).casefold() for title in titles if title}
+        own = [attribute(tag, "href") for tag in tags_named(self.soup, ("base",))]
+        own += [
+            attribute(tag, "href") for tag in tags_named(self.soup, ("link",)) if attribute(tag, "rel") == "canonical"
+        ]
+        own = [self.name] + ([urljoin(self.name, own[0])] if own else [])
+        self.base = own[-1] if "://" in own[-1] else ""
 
     def target(self, address: str) -> str:
         """The name of the page that an address leads to, empty for this one."""
@@ -270,49 +276,40 @@ class _Links:
         path = posixpath.normpath(posixpath.join("/", posixpath.dirname(self.name), unquote(plain)))
         return page_name(path.lstrip("/"))
 
-    def counts(self) -> dict[int, _Counts]:
-        """The counts of every tag of the page, by its identity; one walk, each text looked at once."""
-        found: dict[int, _Counts] = {}
-        pending: list[tuple[Tag, bool, bool]] = [(self.soup, False, False)]
-        while pending:
-            tag, in_link, is_done = pending.pop()
-            in_link = in_link or (tag.name == "a" and bool(tag.get("href")))
-            if is_done:
-                found[id(tag)] = self._counted(tag, found, in_link=in_link)
+    def complete(self) -> None:
+        """Write addresses out where the page's own is known; else a link to a page that is read as well says nothing."""
+        for tag in tags_named(self.soup, ("a",)):
+            address = attribute(tag, "href").strip()
+            if not address or address.startswith("#") or re.match(r"[a-zA-Z][\w+.-]*:", address):
                 continue
-            pending.append((tag, in_link, True))
-            pending.extend((child, in_link, False) for child in tag.children if isinstance(child, Tag))
+            if not self.base:
+                tag["href"] = "" if self.target(address) in self.pages else address
+                continue
+            with suppress(ValueError):
+                tag["href"] = quote(urljoin(self.base, address), safe=_ADDRESS_SIGNS)
+
+    def counts(self) -> dict[int, _Counts]:
+        """The counts of every tag of the page, by its identity; each text is looked at once."""
+        found: dict[int, _Counts] = {}
+        tags = [self.soup, *(tag for tag in self.soup.descendants if isinstance(tag, Tag))]
+        for tag in reversed(tags):
+            parts = [astuple(found[id(child)]) for child in tag.children if isinstance(child, Tag)]
+            counts = found[id(tag)] = _Counts(*map(sum, zip(*parts, strict=True))) if parts else _Counts()
+            texts = (one_line(t) for t in tag.children if isinstance(t, NavigableString) and not isinstance(t, Comment))
+            counts.characters += sum(len(text) for text in texts if re.search(r"\w", text))
+            counts.headings += tag.name in HEADINGS
+            if tag.name == "a" and (address := attribute(tag, "href")):
+                self._count_link(counts, tag, self.target(address))
         return found
 
-    def _counted(self, tag: Tag, found: dict[int, _Counts], *, in_link: bool) -> _Counts:
-        parts = [found[id(child)] for child in tag.children if isinstance(child, Tag)]
-        counts = _Counts(*map(sum, zip(*map(astuple, parts), strict=True))) if parts else _Counts()
-        counts.headings += tag.name in HEADINGS
-        for child in tag.children:
-            if not isinstance(child, NavigableString) or isinstance(child, Comment):
-                continue
-            text = one_line(child)
-            size = len(text) if re.search(r"\w", text) else 0
-            counts.characters += size
-            counts.linked += size if in_link else 0
-            counts.apart += 0 if in_link or text.casefold() in self.known else size
-        if tag.name == "a" and (address := attribute(tag, "href")):
-            self._count_link(counts, tag, address)
-        return counts
-
-    def _count_link(self, counts: _Counts, tag: Tag, address: str) -> None:
-        target = self.target(address)
-        if attribute(tag, "accesskey") in _NEIGHBOUR_KEYS or (target and target in self.declared):
-            counts.neighbours += 1
-        elif not counts.characters:
-            return
-        counts.links += 1
-        if _is_name(tag):
-            counts.names += 1
-        elif not target or target == page_name(self.name):
-            counts.local += 1
-        elif target in self.pages:
-            counts.inside += 1
+    def _count_link(self, counts: _Counts, tag: Tag, target: str) -> None:
+        counts.linked = counts.characters
+        counts.neighbours += attribute(tag, "accesskey") in _NEIGHBOUR_KEYS or target in self.declared
+        counts.links += bool(counts.characters)
+        # A list of names in code says which there are, not where to read on.
+        if counts.characters and not _is_name(tag):
+            counts.local += not target or target == page_name(self.name)
+            counts.inside += target in self.pages
 
 
 def _is_name(tag: Tag) -> bool:
@@ -328,36 +325,26 @@ def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
     read as well. A mark is left in their place, so that a title above them does not look empty.
     """
     counts = links.counts()
-    whole = counts[id(soup)]
     labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
-    is_index = (
-        bool(links.pages)
-        and whole.links >= _INDEX_LINKS
-        and whole.linked >= _INDEX_SHARE * whole.characters
-        and whole.inside + whole.local + whole.names >= 0.9 * whole.links
-    )
     pointers = 0
     pending: list[Tag] = [soup]
     while pending:
-        for child in list(pending.pop().children):
-            if not isinstance(child, Tag):
-                continue
-            found = counts[id(child)]
-            if child.name not in BLOCKS or not found.characters or not _leads(child, found, labels, is_index=is_index):
+        for child in [child for child in pending.pop().children if isinstance(child, Tag)]:
+            if child.name not in BLOCKS or not _leads(child, counts[id(child)], labels):
                 pending.append(child)
                 continue
-            pointers += found.inside
+            pointers += counts[id(child)].inside
             child.clear()
             child.name, child.attrs = TAKEN_OUT, {}
     return pointers
 
 
-def _leads(tag: Tag, counts: _Counts, labels: Collection[str], *, is_index: bool) -> bool:
-    if is_index and tag.name in ("ul", "ol", "dl", "table"):
-        return counts.linked >= _INDEX_SHARE * counts.characters
-    if counts.headings or not counts.holds_only_links:
+def _leads(tag: Tag, counts: _Counts, labels: Collection[str]) -> bool:
+    """Whether a part has nothing but links, but for a label of a few words, and these say nothing of their own."""
+    apart = counts.characters - counts.linked
+    if counts.headings or not counts.links or apart > min(_LONGEST_LABEL, counts.characters // 2):
         return False
-    if 0 < counts.links <= min(_MOST_NEIGHBOURS, 2 * counts.neighbours):
+    if counts.links <= min(_MOST_NEIGHBOURS, 2 * counts.neighbours):
         return True
     if tag.name not in _POINTERS or counts.links < _LEAST_POINTERS:
         return False
@@ -370,16 +357,15 @@ def _leads(tag: Tag, counts: _Counts, labels: Collection[str], *, is_index: bool
 # What the page is part of
 
 
-def _trail(soup: BeautifulSoup, title: str, links: _Links) -> tuple[str, ...]:
+def _trail(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
     """The titles of what holds the page, outermost first, without the site's own; empty where it says nothing."""
     for tag in tags_named(soup, ("link", "a")):
         # The link upwards that manuals have in their head, or as an access key.
         is_up = attribute(tag, "rel").lower() == "up" or attribute(tag, "accesskey") == "u"
         if is_up and (above := attribute(tag, "title")):
             return _bounded_trail([one_line(above)], title)
-    home = {one_line(text).casefold() for text in _home_titles(soup, links)} | _HOME
-    found = _declared_trail(soup)[1:] or _marked_trail(soup) or _written_trail(soup, title)
-    return _bounded_trail([step for step in found if step.casefold() not in home], title)
+    # The first is the site.
+    return _bounded_trail((_declared_trail(soup) or _marked_trail(soup))[1:], title)
 
 
 def _bounded_trail(steps: Sequence[str], title: str) -> tuple[str, ...]:
@@ -389,15 +375,6 @@ def _bounded_trail(steps: Sequence[str], title: str) -> tuple[str, ...]:
     return tuple(s for s in kept[-_MOST_STEPS:] if 0 < len(s) <= MAX_HEADING_CHARACTERS)
 
 
-def _home_titles(soup: BeautifulSoup, links: _Links) -> Iterator[str]:
-    """What links to the first page of the site are called."""
-    for tag in tags_named(soup, ("a",))[:_MOST_LINKS]:
-        target = links.target(attribute(tag, "href"))
-        is_root = not target.strip("/") if "://" not in target else target.count("/") == 2
-        if is_root and not attribute(tag, "href").startswith("#"):
-            yield from (tag.get_text(), attribute(tag, "title"))
-
-
 def _marked_trail(soup: BeautifulSoup) -> list[str]:
     """Of a part that is called a breadcrumb."""
     for tag in tags_named(soup, ("nav", "ol", "ul", "div"))[:_MOST_LINKS]:
@@ -405,21 +382,6 @@ def _marked_trail(soup: BeautifulSoup) -> list[str]:
             steps = [text for text in _texts(tag) if text not in _BETWEEN]
             if len(steps) <= _MOST_STEPS * 2:
                 return steps
-    return []
-
-
-def _written_trail(soup: BeautifulSoup, title: str) -> list[str]:
-    """Of texts between signs of a trail, followed by the page's title."""
-    for tag in tags_named(soup, ("nav", "ul", "ol", "div", "p"))[:_MOST_LINKS]:
-        texts = _texts(tag) if tag.find("a") is not None else []
-        own = [at for at, text in enumerate(texts) if text.casefold() == title.casefold()]
-        steps: list[str] = []
-        at = own[-1] - 1 if own else 0
-        while at > 0 and texts[at] in _BETWEEN:
-            steps.insert(0, texts[at - 1])
-            at -= 2
-        if steps:
-            return steps
     return []
 
 

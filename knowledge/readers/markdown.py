@@ -1,211 +1,257 @@
-"""Markdown: headings, paragraphs, lists, tables, code, front matter, `<details>`.
+"""Markdown, read as the page that it makes: a parser writes HTML, and `markup` reads it.
 
-The structure comes from the parser; the text of a block stays the source's. A file of single long lines, whose titles
-and lists carry no mark, is read as plain lines between its marked headings. Indented code is not recognised: it is text
-by accident.
+What wikis and generators of sites put between the lines (templates, boxes, attributes) becomes its text, or nothing. A
+file of single long lines, whose titles and lists carry no mark, is read as plain lines between its marked headings.
+Indented code is not recognised: it is text by accident. Every pattern is bounded, and so is what the parser may cost.
 """
 
+import html
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from pathlib import PurePath
+from typing import Any
 
+from bs4 import Tag
+from bs4.element import NavigableString, PageElement
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, outline_text, seems_to_ask
-from knowledge.readers.html import html_fragment_text
+from knowledge.readers.base import Outline, ParsedDocument, bare_text, clean_text, one_line, raised
+from knowledge.readers.html import drop_unread
+from knowledge.readers.markup import (
+    HEADINGS,
+    MarkupReader,
+    attribute,
+    inline_text,
+    plain_text,
+    tags_named,
+    take_out_marks,
+    tree_of,
+)
 from knowledge.readers.text import add_plain_lines, broken_at_margin, decode_text, join_lines, margin_width
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_DETAILS_TAG = re.compile(r"<(/?)(details|summary)\b[^<>]*>", re.IGNORECASE)
-_HELD = re.compile("\ue0f0(\\d+)\ue0f1")
-#: The marks of what is held, which no text may bring along.
-_MARKS = str.maketrans("", "", "\ue0f0\ue0f1")
-#: `<details>` within `<details>` are questions of their own down to here; deeper ones are read as HTML.
-_MAX_DEPTH = 20
-#: The line below the header of a table.
-_RULE = re.compile(r"[\s|:-]+")
+_FRONT_MATTER = re.compile(r"\A(?:---|\+\+\+)[ \t]*\n(.*?)\n(?:---|\.\.\.|\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL)
 _BREADCRUMB = re.compile(r"[^.?!\n]{2,120}\s[/›>»](?:\s[^.?!\n]*)?")
-#: Indented code (see above), and what would be parsed within a run of text for nothing: its source is kept, of which
-#: only the HTML tags need to be known. Links and images are looked for anew from each of their brackets: `![` repeated
-#: 20,000 times took 10 s.
-_UNUSED_RULES = ["code", "link", "image", "emphasis"]
-#: Each piece bounded, so that a mark which never closes costs no walk to the end of the text.
-_IMAGE = re.compile(r"!\[([^\]]{0,500})\]\([^)]{0,2000}\)")
-_HTML_PIECE = re.compile(r"<!--(?:(?!<!--).)*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
 #: Fewer unmarked lines than this say nothing about how the file is written.
 _ENOUGH_LINES = 12
 
+_FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)?(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+#: Liquid, Jinja and GitBook (`{% … %}`), Hugo (`{{< … >}}`), and what they print.
+_TEMPLATE = re.compile(r"\{%(?:(?!%\}|\{%).){0,2000}%\}|\{\{[<%](?:(?![>%]\}\}|\{\{).){0,2000}[>%]\}\}", re.DOTALL)
+_PRINTED = re.compile(r"\{\{[^{}\n]{0,300}\}\}")
+#: What a template or a line of JSON shows of its own.
+_TEMPLATE_TEXT = re.compile(r"""\b(?:title|caption|alt|text|content)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')""")
+_SHOWN_KEYS = frozenset("title caption alt text content description legend legende titre".split())
+_JSON = re.compile(r"^[ \t]*([\[{][\"{\[].*[\]}])[ \t]*$", re.MULTILINE)
+#: Lines that only say how the page is made: a list of contents, attributes of what is above.
+_SETTING = re.compile(r"^[ \t]*\[\[?_?toc_?\]?\][ \t]*$|[ \t]*\{[:#.][^{}\n]{0,200}\}[ \t]*$", re.I | re.M)
+#: The first line of a box, of VuePress and Docusaurus, MkDocs, GitHub; and the last.
+_BOX = re.compile(
+    r"^([ \t>]*(?:[-*+] +)?)(?::{3,}[ \t]*\{?[\w-]*\}?[ \t]*\[?([^\]\n]*)\]?|"
+    r'(?:!!!|\?\?\?)\+?[ \t]+[\w -]+?(?:[ \t]+"([^"\n]*)")?|\[!\w+\][-+]?[ \t]*(.*))[ \t]*$',
+    re.MULTILINE,
+)
+#: Deeper in quotes and lists than any page: the parser would look at each line once more for every level.
+_DEEP = re.compile(
+    r"^(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t]))){16,}[ \t]*|^(?: {4}|\t){15,}[ \t]*", re.MULTILINE
+)
+#: « + 0,92 % » is no item of a list.
+_PLUS = re.compile(r"^([ \t]*)\+(?=[ \t]+\d)", re.MULTILINE)
+_NOTE_TEXT = re.compile(r"^([ \t>]*)\[\^([^\s\[\]]{1,50})\]:[ \t]*", re.MULTILINE)
+#: In a text: notes (`[^1]`, `^1^`), letters below the line, marked and struck text, links of wikis.
+_SIGNS = re.compile(
+    r"\[\^(?P<note>[^\s\[\]]{1,50})\]|(?<!\^)\^(?P<up>[^\s^]{1,12})\^(?!\^)|(?<=\w)~(?P<down>\w{1,12})~"
+    r"|(?<![=\w])==(?=[^\s=])(?P<marked>[^=\n]{1,500})(?<=\S)==(?![=\w])"
+    r"|(?<![~\w])~(?![~\s])(?P<struck>[^~\n]{1,500})(?<!\s)~(?![~\w])"
+    r"|(?P<picture>!)?\[\[(?:[^\[\]|\n]{1,300}\|)?(?P<wiki>[^\[\]|\n]{1,300})\]\]"
+)
+#: What addresses of pages beside this one end with.
+_PAGES = ("", ".md", ".markdown", ".html", ".htm")
+#: What may begin something within a line; the parser's work grows with the square of their number in one text.
+_SPECIAL = re.compile(r"[\[\]!`*_~<&]")
+
+_MOST_SPECIAL, _MOST_WORK = 600, 50_000_000
+
 
 def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
-    text = clean_text(decode_text(data, filename=filename)).translate(_MARKS)
-    reader = _MarkdownReader()
+    text = clean_text(decode_text(data, filename=filename))
     front = _front_matter(text)
-    reader.outline.category = next((front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), "")
-    reader.read(_FRONT_MATTER.sub("", text, count=1))
+    outline = Outline()
+    outline.category = next((front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), "")
+    found: dict[str, Any] = {}
+    soup = tree_of(_parser().render(without_templates(_FRONT_MATTER.sub("", text, count=1)), found))
+    if found["plain"]:
+        outline.notices.append(_("Trop de signes de mise en forme : une partie est lue comme un texte simple."))
+    drop_unread(soup)
+    for image in tags_named(soup, ("img",)):
+        image.replace_with(attribute(image, "alt"))
+    for link in tags_named(soup, ("a",)):
+        address = attribute(link, "href")
+        if ":" not in address and PurePath(address.partition("#")[0]).suffix.lower() in _PAGES:
+            link["href"] = ""
+    for node in [node for node in soup.descendants if type(node) is NavigableString]:
+        if any(sign in node for sign in "^~=[") and node.find_parent(["code", "pre"]) is None:
+            node.replace_with(_signs_read(node, outline.struck))
+    outline.struck += take_out_marks(soup)
+    reader = _MarkdownReader(outline)
+    reader.has_plain_lines = found["has_plain_lines"]
+    reader.read(soup.body or soup)
+    reader.flush()
     title = bare_text(next((front[key] for key in ("title", "titre") if front.get(key)), ""))
-    return reader.outline.finish(filename=filename, source_type=SourceType.MARKDOWN, title=title)
+    return outline.finish(filename=filename, source_type=SourceType.MARKDOWN, title=title)
 
 
 def _front_matter(text: str) -> dict[str, str]:
     """The plain `key: value` lines of the front matter; anything richer is not needed here."""
     match = _FRONT_MATTER.match(text)
-    pairs = re.findall(r"^([^\W\d]\w*)[ \t]*:[ \t]*(.+?)[ \t]*$", match[1] if match else "", re.M)
+    pairs = re.findall(r"^([^\W\d]\w*)[ \t]*[:=][ \t]*(.+?)[ \t]*$", match[1] if match else "", re.M)
     return {key.lower(): value.strip("\"'") for key, value in pairs}
 
 
-@dataclass(slots=True)
-class _Details:
-    """Where a `<details>` with its `<summary>` stands in a text."""
-
-    start: int
-    end: int = 0
-    summary: tuple[int, int] = (0, 0)
-    body: tuple[int, int] = (0, 0)
+def _parser() -> MarkdownIt:
+    """Emphasis stays as it is written: `n° 12669*02` is a number, and so is what is escaped to be none."""
+    parser = MarkdownIt("commonmark", {"breaks": True, "maxNesting": 100}).enable(["table", "strikethrough"])
+    parser.disable(["code", "emphasis", "text_join"]).core.ruler.at("inline", _read_inline)
+    parser.add_render_rule("text_special", _escaped)
+    return parser
 
 
-def _details_in(text: str) -> list[_Details]:
-    """The outermost complete `<details>` that begin with a `<summary>`, found in one walk over the tags."""
-    found: list[_Details] = []
-    open_: list[_Details] = []
-    opened_at = summary_at = -1
-    for tag in _DETAILS_TAG.finditer(text):
-        is_end, is_summary = bool(tag[1]), tag[2].lower() == "summary"
-        follows, within = opened_at, summary_at
-        opened_at = summary_at = -1
-        if is_summary and not is_end and follows >= 0 and not text[follows : tag.start()].strip():
-            summary_at = tag.end()
-        elif is_summary and is_end and within >= 0:
-            open_[-1].summary = (within, tag.start())
-            open_[-1].body = (tag.end(), tag.end())
-        elif not is_summary and not is_end:
-            open_.append(_Details(tag.start()))
-            opened_at = tag.end()
-        elif not is_summary and open_:
-            part = open_.pop()
-            if not part.body[0]:
-                continue
-            part.end, part.body = tag.end(), (part.body[0], tag.start())
-            while found and found[-1].start > part.start:
-                found.pop()
-            found.append(part)
-    return found
+def _escaped(_renderer: object, tokens: Sequence[Token], index: int, *_more: object) -> str:
+    token = tokens[index]
+    return html.escape(token.markup if token.content in "*_" else token.content)
 
 
-class _MarkdownReader:
-    def __init__(self, depth: int = 0) -> None:
-        self.outline = Outline()
-        self._depth = depth
-        self._markdown = MarkdownIt("commonmark").enable("table").disable(_UNUSED_RULES)
-        self._held: list[tuple[str, str]] = []
+def _read_inline(state: StateCore) -> None:
+    """Parse the texts of blocks as far as their work is bounded; `plain` counts the others, which are text.
+
+    Lines that were broken at a margin are joined first; `has_plain_lines`: there is no margin, and each line is one.
+    """
+    of_page = [
+        token
+        for above, token in pairwise(state.tokens)
+        if above.type == "paragraph_open" and above.level == 0 and token.type == "inline"
+    ]
+    lines = [line for token in of_page for line in token.content.split("\n")]
+    state.env["has_plain_lines"] = len(lines) >= _ENOUGH_LINES and not broken_at_margin(lines)
+    for token in [] if state.env["has_plain_lines"] else of_page:
+        parts = re.split(r"(?<!\\)\\\n", token.content)
+        joined = (join_lines(part.split("\n"), width=margin_width(lines)) for part in parts)
+        token.content = "\n".join(chain.from_iterable(joined))
+    state.env["plain"] = work = 0
+    for token in state.tokens:
+        if token.type == "inline" and token.children is not None:
+            signs = len(_SPECIAL.findall(token.content))
+            if signs > _MOST_SPECIAL or work + signs**2 > _MOST_WORK:
+                token.children.append(Token("text", "", 0, content=token.content))
+                state.env["plain"] += 1
+            else:
+                work += signs**2
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _signs_read(node: NavigableString, struck: list[str]) -> str:
+    def read(found: re.Match[str]) -> str:
+        if note := found["note"] or found["up"]:
+            before = found.string[max(found.start() - 4, 0) : found.start()]
+            return raised(before or str(node.find_previous(string=True) or ""), note)
+        if found["struck"]:
+            struck.append(found["struck"])
+        return found["down"] or found["marked"] or ("" if found["picture"] else found["wiki"]) or ""
+
+    return _SIGNS.sub(read, str(node))
+
+
+class _MarkdownReader(MarkupReader):
+    """Reads paragraphs of the page itself as plain lines where the file is written so."""
+
+    has_plain_lines = False
+
+    def __init__(self, outline: Outline) -> None:
+        super().__init__(outline)
         self._plain: list[str] = []
-        self._plain_mode = False
-        self._width = 0
 
-    def read(self, text: str) -> None:
-        if self._depth < _MAX_DEPTH:
-            text = self._hold(text)
-        lines = text.split("\n")
-        tokens = self._markdown.parse(text)
-        self._measure(tokens)
-        for index, token in enumerate(tokens):
-            if token.level == 0 and token.nesting >= 0 and token.map is not None:
-                inline = tokens[index + 1] if index + 1 < len(tokens) else None
-                self._token(token, inline, lines[token.map[0] : token.map[1]])
-        self._flush()
-
-    def _hold(self, text: str) -> str:
-        """Set every `<details>` aside: blank lines inside it would cut it in pieces."""
-        pieces, at = [], 0
-        for part in _details_in(text):
-            pieces += [text[at : part.start], f"\n\n\ue0f0{len(self._held)}\ue0f1\n\n"]
-            self._held.append((html_fragment_text(text[slice(*part.summary)]), text[slice(*part.body)]))
-            at = part.end
-        return "".join([*pieces, text[at:]])
-
-    def _measure(self, tokens: Sequence[Token]) -> None:
-        lines = [
-            line
-            for index, token in enumerate(tokens)
-            if token.type == "paragraph_open" and token.level == 0
-            for line in tokens[index + 1].content.split("\n")
-        ]
-        self._width = margin_width(lines)
-        self._plain_mode = len(lines) >= _ENOUGH_LINES and not broken_at_margin(lines)
-
-    def _token(self, token: Token, inline: Token | None, source: list[str]) -> None:
-        if token.type == "paragraph_open" and inline is not None:
-            self._paragraph(inline)
-            return
-        self._flush()
-        match token.type:
-            case "heading_open" if inline is not None:
-                self.outline.heading(int(token.tag[1]), bare_text(_without_html(inline)))
-            case "bullet_list_open" | "ordered_list_open":
-                self.outline.add(_trimmed(source), kind="list")
-            case "table_open":
-                self.outline.add(_unpadded(source), kind="table")
-            case "fence":
-                self.outline.add(_trimmed(source), kind="code")
-            case "blockquote_open":
-                self._quote(source)
-            case "html_block":
-                self.outline.add(html_fragment_text("\n".join(source)))
-
-    def _paragraph(self, inline: Token) -> None:
-        text = _without_html(inline)
-        if held := _HELD.fullmatch(text.strip()):
-            self._flush()
-            self._details(*self._held[int(held[1])])
-        elif self._plain_mode:
+    def _paragraph(self, run: list[PageElement]) -> None:
+        text = inline_text(run)
+        if text and self.has_plain_lines:
             self._plain.extend(text.split("\n"))
         else:
-            lines = join_lines(text.split("\n"), width=self._width)
-            self.outline.add("\n".join(re.sub(r"[ \t]+", " ", line.strip()) for line in lines))
+            self._outline.add(text)
 
-    def _details(self, summary: str, body: str) -> None:
-        inner = _MarkdownReader(self._depth + 1)
-        inner.read(body)
-        answer = outline_text(inner.outline)
-        if seems_to_ask(summary):
-            self.outline.add(answer, kind="qa", question=bare_text(summary))
-        else:
-            self.outline.add(f"**{bare_text(summary)}**\n\n{answer}".strip("*\n "))
-
-    def _quote(self, source: list[str]) -> None:
-        text = "\n".join(re.sub(r"^\s{0,3}>\s?", "", line) for line in source).strip()
-        first = not self.outline.blocks and not self.outline.category
-        if first and self.outline.title and _BREADCRUMB.fullmatch(text):
-            self.outline.category = text.strip(" /›>»")
+    def _block(self, tag: Tag, depth: int) -> None:
+        if tag.name == "p":
+            self.read(tag, depth)
             return
-        self._plain_mode, mode = False, self._plain_mode
-        self.outline.add(text)
-        self._plain_mode = mode
+        self.flush()
+        if tag.name in HEADINGS:
+            self._outline.heading(int(tag.name[1]), bare_text(plain_text(tag)), anchor=attribute(tag, "id"))
+            return
+        if tag.name != "blockquote":
+            super()._block(tag, depth)
+            return
+        text = one_line(tag.get_text())
+        first = not self._outline.blocks and not self._outline.category
+        if first and self._outline.title and _BREADCRUMB.fullmatch(text):
+            self._outline.category = text.strip(" /›>»")
+            return
+        self.has_plain_lines, mode = False, self.has_plain_lines
+        self.read(tag, depth)
+        self.has_plain_lines = mode
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         lines, self._plain = self._plain, []
-        add_plain_lines(self.outline, lines)
+        add_plain_lines(self._outline, lines)
 
 
-def _without_html(inline: Token) -> str:
-    """The source of a run of text, without its HTML tags and the addresses of its images."""
-    text = _IMAGE.sub(r"\1", inline.content)
-    if any(child.type == "html_inline" for child in inline.children or ()):
-        text = re.sub(r"<br\s*/?>", "\n", text, flags=re.IGNORECASE)
-        text = _HTML_PIECE.sub("", text)
-    return text
+def without_templates(text: str) -> str:
+    """The text of a file with the parts of templates and boxes as what they show, lines of code apart."""
+    printed = bool(_TEMPLATE.search(text))
+    return "".join(part if is_code else _untemplated(part, printed=printed) for is_code, part in _fenced_parts(text))
 
 
-def _trimmed(source: list[str]) -> str:
-    return "\n".join(line.rstrip() for line in source).strip("\n")
+def _untemplated(text: str, *, printed: bool) -> str:
+    text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
+    text = _TEMPLATE.sub(lambda found: " ".join(filter(None, map("".join, _TEMPLATE_TEXT.findall(found[0])))), text)
+    text = _PRINTED.sub("", text) if printed else text
+    text = _BOX.sub(_box_title, text)
+    return _JSON.sub(lambda found: _json_text(found[1]), _SETTING.sub("", text))
 
 
-def _unpadded(source: list[str]) -> str:
-    """The rows of a table between bars, without the blanks and dashes that align its source: they would fill passages,
-    and tear its rows.
-    """
-    rows = (re.sub(r"[ \t]{2,}", " ", line.strip()) for line in source if line.strip())
-    rows = (re.sub(r"-{4,}", "---", row) if _RULE.fullmatch(row) else row for row in rows)
-    rows = (row if row.startswith("|") else f"| {row}" for row in rows)
-    return "\n".join(row if re.search(r"(?<!\\)\|$", row) else f"{row} |" for row in rows)
+def _box_title(box: re.Match[str]) -> str:
+    said = (box[2] or box[3] or box[4] or "").strip()
+    return f"\n{box[1]}**{said}**\n" if said else box[1].rstrip("-*+ ")
+
+
+def _json_text(line: str) -> str:
+    """What a line of JSON (pictures, settings of a page) shows; any other line as it is."""
+    try:
+        pending = [json.loads(line)]
+    except (ValueError, RecursionError):
+        return line
+    said: list[str] = []
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            said += [text for key, text in value.items() if isinstance(text, str) and key.lower() in _SHOWN_KEYS]
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value[::-1]
+    return "\n\n".join(said)
+
+
+def _fenced_parts(text: str) -> Iterator[tuple[bool, str]]:
+    """(whether it is a block of code, text), in order."""
+    at = 0
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            yield False, text[at : fence.start()]
+            opened, at = fence, fence.start()
+        elif fence[1].startswith(opened[1]) and fence[0].rstrip().endswith(fence[1]):
+            yield True, text[at : fence.end()]
+            opened, at = None, fence.end()
+    yield opened is not None, text[at:]

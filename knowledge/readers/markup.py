@@ -1,8 +1,7 @@
 """HTML tags to blocks of light Markdown under their headings: paragraphs, lists, tables, code, definitions.
 
-Nothing is fetched, and what comes out holds no HTML. Trees are cut at a depth that no page has: a part that is read as
-a document of its own (an answer, an item, a cell) knows how deep it stands, or nested tags would end the walk with the
-interpreter's own limit.
+Nothing is fetched, and what comes out holds no HTML. Trees are cut at a depth that no page has, before nested tags end
+the walk with the interpreter's own limit: a part that is read by itself knows how deep it stands.
 """
 
 import re
@@ -14,11 +13,15 @@ from bs4.element import Comment, NavigableString, PageElement
 
 from knowledge.readers.base import (
     MAX_FILLED_CELLS,
+    MAX_HEADER_ROWS,
     Outline,
     clean_text,
     fenced,
+    letters,
     one_line,
     outline_text,
+    raised,
+    roman,
     seems_to_ask,
     table_text,
 )
@@ -39,19 +42,25 @@ _ROWS = ("tbody", "thead", "tfoot", "tr")
 _MAX_TREE_DEPTH = 100
 #: Deeper than this, the text of a part is taken as it comes.
 _MAX_DEPTH = 60
-#: What DocBook, Sphinx, Asciidoctor, GitBook and Bootstrap call a box of advice beside the text, how far above its
-#: title such a box begins, and tags whose class is that of the page.
-_BOXES = frozenset("note tip warning caution important admonition admonitionblock callout hint alert".split())
-_BOX_DEPTH = 4
-_ROOTS = ("main", "article", "body", "html")
+_STRUCK = frozenset("s strike del".split())
+_STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
+_RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE)
+#: How `<ol type>` counts; a browser shows any other as numbers.
+_COUNTERS: dict[str, Callable[[int], str]] = {
+    "a": letters,
+    "A": lambda number: letters(number).upper(),
+    "i": lambda number: roman(number).lower(),
+    "I": roman,
+}
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|brush:)-?\s?([A-Za-z][\w+#-]{0,20})")
 #: Names that tools give to code without a language.
 _NO_LANGUAGE = frozenset(["default", "none", "text", "notranslate", "plaintext", "source"])
+#: An address of a scheme that is followed, or one beside the page.
+_FOLLOWABLE = re.compile(r"(?:https?://|mailto:|tel:|(?![#?]|[a-zA-Z][\w+.-]*:))[^\s()<>]{1,500}$")
 #: As `Chunk.anchor` holds it.
 LONGEST_ANCHOR = 200
-#: A cell that claims to cover more columns or rows than this covers as many; more rows of headings are content.
+#: A cell that claims to cover more columns or rows than this covers as many.
 _MOST_SPANNED = 100
-_MOST_HEADER_ROWS = 4
 
 
 def tree_of(text: str) -> BeautifulSoup:
@@ -70,6 +79,22 @@ def tree_of(text: str) -> BeautifulSoup:
         else:
             pending.extend((child, depth + 1) for child in inner)
     return soup
+
+
+def take_out_marks(soup: Tag) -> list[str]:
+    """Set raised texts apart from what they stand behind, and take out struck texts, which are returned."""
+    struck: list[str] = []
+    for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
+        if tag.decomposed:
+            continue
+        style = attribute(tag, "style")
+        if tag.name in _STRUCK or (style and _STRUCK_STYLE.search(style)):
+            struck.append(tag.get_text(" "))
+            tag.decompose()
+        elif tag.name == "sup" or (style and _RAISED_STYLE.search(style)):
+            before = tag.find_previous(string=True) if tag.previous_sibling is not None else None
+            tag.replace_with(NavigableString(raised(str(before or ""), tag.get_text())))
+    return struck
 
 
 def tags_named(tag: Tag, names: Container[str]) -> list[Tag]:
@@ -149,12 +174,10 @@ class MarkupReader:
         return known
 
     def _paragraph(self, run: list[PageElement]) -> None:
-        self._outline.add(_tidy("".join(_inline(node) for node in run)))
+        self._outline.add(inline_text(run))
 
     def _block(self, tag: Tag, depth: int) -> None:
         match tag.name:
-            case name if name in HEADINGS and _titles_a_box(tag):
-                self._outline.add(_wrap(plain_text(tag), "**"), anchor=anchor_of(tag))
             case name if name in HEADINGS:
                 self._outline.heading(int(name[1]), plain_text(tag), anchor=anchor_of(tag))
             case "ul" | "ol" | "menu":
@@ -184,15 +207,14 @@ class MarkupReader:
         caption = next((c for c in tag.children if isinstance(c, Tag) and c.name == "caption"), None)
         if caption is not None and (text := one_line(_inline(caption))):
             self._outline.add(_wrap(text.replace("**", ""), "**"))
-        is_single = max((len(row) for row in rows), default=0) < 2
-        if _is_for_layout(tag) or (is_single and not (len(rows) > 1 and _is_header(rows[0]))):
+        if _is_for_layout(tag) or max(map(len, rows), default=0) < 2:
             for row in rows:
                 for cell in row:
                     self.read(cell, depth)
-        elif is_single:
-            self._outline.add("\n".join(_single_column(rows, depth)), kind="list")
         else:
-            self._outline.add(table_text(_grid(rows, lambda cell: _cell_text(cell, depth))), kind="table")
+            texts, headers = _grid(rows, lambda cell: _cell_text(cell, depth))
+            # Of one row, its cells say whether more belong to it.
+            self._outline.add(table_text(texts, headers=headers if headers > 1 else 0), kind="table")
 
     def _details(self, tag: Tag, depth: int) -> None:
         summary = tag.find("summary", recursive=False)
@@ -231,15 +253,6 @@ class MarkupReader:
         else:
             title = _wrap(label, "**")
             self._outline.add(f"{title}\n\n{text}".strip() if label else text, anchor=anchor)
-
-
-def _titles_a_box(heading: Tag) -> bool:
-    """Whether what follows the box stands under the heading before it again: « Note » is no section."""
-    around = takewhile(lambda tag: tag.name not in _ROOTS, islice(heading.parents, _BOX_DEPTH))
-    return heading.name != "h1" and any(
-        not _BOXES.isdisjoint(attribute(tag, "class").lower().split()) and len(tags_named(tag, HEADINGS)) == 1
-        for tag in around
-    )
 
 
 def _nearest(tag: Tag, names: Container[str], closed: Container[str]) -> list[Tag]:
@@ -292,36 +305,39 @@ def _is_for_layout(table: Tag) -> bool:
     return any("\n" in block.get_text().strip() for block in tags_named(table, ("pre",)))
 
 
-def _is_header(row: Sequence[Tag]) -> bool:
-    group = row[0].parent.parent if row[0].parent is not None else None
-    return (group is not None and group.name == "thead") or all(cell.name == "th" for cell in row)
+def _header_count(rows: Sequence[Sequence[Tag]]) -> int:
+    """How many rows at the top name columns: those of the table's head, else of headings, but for one across the table."""
+    head = [row for row in rows if _is_in_head(row[0])]
+    of_headings = takewhile(lambda row: all(cell.name == "th" for cell in row) and len(row) > 1, rows)
+    return len(head) or len(list(of_headings))
 
 
-def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> list[list[str]]:
-    """The texts of a table, its rows of headings as the first; a covered place says what its cell says in a heading or
-    below it.
-    """
+def _is_in_head(cell: Tag) -> bool:
+    group = cell.find_parent(["thead", "table"])
+    return group is not None and group.name == "thead"
+
+
+def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> tuple[list[list[str]], int]:
+    """The texts of a table and its rows of headings (0: unsaid); a place covered by a heading, or from above, says it."""
     covered = sum(_span(c, "rowspan") * _span(c, "colspan") for row in rows for c in row)
     spans = covered <= MAX_FILLED_CELLS
+    headers = min(_header_count(rows), len(rows) - 1, MAX_HEADER_ROWS)
     filled: list[list[str]] = []
     held: dict[int, tuple[str, int]] = {}
-    for row in rows:
+    for number, row in enumerate(rows):
         line: list[str] = []
         for cell in row:
             _take_held(line, held)
-            text, is_header = text_of(cell), _is_header(row)
+            text = text_of(cell)
             below = _span(cell, "rowspan") - 1 if spans else 0
             for column in range(_span(cell, "colspan") if spans else 1):
-                said = text if is_header or not column else ""
+                said = text if number < headers or not column else ""
                 if below:
                     held[len(line)] = (said, below)
                 line.append(said)
         _take_held(line, held)
         filled.append(line)
-    count = 0
-    while count < min(len(rows) - 1, _MOST_HEADER_ROWS) and _is_header(rows[count]):
-        count += 1
-    return [_one_header(filled[:count]), *filled[count:]] if count > 1 else filled
+    return filled, headers
 
 
 def _take_held(line: list[str], held: dict[int, tuple[str, int]]) -> None:
@@ -335,23 +351,9 @@ def _take_held(line: list[str], held: dict[int, tuple[str, int]]) -> None:
 
 def _span(cell: Tag, name: str) -> int:
     value = attribute(cell, name).strip()
+    if name == "rowspan" and value == "0" and cell.parent is not None:
+        value = str(1 + sum(isinstance(row, Tag) for row in islice(cell.parent.next_siblings, 2 * _MOST_SPANNED)))
     return min(max(int(value), 1), _MOST_SPANNED) if re.fullmatch(r"[0-9]{1,9}", value) else 1
-
-
-def _one_header(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of headings as one: what each column is called, from the outermost in."""
-    width = max(map(len, rows))
-    columns = [[row[column] if column < len(row) else "" for row in rows] for column in range(width)]
-    return [" / ".join(dict.fromkeys(filter(None, names))) for names in columns]
-
-
-def _single_column(rows: list[list[Tag]], depth: int) -> Iterator[str]:
-    """A table of one column as a list, its heading above: what stands in one cell stays one item."""
-    yield f"**{plain_text(rows[0][0])}**\n" if plain_text(rows[0][0]) else ""
-    for row in rows[1:]:
-        for cell in row:
-            if text := _fragment(cell, depth):
-                yield "- " + re.sub(r"\n+", "\n  ", text)
 
 
 def _cell_text(cell: Tag, depth: int) -> str:
@@ -406,11 +408,21 @@ def _wrap(text: str, mark: str) -> str:
 
 
 def _link(text: str, address: str) -> str:
+    """A label with where it leads: as a link where a page can open it, else in brackets (a telephone, a file beside)."""
     label = text.strip()
-    followable = re.match(r"(?:https?://|mailto:)[^\s()<>]+$", address)
-    if not label or not followable or label in address or "[" in label or "\n" in label:
+    address = address.replace("(", "%28").replace(")", "%29")
+    is_same = label.rstrip("/") in (address.rstrip("/"), re.sub(r"^\w+:(?://)?", "", address).rstrip("/"))
+    if not label or not _FOLLOWABLE.match(address) or is_same or "[" in label or "\n" in label:
         return text
-    return text.replace(label, f"[{label}]({address})", 1)
+    if re.match(r"https?:|mailto:", address):
+        return text.replace(label, f"[{label}]({address})", 1)
+    plain = address.removeprefix("tel:")
+    is_said = label in plain or re.sub(r"\W|_", "", plain)[-8:] in re.sub(r"\W|_", "", label)
+    return text if is_said else text.replace(label, f"{label} ({plain})", 1)
+
+
+def inline_text(run: Sequence[PageElement]) -> str:
+    return _tidy("".join(map(_inline, run)))
 
 
 def _tidy(text: str) -> str:
@@ -423,14 +435,37 @@ def _tidy(text: str) -> str:
 
 def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
     """The items of a list, each with the lists in it below it; text between items is an item as well."""
-    number = 0
+    marks = _marks(tag)
     for child in list(tag.children):
         if isinstance(child, Tag) and child.name in _LISTS and depth < _MAX_DEPTH:
             yield from _list_lines(child, indent, depth=depth + 1)
         elif isinstance(child, Tag) or str(child).strip():
-            lines = list(_item_lines(child, f"{number + 1}. " if tag.name == "ol" else "- ", indent, depth))
-            number += bool(lines)
-            yield from lines
+            yield from _item_lines(child, marks.get(id(child), "- "), indent, depth)
+
+
+def _marks(tag: Tag) -> dict[int, str]:
+    """The mark of each item of an ordered list, as a browser counts them. One that Markdown would number otherwise stands
+    behind a bullet.
+    """
+    items = [child for child in tag.children if isinstance(child, Tag) and child.name not in _LISTS]
+    if tag.name != "ol":
+        return {}
+    step = -1 if tag.has_attr("reversed") else 1
+    number = _whole(attribute(tag, "start"), len(items) if step < 0 else 1)
+    numbers = []
+    for item in items:
+        number = _whole(attribute(item, "value"), number)
+        numbers.append(number)
+        number += step
+    kinds = [attribute(item, "type") or attribute(tag, "type") for item in items]
+    written = [_COUNTERS[k](n) if k in _COUNTERS and n > 0 else str(n) for k, n in zip(kinds, numbers, strict=True)]
+    is_plain = written == [str(numbers[0] + place) for place in range(len(numbers))] and numbers[:1] >= [0]
+    return {id(item): f"{mark}. " if is_plain else f"- {mark}. " for item, mark in zip(items, written, strict=True)}
+
+
+def _whole(value: str, default: int) -> int:
+    found = re.match(r"\s*([-+]?\d{1,9})", value)
+    return int(found[1]) if found else default
 
 
 def _item_lines(item: PageElement, mark: str, indent: str, depth: int) -> Iterator[str]:

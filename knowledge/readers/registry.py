@@ -65,9 +65,10 @@ _BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
-_XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]*>")
-_SPACE = re.compile(rb"\s*")
-_HTML_START = re.compile(rb"<(?:!doctype\s+html|html)\b", re.I)
+#: Atomic, since a pattern that goes back would try every end of each comment.
+_HTML_START = re.compile(
+    rb"(?>\s*(?:<\?xml[^>]*>)?\s*)(?>(?:<!--(?>.*?-->)\s*)*)<(?:!doctype\s+html|html)\b", re.I | re.S
+)
 
 
 def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ParsedDocument:
@@ -157,18 +158,8 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
 
 
 def _is_page(start: bytes) -> bool:
-    """Whether it begins as an HTML page does, comments apart. One walk: a pattern would try every end of each comment."""
-    declaration = _XML_DECLARATION.match(start)
-    at = declaration.end() if declaration else 0
-    while True:
-        space = _SPACE.match(start, at)
-        at = space.end() if space else at
-        if not start.startswith(b"<!--", at):
-            return _HTML_START.match(start, at) is not None
-        end = start.find(b"-->", at + 4)
-        if end < 0:
-            return False
-        at = end + 3
+    """Whether it begins as an HTML page does, comments apart."""
+    return _HTML_START.match(start) is not None
 
 
 def _refuse_known(data: bytes, *, filename: str) -> None:
@@ -190,12 +181,13 @@ def _refuse_known(data: bytes, *, filename: str) -> None:
 #: A format's number goes up when its reader gives other text, or more, of the same file; documents of an older number are
 #: read again when their file is added again, or by `reread_documents`. A format that is not named has 0.
 READER_VERSIONS = {
-    SourceType.PDF: 1,
-    SourceType.HTML: 4,
-    SourceType.MARKDOWN: 2,
+    SourceType.PDF: 2,
+    SourceType.HTML: 5,
+    SourceType.MARKDOWN: 3,
     SourceType.DOCX: 2,
     SourceType.PPTX: 2,
     SourceType.XLSX: 2,
+    SourceType.CSV: 1,
 }
 
 

@@ -20,7 +20,7 @@ from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.worksheet._reader import WorkSheetParser
 
 from knowledge.models import SourceType
-from knowledge.question_tables import csv_dialect, csv_rows, question_columns
+from knowledge.question_tables import question_columns, question_rows, table_rows
 from knowledge.readers.base import Outline, ParsedDocument, check_length, clean_text, one_line, table_text, unreadable
 from knowledge.readers.html import html_fragment_text
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged
@@ -36,18 +36,21 @@ _MAX_NOTICES = 100
 
 def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
     text = decode_text(data, filename=filename)
-    if (found := csv_dialect(text)) is None:
+    outline = Outline()
+    if (found := question_rows(text)) is None:
+        # Prices, opening hours: a table like any other.
+        outline.add(table_text([[_cell(cell) for cell in row] for row in table_rows(text)]), kind="table")
+        if outline.blocks:
+            return outline.finish(filename=filename, source_type=SourceType.CSV)
         raise unreadable(
-            f"{filename}: no question and answer columns",
+            f"{filename}: no table",
             _(
-                "Ce fichier CSV n’a pas les colonnes attendues : « question » et « answer » "
-                "(ou « réponse »), et « category » (ou « catégorie ») si besoin."
+                "Ce fichier CSV ne contient aucun tableau lisible : une ligne de titres, puis des lignes d’autant de cellules."
             ),
         )
-    delimiter, columns = found
-    outline = Outline()
+    _delimiter, columns, rows = found
     try:
-        for line, row in islice(csv_rows(text, delimiter), 1, None):
+        for line, row in islice(rows, 1, None):
             _add_question_row(outline, line, row, columns)
     except csv.Error as error:
         raise unreadable(

@@ -127,10 +127,8 @@ def broken_at_margin(lines: Iterable[str]) -> bool:
 
 
 def join_lines(lines: Sequence[str], *, width: int) -> list[str]:
-    """Paragraphs of consecutive lines broken at a margin.
-
-    A break stays where the next word would have fitted on the line (the author broke it), and before bullets and marks
-    of questions and answers.
+    """Paragraphs of lines broken at a margin. A break stays where the next word would have fitted on the line, and before
+    bullets and marks of questions and answers.
     """
     paragraphs: list[str] = []
     previous = ""

@@ -10,7 +10,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from agents.models import IndexingMethod
 from knowledge.embeddings.base import Purpose
 from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Together
 
@@ -274,26 +273,6 @@ def is_question(payload: Payload) -> bool:
 def document_of(payload: Payload) -> int | None:
     """The document that a point belongs to; a validated answer belongs to none."""
     return _number(payload, "document_id")
-
-
-def payload_mapping(method: IndexingMethod) -> dict[str, str | bool | list[str]]:
-    """Which payload field holds what, by method (seed 001, section 4.1)."""
-    if method is IndexingMethod.QA_ATOMIC:
-        return {
-            "content_field": "display_text",
-            "category_field": "category",
-            "has_types": True,
-            "types": [PointType.QA_PAIR.value, PointType.SOURCE_MATERIAL.value],
-            "question_field": "question",
-            "source_field": "source_doc",
-            "context_field": "parent_context",
-        }
-    return {
-        "content_field": "content",
-        "category_field": "chunk_category",
-        "has_types": False,
-        "source_field": "document_title",
-    }
 
 
 def _text(payload: Payload, key: str) -> str:

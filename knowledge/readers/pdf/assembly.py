@@ -1,15 +1,15 @@
-"""Written lines to headings, paragraphs, lists, code and tables."""
+"""Written lines to headings, paragraphs, lists and tables."""
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import pypdfium2
 
-from knowledge.readers.base import Outline, PlacedLine, clean_text, one_line, table_text
+from knowledge.readers.base import MAX_HEADER_ROWS, Outline, PlacedLine, clean_text, one_line, table_text
 from knowledge.readers.pdf.layout import Page, title_key
 from knowledge.readers.pdf.lines import Line
 from knowledge.readers.pdf.tables import Table
@@ -95,7 +95,7 @@ class Assembler:
         self._items = [item for page in pages for item in page.items]
         self._bookmarks = bookmarks
         lines = [item for item in self._items if isinstance(item, Line)]
-        self._body = main_size(line for line in lines if not line.mono) if lines else 11.0
+        self._body = main_size(lines)
         self._read_sizes(lines)
         self._read_measures(lines)
         self._words = {word.casefold() for line in lines for word in re.findall(r"\w+-\w+", line.text)}
@@ -139,8 +139,6 @@ class Assembler:
             return self._table(index)
         if taken := self._title(index):
             return taken
-        if self._is_code(index):
-            return self._code(index)
         count = 1
         while self._continues(index + count):
             count += 1
@@ -199,7 +197,7 @@ class Assembler:
         return None
 
     def _heading_level(self, line: Line) -> int:
-        if line.mono or not any(character.isalpha() for character in line.text):
+        if not any(character.isalpha() for character in line.text):
             return 0
         if self._is_larger(line):
             return self._level_by_size(line)
@@ -233,43 +231,6 @@ class Assembler:
             and not above.text.endswith(("?", ".", "!"))
         )
 
-    # Code
-
-    def _is_code(self, index: int) -> bool:
-        """A line of letters of one width; alone within a paragraph it is a word of its sentence."""
-        line, above, below = (self._line(i) for i in (index, index - 1, index + 1))
-        if line is None or not line.mono or _BULLET.match(line.text[:3]):
-            return False
-        if below is not None and below.mono:
-            return True
-        return above is None or above.mono or not self._is_near(above, line)
-
-    def _is_near(self, above: Line, line: Line) -> bool:
-        return (
-            above.page == line.page
-            and abs(above.x0 - line.x0) < 2
-            and 0 < line.y0 - above.y0 <= 1.35 * self._gap
-            and not _FINISHED.search(above.text)
-        )
-
-    def _code(self, index: int) -> int:
-        lines: list[Line] = []
-        while (line := self._line(index + len(lines))) is not None and line.mono:
-            lines.append(line)
-        self._flush_list()
-        left = min(line.x0 for line in lines)
-        written: list[str] = []
-        for above, line in zip([None, *lines], lines, strict=False):
-            letter = (line.x1 - line.x0) / max(len(line.text), 1)
-            indent = round((line.x0 - left) / letter) if letter > 0 else 0
-            if above and above.page == line.page and line.y0 - above.y0 > 1.9 * line.size:
-                written.append("")
-            written.append(" " * min(indent, 80) + line.text)
-        self._outline.add("```\n" + "\n".join(written) + "\n```", kind="code", page=lines[0].page)
-        self._place(lines)
-        self._heading = ""
-        return len(lines)
-
     # Tables
 
     def _table(self, index: int) -> int:
@@ -282,7 +243,8 @@ class Assembler:
             following = self._items[index + count]
             if not isinstance(following, Table) or not _goes_on(last, following):
                 break
-            repeated = following.rows[0] == first.rows[0]
+            same = (ours == theirs for ours, theirs in zip(first.rows[:MAX_HEADER_ROWS], following.rows, strict=False))
+            repeated = len(list(takewhile(bool, same)))
             rows += following.rows[repeated:]
             sources += following.lines[repeated:]
             last = following
@@ -305,7 +267,7 @@ class Assembler:
             return False
         if self._bookmarks.find(line.text, line.page) or self._heading_level(line):
             return False
-        if self._is_code(index) or (line.bold != above.bold and (above.text.endswith("?") or line.bold)):
+        if line.bold != above.bold and (above.text.endswith("?") or line.bold):
             return False
         unfinished = not _FINISHED.search(above.text)
         is_full = above.x1 - above.x0 >= 0.75 * self._measure

@@ -80,12 +80,10 @@ def _parted(last: Line, piece: Line, start: float) -> bool:
 
 
 def _together(last: Line, piece: Line) -> Line:
-    mono = last.mono and piece.mono
-    letter = (last.x1 - last.x0) / max(len(last.text), 1)
-    spaces = max(1, min(round((piece.x0 - last.x1) / letter), 40)) if mono and letter > 0 else 1
-    text, y0, y1 = last.text + " " * spaces + piece.text, min(last.y0, piece.y0), max(last.y1, piece.y1)
     size = max(last, piece, key=lambda line: len(line.text)).size
-    return replace(last, text=text, y0=y0, x1=piece.x1, y1=y1, size=size, bold=last.bold and piece.bold, mono=mono)
+    y0, y1 = min(last.y0, piece.y0), max(last.y1, piece.y1)
+    text, bold = f"{last.text} {piece.text}", last.bold and piece.bold
+    return replace(last, text=text, y0=y0, x1=piece.x1, y1=y1, size=size, bold=bold)
 
 
 def _second_column(pieces: Sequence[Line], width: float) -> float:
@@ -148,8 +146,6 @@ _COUNTS = re.compile(r"^\d{1,4}(?=\s)|\b\d{1,4}(?:\s*(?:/|sur|of)\s*\d{1,4})?$")
 #: Dots, at least four, that lead to a page number.
 _LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
 _DOTS = re.compile(r"\s*(?:[.·…_]\s?){6,}\s*")
-#: Lines that lead to titles, from which a page is one of contents.
-_CONTENTS_LINES = 3
 _CONTENTS = re.compile(
     r"(?:table of |list of )?contents|table des mati[èe]res|sommaire|list of (?:tables|figures)|"
     r"liste des (?:tableaux|figures|illustrations)|inhaltsverzeichnis|[íi]ndice",
@@ -211,7 +207,7 @@ def _counts(line: Line) -> set[int]:
 
 def _is_head(line: Line, returns: int, titles: Collection[str], *, counted: int) -> bool:
     """Of a line where running heads stand: whether it comes back, or names a title beside the number of its page."""
-    if sum(character.isalpha() for character in line.text) < 3 or line.mono:
+    if sum(character.isalpha() for character in line.text) < 3:
         return False
     if returns >= _RETURNS_THERE:
         return True
@@ -243,36 +239,22 @@ def _pattern(line: Line) -> str:
 
 def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
     """Lines that lead to a page of a title which is in the document itself go; other leaders are shortened."""
-    known = set(titles)
+    lines = [line for page in pages for line in page.lines if not _LEADER.search(line.text)]
+    known = {*titles, *(title_key(_CAPTION.sub("", line.text)) for line in lines)}
     for page in pages:
-        for line in page.lines:
-            if not _leads(line):
-                known.add(title_key(_CAPTION.sub("", line.text)))
-    for page in pages:
-        leading = [line for line in page.lines if _leads(line)]
-        found = sum(title_key(_LEADER.sub("", line.text)) in known for line in leading)
-        is_contents = found >= max(_CONTENTS_LINES, 0.5 * len(leading)) or any(
-            _CONTENTS.fullmatch(line.text) for line in page.lines[:6]
-        )
+        is_contents = any(_CONTENTS.fullmatch(line.text) for line in page.lines[:6])
         page.items = list(_without_contents(page, known, is_contents=is_contents))
-
-
-def _leads(line: Line) -> bool:
-    return not line.mono and bool(_LEADER.search(line.text))
 
 
 def _without_contents(page: Page, known: Collection[str], *, is_contents: bool) -> Iterator[Line | Table]:
     for item in page.items:
-        if isinstance(item, Table) or item.mono:
-            yield item
-            continue
-        if is_contents and _CONTENTS.fullmatch(item.text):
-            continue
-        bare = _LEADER.sub("", item.text) if _leads(item) else item.text
-        if bare == item.text and is_contents:
-            bare = _NUMBER_AT_END.sub("", item.text)
-        if bare != item.text and (not bare or title_key(bare) in known):
-            continue
-        # What leads to no title may be a price: it keeps its number, unless the page is one of contents.
-        item.text = bare if is_contents and _leads(item) else _DOTS.sub(" … ", item.text).strip()
+        if isinstance(item, Line):
+            number = _NUMBER_AT_END if is_contents and not _LEADER.search(item.text) else _LEADER
+            bare = number.sub("", item.text)
+            if (bare != item.text and (not bare or title_key(bare) in known)) or (
+                is_contents and _CONTENTS.fullmatch(bare)
+            ):
+                continue
+            # What leads to no title may be a price: it keeps its number.
+            item.text = _DOTS.sub(" … ", item.text).strip()
         yield item

@@ -25,20 +25,18 @@ _WORD_GAP = 0.28
 _SAME_LINE = 0.35
 #: PDFium answers whole numbers when it turns a point: hundredths of a point are asked for.
 _FINE = 100
-_MONOSPACED = re.compile(r"mono|courier|consol|typewriter|cmtt|cmsltt|txtt|sftt|ectt|menlo|code", re.I)
 #: PDFium's weight is of no use: it makes 744 of one TeX font's stems, and 345 of another copy of it.
 _BOLD = re.compile(r"bold|black|heavy|semib|-B$|(?<=[a-z])TB$|cmbx|sfbx|ecbx", re.I)
-#: Flags of a font: its letters are of one width; it is to be drawn bold.
-_FIXED_PITCH, _FORCED_BOLD = 1, 1 << 18
+#: Of a font's flags: it is to be drawn bold.
+_FORCED_BOLD = 1 << 18
 
-#: Accents that stand alone in old fonts, and what puts them on a letter.
-_MARKS = "\u0301\u0300\u0302\u0302\u0308\u0303\u0303\u0327\u030a\u030c\u0304\u0306\u030b\u0307"
-_ACCENTS = dict(zip("´`^ˆ¨~˜¸˚ˇ¯˘˝˙", _MARKS, strict=True))
+#: Accents that old fonts draw over a letter, most often before it, and what puts them on it.
+_ACCENTS = dict(zip("´ˆ¨˜¸˚ˇ", "\u0301\u0302\u0308\u0303\u0327\u030a\u030c", strict=True))
+_ACCENTED = [re.compile(rf"([{''.join(_ACCENTS)}])([A-Za-zı])"), re.compile(rf"([A-Za-zı])([{''.join(_ACCENTS)}])")]
 #: The first four where TeX's fonts have them and the file does not say what they are.
 _LIGATURES = dict(
     zip((*(11, 12, 14, 15), *range(0xFB00, 0xFB07)), "ff fi ffi ffl ff fi fl ffi ffl st st".split(), strict=True)
 )
-_DOTLESS = {"ı": "i", "ȷ": "j"}
 _LINE_ENDS = (0x0A, 0x0D)
 _SPACES = (0x20, 0xA0, 0x09, 0x2002, 0x2003, 0x2009, 0x202F)
 #: An upright rule: x, and from where to where down the page.
@@ -57,7 +55,6 @@ class Line:
     size: float
     page: int
     bold: bool = False
-    mono: bool = False
     turned: bool = False
 
     @property
@@ -69,7 +66,6 @@ class Line:
 class _Look:
     size: float
     bold: bool
-    mono: bool
     upright: bool
 
 
@@ -149,13 +145,12 @@ def _spelled(code: int, text_page: Any, index: int) -> str:
 
 
 class _Looks:
-    """Size, weight and kind of letters, asked once for each piece of text of the file."""
+    """Size and weight of letters, asked once for each piece of text of the file."""
 
     def __init__(self, text_page: Any, frame: PageFrame) -> None:
         self._text_page = text_page
         self._frame = frame
-        self._fonts: dict[tuple[str, int], tuple[bool, bool]] = {}
-        self._last: tuple[int | None, _Look] = (None, _Look(0.0, False, False, True))
+        self._last: tuple[int | None, _Look] = (None, _Look(0.0, False, True))
 
     def of(self, index: int) -> _Look:
         piece = pdfium.FPDFText_GetTextObject(self._text_page, index)
@@ -171,18 +166,12 @@ class _Looks:
         across, down = a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b
         size = pdfium.FPDFText_GetFontSize(self._text_page, index)
         height = math.hypot(matrix.c, matrix.d) or 1.0
-        bold, mono = self._font(index)
-        return _Look(round(size * height, 1), bold, mono, across > 0 and abs(down) < 0.2 * across)
+        return _Look(round(size * height, 1), self._is_bold(index), across > 0 and abs(down) < 0.2 * across)
 
-    def _font(self, index: int) -> tuple[bool, bool]:
+    def _is_bold(self, index: int) -> bool:
         name, flags = ctypes.create_string_buffer(120), ctypes.c_int()
         pdfium.FPDFText_GetFontInfo(self._text_page, index, name, len(name), flags)
-        key = name.value.decode(errors="replace"), flags.value
-        if key not in self._fonts:
-            bold = bool(_BOLD.search(key[0])) or bool(key[1] & _FORCED_BOLD)
-            mono = bool(_MONOSPACED.search(key[0])) or bool(key[1] & _FIXED_PITCH)
-            self._fonts[key] = bold, mono
-        return self._fonts[key]
+        return bool(_BOLD.search(name.value.decode(errors="replace"))) or bool(flags.value & _FORCED_BOLD)
 
 
 class _Gathering:
@@ -201,8 +190,6 @@ class _Gathering:
         if character is None:
             self._spaced = bool(self._current)
             return
-        if self._put_together(character):
-            return
         if self._current and not self._follows(character):
             self._close()
         space = ""
@@ -217,26 +204,6 @@ class _Gathering:
     def finish(self) -> list[Line]:
         self._close()
         return self._lines + self._turned
-
-    def _put_together(self, character: _Character) -> bool:
-        """Whether this is an accent over a letter of the line, or the letter under the last accent, and was put there."""
-        is_accent = character.text in _ACCENTS
-        indexes = range(len(self._current)) if is_accent else range(len(self._current))[-1:]
-        for index in reversed(indexes):
-            under = self._current[index]
-            if accented := _accented(under, character):
-                self._words[index] = self._words[index][: -len(under.text)] + accented
-                self._current[index] = _Character(
-                    accented,
-                    min(under.x0, character.x0),
-                    min(under.y0, character.y0),
-                    max(under.x1, character.x1),
-                    max(under.y1, character.y1),
-                    character.look,
-                )
-                self._spaced = self._spaced and index < len(self._current) - 1
-                return True
-        return False
 
     def _follows(self, character: _Character) -> bool:
         last, size = self._current[-1], max(character.look.size, 1.0)
@@ -261,7 +228,7 @@ class _Gathering:
         characters, words = self._current, "".join(self._words)
         self._current, self._words, self._spaced = [], [], False
         # A soft hyphen at a line's end is a hyphen; elsewhere it is nothing.
-        text = one_line(clean_text(re.sub("\xad$", "-", words)))
+        text = one_line(clean_text(_accented(re.sub("\xad$", "-", words))))
         if not characters or not text:
             return
         looks = [character.look for character in characters]
@@ -275,24 +242,19 @@ class _Gathering:
             size,
             self._page,
             bold=all(look.bold for look in looks),
-            mono=sum(look.mono for look in looks) >= 0.9 * len(looks),
             turned=not looks[0].upright,
         )
         (self._turned if line.turned else self._lines).append(line)
 
 
-def _accented(last: _Character, character: _Character) -> str:
-    """The letter with its accent where one is drawn over the other, else an empty string."""
-    first, second = last.text, character.text
-    if second in _ACCENTS and len(first) == 1 and first.isalpha():
-        letter, mark, accent, under = first, second, character, last
-    elif first in _ACCENTS and second[0].isalpha():
-        letter, mark, accent, under = second, first, last, character
-    else:
-        return ""
-    beside = min(accent.y1, under.y1) - max(accent.y0, under.y0)
-    if beside <= 0 or not under.x0 - 0.5 <= (accent.x0 + accent.x1) / 2 <= under.x1 + 0.5:
-        return ""
-    letter = _DOTLESS.get(letter, letter)
-    composed = unicodedata.normalize("NFC", letter + _ACCENTS[mark])
-    return composed if len(composed) == 1 else ""
+def _accented(text: str) -> str:
+    """The letters and the accents beside them as one where there is one."""
+    for pair in _ACCENTED:
+        text = pair.sub(_composed, text)
+    return text
+
+
+def _composed(pair: re.Match[str]) -> str:
+    accent, letter = pair.groups() if pair[1] in _ACCENTS else pair.groups()[::-1]
+    composed = unicodedata.normalize("NFC", letter.replace("ı", "i") + _ACCENTS[accent])
+    return composed if len(composed) == 1 else pair[0]

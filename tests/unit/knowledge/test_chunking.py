@@ -21,7 +21,6 @@ from knowledge.chunking import (
 from knowledge.models import SourceType
 from knowledge.readers.base import Block, ParsedDocument
 from knowledge.readers.registry import parse_document
-from tests.waiting import little_work
 
 SENTENCES = [f"La phrase numéro {n} dit quelque chose de précis sur le congé." for n in range(60)]
 
@@ -103,24 +102,6 @@ def test_no_word_is_lost_and_order_is_kept(parts: list[str]) -> None:
     assert set(words(" ".join(parts))) <= set(everywhere)
 
 
-@given(parts=_document)
-def test_chunking_is_deterministic(parts: list[str]) -> None:
-    text = "\n\n".join(parts)
-    assert chunks_of(text) == chunks_of(text)
-
-
-def test_word_without_end_is_cut_rather_than_lost(settings: Settings) -> None:
-    chunks = chunked(Block("x" * 10_000, ()))
-    assert sum(chunk.content.count("x") for chunk in chunks) == 10_000
-    assert all(len(chunk.content) <= CHUNK_MAX_CHARACTERS for chunk in chunks)
-
-
-def test_large_document_is_cut_quickly() -> None:
-    text = "\n\n".join(f"## Partie {n}\n\n" + " ".join(SENTENCES) for n in range(300))
-    with little_work(10):
-        assert len(chunks_of(text)) > 300
-
-
 LINES = [f"ligne_{n} = valeur({n})" for n in range(200)]
 
 
@@ -154,15 +135,6 @@ def test_title_is_never_cut_from_what_it_stands_above(settings: Settings) -> Non
         lines = [line for line in chunk.content.split("\n") if line]
         assert not is_title(lines[-1])
         assert len(lines) > 1 or "phrase" in lines[0]
-
-
-def test_table_inside_a_text_keeps_its_header_in_every_part() -> None:
-    rows = [f"| commune {n} | {n} euros par mois et par personne |" for n in range(120)]
-    text = "\n".join(["Les prix sont ceux-ci.", "", "| Ville | Prix |", "|---|---|", *rows])
-    parts = list(cut(text, 1_000, 1_600))
-
-    assert len(parts) > 3
-    assert all("| Ville | Prix |\n|---|---|\n|" in part for part in parts if "commune" in part)
 
 
 _marked = st.text("abcdeé\\_", min_size=1, max_size=9)
@@ -226,34 +198,7 @@ def test_paragraph_put_in_anywhere_changes_only_the_chunks_around_it(at: int, te
     assert len(set(after) - set(before)) <= 4
 
 
-@hypothesis_settings(max_examples=40)
-@given(at=st.integers(0, 199))
-def test_paragraph_taken_out_changes_only_the_chunks_around_it(at: int) -> None:
-    texts = [paragraph(number) for number in range(200)]
-    assert len(set(hashes(texts[:at] + texts[at + 1 :])) - set(hashes(texts))) <= 4
-
-
-def test_paragraph_put_in_at_the_top_of_a_long_section_shifts_no_later_chunk() -> None:
-    texts = [paragraph(number) for number in range(120)]
-    before, after = hashes(texts), hashes(["Un alinéa nouveau ouvre désormais la section.", *texts])
-    assert before[3:] == after[-len(before[3:]) :]
-
-
 def test_row_put_in_at_the_top_of_a_long_table_shifts_no_later_chunk() -> None:
     rows = [f"commune {number * 7919} du canton {number}" for number in range(300)]
     before, after = hashes(rows, kind="table"), hashes(["Nouvelle", *rows], kind="table")
     assert before[3:] == after[-len(before[3:]) :]
-
-
-def test_tiny_section_put_in_first_shifts_no_later_group_of_tiny_sections() -> None:
-    def tiny(names: list[str]) -> list[str]:
-        blocks = tuple(Block(f"À voir à {name}, sans rendez-vous.", ("Lieux", name)) for name in names)
-        return [c.content_hash for c in chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))]
-
-    names = [f"Commune {number * 7919}" for number in range(200)]
-    assert len(set(tiny(["Ville neuve", *names])) - set(tiny(names))) <= 2
-
-
-def test_equal_texts_are_still_cut() -> None:
-    groups = segments([Item("x" * 100)] * 100, aim=AIM)
-    assert max(len(group) for group in groups) * 100 <= 1.4 * AIM

@@ -103,57 +103,11 @@ def test_tags_nested_in_one_another_are_read_to_the_end(tag: str) -> None:
     assert "Le fond" in text_of(parsed)
 
 
-def test_details_within_details_keep_their_order() -> None:
-    page = (
-        "<details><summary>Où payer ?</summary>Au guichet."
-        "<details><summary>Et après 18 h ?</summary>En ligne.</details></details>"
-    )
-    assert text_of(read(f"<html><body>{page}", "a.html")).index("guichet") < text_of(
-        read(f"<html><body>{page}", "a.html")
-    ).index("En ligne")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<details>" * 3000,
-        "<details><summary>" * 5000,
-        "<details><summary>a</summary>" * 3000,
-        "<details><summary>Qui ?</summary>\n" * 300 + "fond\n" + "</details>\n" * 300,
-    ],
-)
-def test_markdown_with_many_details_is_read_in_no_time(text: str) -> None:
-    assert read(f"# Titre\n\nAvant.\n\n{text}\n\nFin.\n", "a.md").blocks
-
-
-def test_marks_of_held_parts_in_the_text_itself_are_text() -> None:
-    parsed = read(f"# Titre\n\n{LONG}\n\n\ue0f05\ue0f1\n\nLa suite.\n\n\ue0f00\ue0f1\n", "a.md")
-    assert "La suite." in text_of(parsed)
-
-
-def test_marks_of_held_parts_do_not_bring_a_part_twice() -> None:
-    held = "<details><summary>Qui ?</summary>Le maire.</details>"
-    parsed = read(f"# Titre\n\n{LONG}\n\n{held}\n\n\ue0f00\ue0f1\n\nLa suite.\n", "a.md")
-    assert text_of(parsed).count("Le maire.") == 1
-
-
 @pytest.mark.parametrize("span", ["100000000", "-5", "abc", ""])
 def test_cell_that_claims_to_span_a_hundred_million_columns_is_one_cell(span: str) -> None:
     row = cell("Prix", f'<w:gridSpan w:val="{span}"/>') + cell("12 euros")
     parsed = read(docx(f"<w:tbl><w:tr>{row}</w:tr></w:tbl>"), "a.docx")
     assert "| Prix | 12 euros |" in text_of(parsed)
-
-
-def test_cells_merged_across_rows_are_given_in_each() -> None:
-    rows = [
-        cell("Été", '<w:vMerge w:val="restart"/>') + cell("juin"),
-        cell("", "<w:vMerge/>") + cell("juillet"),
-        cell("Hiver") + cell("janvier"),
-    ]
-    table = "".join(f"<w:tr>{row}</w:tr>" for row in rows)
-    text = text_of(read(docx(f"<w:tbl>{table}</w:tbl>"), "a.docx"))
-    assert "| Été | juillet |" in text
-    assert "| Hiver | janvier |" in text
 
 
 def test_tables_nested_in_one_another_are_read_or_refused() -> None:

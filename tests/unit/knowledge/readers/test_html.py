@@ -1,7 +1,5 @@
 """HTML pages: what is content, and the questions that markup declares."""
 
-import pytest
-
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.html import html_fragment_text
 from knowledge.readers.registry import parse_document
@@ -28,31 +26,6 @@ def test_headings_lists_and_tables_keep_their_structure() -> None:
     assert parsed.blocks[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 \\| 3 |"
 
 
-@pytest.mark.parametrize(
-    "box",
-    [
-        '<div class="note"><h3 class="title">Note</h3><p>Sous réserve.</p></div>',
-        '<section class="Admonition tip"><h2>Note</h2><p>Sous réserve.</p></section>',
-        '<div class="alert alert-info"><div><h4>Note</h4></div><p>Sous réserve.</p></div>',
-    ],
-)
-def test_title_of_a_box_is_no_heading_of_what_follows_it(box: str) -> None:
-    page = f"<h1>Guide</h1><h2>Dates</h2><h3>Saisie</h3><p>Avant.</p>{box}<p>Après.</p>"
-    blocks = parse(page).blocks
-    assert {block.headings for block in blocks} == {("Dates", "Saisie")}
-    assert [block.text for block in blocks] == ["Avant.", "**Note**", "Sous réserve.", "Après."]
-
-
-def test_headings_of_sections_that_are_called_as_boxes_are_stay_headings() -> None:
-    page = (
-        '<main class="note"><h1>Congés</h1><section class="important"><h2>Délais</h2><p>Un.</p>'
-        "<h2>Recours</h2><p>Deux.</p></section></main>"
-    )
-    parsed = parse(page)
-    assert parsed.title == "Congés"
-    assert [block.headings for block in parsed.blocks] == [("Délais",), ("Recours",)]
-
-
 def test_page_title_is_used_without_h1() -> None:
     assert parse("<p>Texte.</p>", "<title>Ma page</title>").title == "Ma page"
 
@@ -77,26 +50,6 @@ def test_faq_page_data_are_questions() -> None:
     parsed = parse("<p>Texte.</p>", f'<script type="application/ld+json">{data}</script>')
     assert parsed.blocks[-1].question == "Quel prix ?"
     assert parsed.blocks[-1].text == "Dix **euros**."
-
-
-def test_half_a_character_in_faq_page_data_costs_nothing_else() -> None:
-    data = (
-        r'{"@type": "Question", "name": "Quel\u0000 prix \ud800 ?", '
-        r'"acceptedAnswer": {"@type": "Answer", "text": "Dix euros \udfff."}}'
-    )
-    parsed = parse("<p>Texte.</p>", f'<script type="application/ld+json">{data}</script>')
-    assert [block.text for block in parsed.blocks] == ["Texte.", "Dix euros \ufffd."]
-    assert parsed.blocks[-1].question == "Quel prix \ufffd ?"
-
-
-def test_broken_faq_page_data_are_ignored() -> None:
-    parsed = parse("<p>Texte.</p>", '<script type="application/ld+json">{"@type": </script>')
-    assert [block.text for block in parsed.blocks] == ["Texte."]
-
-
-def test_deeply_nested_page_is_read() -> None:
-    parsed = parse("<div>" * 5000 + "Texte." + "</div>" * 5000)
-    assert "Texte." in parsed.blocks[0].text
 
 
 def test_declared_encoding_is_followed() -> None:
@@ -175,29 +128,6 @@ def test_code_keeps_its_language_its_margin_and_its_marks() -> None:
         "<div class='highlight-python3 notranslate'><div class='highlight'><pre>```\nx</pre></div></div>"
     )
     assert [block.text for block in parsed.blocks] == ["```sql\n  SELECT 1\n  FROM t\n```", "````python3\n```\nx\n````"]
-
-
-def test_merged_cells_and_several_rows_of_headings_make_one_table() -> None:
-    parsed = parse(
-        "<h1>T</h1><table><thead><tr><th rowspan='2'>Ville</th><th colspan='2'>Prix</th></tr><tr><th>Jour</th><th>An</th></tr></thead>"
-        "<tr><td rowspan='2'>Lens</td><td>2</td><td>20</td></tr><tr><td>3</td><td>30</td></tr>"
-        "<tr><td colspan='3'>Gratuit le lundi</td></tr></table>"
-    )
-    assert parsed.blocks[0].text.split("\n") == [
-        "| Ville | Prix / Jour | Prix / An |",
-        "| --- | --- | --- |",
-        "| Lens | 2 | 20 |",
-        "| Lens | 3 | 30 |",
-        "| Gratuit le lundi |  |  |",
-    ]
-
-
-def test_table_of_one_column_keeps_what_stands_in_one_cell_together() -> None:
-    parsed = parse(
-        "<h1>T</h1><table><thead><tr><th>Fonction</th></tr></thead><tr><td><p>lower(text)</p><p>En minuscules.</p></td></tr>"
-        "<tr><td><p>upper(text)</p><p>En capitales.</p></td></tr></table>"
-    )
-    assert parsed.blocks[0].text == ("**Fonction**\n\n- lower(text)\n  En minuscules.\n- upper(text)\n  En capitales.")
 
 
 def test_text_of_lists_between_and_after_their_items_is_kept_in_order() -> None:

@@ -62,9 +62,6 @@ def test_trail_is_read_from_breadcrumbs_without_the_first_page_of_the_site() -> 
         "<li>Crèches</li></ol></nav>"
     )
     assert read(f"{crumbs}<h1>Crèches</h1><p>Texte.</p>").above == ("Enfance", "Crèches")
-    written = "<div><a href='../index.html'>Guide 3.1</a> » <a href='i.html'>Réseau</a> » <a href=''>Ports</a></div>"
-    page = read(f"{written}<h1>Ports</h1><p>Texte.</p>", name="reseau/ports.html")
-    assert page.above == ("Réseau", "Ports")
     assert read("<h1>Seule</h1><p>Texte.</p>").above == ()
 
 

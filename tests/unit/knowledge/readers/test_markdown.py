@@ -1,6 +1,5 @@
 """Markdown files: titles, heading paths, blocks, and files whose lines carry the structure."""
 
-from knowledge.chunking import chunk_document
 from knowledge.models import SourceType
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
@@ -61,12 +60,6 @@ def test_details_are_questions_and_answers() -> None:
     assert parsed.blocks[0].text == "- le maire\n- l’adjoint"
 
 
-def test_html_in_markdown_is_removed() -> None:
-    parsed = parse("Un <b>mot</b><br>puis ![logo](x.png) <script>alert(1)</script>.")
-    assert "<" not in parsed.blocks[0].text
-    assert "logo" in parsed.blocks[0].text
-
-
 LONG = "Vous devez adresser votre demande complète au service compétent de votre commune de résidence. " * 2
 
 
@@ -89,18 +82,3 @@ def test_items_without_bullets_stay_a_list_under_their_lead_in() -> None:
     parsed = parse("# T\n\n" + "\n".join(lines))
     assert [block.text for block in parsed.blocks if block.kind == "list"] == ["- une copie du bail,\n- et un timbre"]
     assert not any(block.headings for block in parsed.blocks)
-
-
-def test_rows_of_a_table_are_whole_however_its_source_is_aligned() -> None:
-    rows = [("Carte", "Prix"), ("Adulte", "12 € -- au guichet"), ("Enfant", "6 €")]
-    lines = [f"| {left:<900} | {right:<900} |" for left, right in rows]
-    lines.insert(1, f"| {'-' * 900} | {'-' * 900} |")
-    parsed = parse_document(("# Tarifs\n\n" + "\n".join(lines)).encode(), filename="a.md")
-    assert [chunk.content for chunk in chunk_document(parsed)] == [
-        "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 € -- au guichet |\n| Enfant | 6 € |"
-    ]
-
-
-def test_rows_of_a_table_without_bars_around_them_get_them() -> None:
-    parsed = parse("Carte | Prix\n-|-\nAdulte | 12 \\|\n| Enfant | 6 |\n")
-    assert parsed.blocks[0].text == ("| Carte | Prix |\n| -|- |\n| Adulte | 12 \\| |\n| Enfant | 6 |")

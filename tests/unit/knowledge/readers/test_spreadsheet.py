@@ -198,6 +198,22 @@ def test_html_in_answers_becomes_text() -> None:
     assert parsed.blocks[0].text == "Oui\xa0: **un**\n\n- x"
 
 
-def test_file_without_the_columns_or_without_rows_is_refused() -> None:
-    assert "« question » et « answer » (ou « réponse »)" in refusal(b"nom,prix\nstylo,2\n", "a.csv")
+@pytest.mark.parametrize(
+    "head",
+    [
+        "sep=;\nquestion;réponse;catégorie",
+        "Foire aux questions, réponses du service\n\nN°;Question posée;Réponse apportée;Thème",
+        "Date de la question;Intitulé de la question;Réponse du service;Rubrique",
+        "Q;R;Catégorie",
+    ],
+)
+def test_questions_are_found_under_names_that_say_so(head: str) -> None:
+    width = head.splitlines()[-1].count(";")
+    row = ";".join([*[""] * (width - 2), "Quel délai ?", "Un mois.", "Paie"])
+    block = parse_csv(f"{head}\n{row}\n").blocks[0]
+    assert (block.question, block.text, block.category) == ("Quel délai ?", "Un mois.", "Paie")
+
+
+def test_file_without_a_table_or_without_rows_is_refused() -> None:
+    assert "aucun tableau" in refusal(b"un texte\nen deux lignes\n", "a.csv")
     assert "aucune question" in refusal(b"question,answer\n", "a.csv")

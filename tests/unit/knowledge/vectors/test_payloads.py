@@ -1,6 +1,5 @@
 """The payload fields of seed 001, sections 1.2 and 1.3, and the passage that hides them."""
 
-from agents.models import IndexingMethod
 from knowledge.embeddings.base import Purpose
 from knowledge.vectors.base import Hit, Json
 from knowledge.vectors.payloads import (
@@ -9,7 +8,6 @@ from knowledge.vectors.payloads import (
     embedded_text,
     legacy_payload,
     passage_from_hit,
-    payload_mapping,
     point_id,
     qa_pair_payload,
     searched_filter,
@@ -98,8 +96,3 @@ def test_time_of_indexing_alone_is_no_difference() -> None:
     payload = legacy_payload(FACTS)
     assert undated(payload) == undated({**payload, "indexed_at": "later"})
     assert undated(payload) != undated({**payload, "content": "13 euros"})
-
-
-def test_payload_mapping_names_the_fields_of_each_method() -> None:
-    assert payload_mapping(IndexingMethod.QA_ATOMIC)["content_field"] == "display_text"
-    assert payload_mapping(IndexingMethod.LEGACY)["category_field"] == "chunk_category"
