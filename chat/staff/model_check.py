@@ -173,11 +173,11 @@ CHECKS = {
     "reasoning": Check(_("Ne montre pas son raisonnement"), _reasoning, _NO_MODEL),
     "units": Check(_("Écrit des questions en JSON"), _units, _("Écriture de questions : non.")),
     "tool_call": Check(_("Appelle un outil"), _tool_call, _("Outils : non.")),
-    "window": Check(_("Fenêtre, en jetons"), _window, _("Moins de passages et d’échanges, ou une fenêtre plus large.")),
+    "window": Check(_("Fenêtre, en tokens"), _window, _("Moins de passages et d’échanges, ou une fenêtre plus large.")),
     "first_text": Check(
         _("Secondes jusqu’au premier mot"), _first_text, _("LLM_READ_TIMEOUT_SECONDS=600 ; titres et réécriture : non.")
     ),
-    "speed": Check(_("Jetons par seconde"), _speed, _("Une longueur maximale de réponse plus petite.")),
+    "speed": Check(_("Tokens par seconde"), _speed, _("Une longueur maximale de réponse plus petite.")),
     VERIFIER_CHECK: Check(_("Juge dix paires de questions"), _verifier, _("Vérification par le modèle : non.")),
 }
 
