@@ -98,11 +98,6 @@ def render_answer(
     )
 
 
-def answer_tokens(markdown: str) -> list[Token]:
-    """An answer as tokens, for documents that are no HTML: its numbers in brackets stay as they are."""
-    return _PARSER.parse(markdown, {"turn_id": "", "source_numbers": None, "heading": 1})
-
-
 def plain_markdown(text: str) -> str:
     """Text of others (the title of a page) for a line of Markdown: no link, image, code or markup comes of it."""
     return _MARKS.sub(r"\\\g<0>", text)
@@ -152,7 +147,7 @@ def _split_text(text: str, environment: Any) -> Iterator[Token]:
     found: Sequence[Token] | None
     for match in _LINKED.finditer(text):
         if match["number"]:
-            found = _citation(match[0], int(match["number"]), environment)
+            found = _citation(int(match["number"]), environment)
             end = match.end()
         else:
             shown = _without_end(match[0])
@@ -198,9 +193,7 @@ def _text(content: str) -> Token:
     return Token("text", "", 0, content=tied(content))
 
 
-def _citation(text: str, number: int, environment: Any) -> Sequence[Token]:
-    if environment["source_numbers"] is None:
-        return (_text(text),)
+def _citation(number: int, environment: Any) -> Sequence[Token]:
     if number not in environment["source_numbers"]:
         return ()
     attributes: dict[str, str | int | float] = {

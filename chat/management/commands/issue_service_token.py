@@ -3,10 +3,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from django.db import transaction
 
-from agents.models import Deployment
+from chat.management.commands.issue_api_key import deployments_named, new_name
 from chat.models import ServiceToken
 
 
@@ -24,17 +24,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = options["name"].strip()
-        if not name or len(name) > 100:
-            raise CommandError("Give a name of 1 to 100 characters.")
-        if ServiceToken.objects.filter(name=name).exists():
-            raise CommandError(
-                f"A service token {name!r} exists already: choose another name, or delete it in the admin first."
-            )
-        slugs = set(options["deployment"])
-        deployments = list(Deployment.objects.filter(slug__in=slugs))
-        if missing := slugs - {deployment.slug for deployment in deployments}:
-            raise CommandError(f"There is no deployment {', '.join(sorted(missing))}.")
+        name = new_name(ServiceToken, options["name"])
+        deployments = deployments_named(options["deployment"])
         with transaction.atomic():
             _token, text = ServiceToken.issue(name, *deployments)
         self.stderr.write("Keep this token now: only its hash is stored.")
