@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 
+from agents.effective import EffectiveConfig
 from agents.llm.base import LanguageModel, language_model
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
@@ -57,27 +57,17 @@ class RankedTool:
     score: float
 
 
-class SelectionConfig(Protocol):
-    """What selection reads of `agents.effective.EffectiveConfig`."""
-
-    @property
-    def tools_enabled(self) -> bool: ...
-    @property
-    def tool_mode(self) -> str: ...
-    @property
-    def tool_top_k(self) -> int: ...
-    @property
-    def tool_threshold(self) -> float | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """A `SelectionConfig` of its own, for commands and for trying a question."""
+    """What selection reads of a configuration, for commands and for trying a question."""
 
     tool_mode: str
     tool_top_k: int
     tool_threshold: float | None
     tools_enabled: bool = True
+
+
+SelectionConfig = EffectiveConfig | SelectionSettings
 
 
 def effective_threshold(config: SelectionConfig) -> float | None:

@@ -26,7 +26,7 @@ from faqs.recall import Verdict, examine_memory, lookup_of, memory_mark
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.search import Passage, search_as, thresholds_for
 from tools_registry.catalog import user_tags
-from tools_registry.selection import SelectionSettings, Simulation, simulate_selection
+from tools_registry.selection import Simulation, simulate_selection
 
 #: How many of the nearest entries of the memory are shown.
 _ENTRIES = 20
@@ -151,17 +151,7 @@ class Trial:
     def tools(self, user: AbstractBaseUser | None) -> Simulation:
         """What would be offered to this person; `None` is a visitor."""
         config = self.config()
-        return simulate_selection(
-            self.question,
-            tags=user_tags(user),
-            agent_id=config.agent_id,
-            config=SelectionSettings(
-                tool_mode=config.tool_mode,
-                tool_top_k=config.tool_top_k,
-                tool_threshold=config.tool_threshold,
-                tools_enabled=config.tools_enabled,
-            ),
-        )
+        return simulate_selection(self.question, tags=user_tags(user), agent_id=config.agent_id, config=config)
 
 
 @dataclass(frozen=True, slots=True)
