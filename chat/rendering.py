@@ -26,8 +26,11 @@ _LOWEST_HEADING = 6
 
 _ADDRESS = r"(?<![\w/.@-])(?:https?://|www\.)[^\s<>\[\]\"«»`\\|]{1,2000}"
 _MAIL = r"(?<![\w.+@/:-])[a-z0-9][\w.+-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?![\w@-])"
+#: A bracket behind a variable of one letter, or before an assignment, is an index: `a[1]`, `ligne[2] = 5`.
+_OPENING, _CLOSING = r"(?<!(?u-i:\b[a-z]))\[", r"\](?![ \t]*=)"
 _LINKED = re.compile(
-    rf"[ \t]?\[(?P<number>\d{{1,3}})\]|(?P<address>{_ADDRESS})|(?P<mail>{_MAIL})", re.ASCII | re.IGNORECASE
+    rf"[ \t]?{_OPENING}(?P<number>\d{{1,3}}){_CLOSING}|(?P<address>{_ADDRESS})|(?P<mail>{_MAIL})",
+    re.ASCII | re.IGNORECASE,
 )
 #: What ends a sentence, and not the address that stands last in it.
 _AFTER_ADDRESS = ".,;:!?'’*_~…"
@@ -60,7 +63,7 @@ _MOST_FORMULA_LINES = 50
 _HEADINGS = {f"h{level}" for level in range(1, _LOWEST_HEADING + 1)}
 _TAGS = {
     *_HEADINGS,
-    *("p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "ul", "ol", "li", "a"),
+    *("p", "br", "hr", "sub", "sup", "mark", "blockquote", "pre", "code", "em", "strong", "s", "ul", "ol", "li", "a"),
     *("table", "thead", "tbody", "tr", "th", "td", "div", "span"),
 }
 _ATTRIBUTES = {"a": {"href", "target", "title", "data-n"}, "ol": {"start"}, "code": {"class"}}
@@ -204,6 +207,18 @@ def _citation(number: int, environment: Any) -> Sequence[Token]:
     return (Token("link_open", "a", 1, attrs=attributes), _text(str(number)), Token("link_close", "a", -1))
 
 
+#: The only HTML that an answer may hold: a line's end, and small marks of text.
+_SMALL_TAG = re.compile(r"<(?:/?(?P<mark>sub|sup|mark)|br[ \t]*/?)>", re.IGNORECASE)
+
+
+def _small_tag(state: StateInline, silent: bool) -> bool:
+    match = _SMALL_TAG.match(state.src, state.pos, state.posMax)
+    if match and not silent:
+        state.push("html_inline" if match["mark"] else "hardbreak", "" if match["mark"] else "br", 0).content = match[0]
+    state.pos = match.end() if match else state.pos
+    return match is not None
+
+
 def _formula(state: StateInline, silent: bool) -> bool:
     match = _FORMULA.match(state.src, state.pos, state.posMax)
     before = state.src[state.pos - 1 : state.pos] if state.pos else ""
@@ -312,6 +327,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
     parser.block.ruler.before("fence", "formula", _formula_block, {"alt": ["paragraph"]})
     parser.inline.ruler.before("escape", "formula", _formula)
+    parser.inline.ruler.before("autolink", "small_tag", _small_tag)
     # Before escapes are joined with the text around them: `\\[1\\]` is no citation.
     parser.core.ruler.before("text_join", "lines", _read_lines)
     parser.core.ruler.push("blocks", _dress_blocks)
@@ -331,8 +347,13 @@ _PARSER = _parser()
 
 
 _NUMBERS = r"(?:sources?[ \t]*)?\d{1,3}(?:[ \t]*(?:,|;|et|and|&)[ \t]*(?:sources?[ \t]*)?\d{1,3})*"
-_CITATION = re.compile(rf"[ \t]?\[[ \t]*{_NUMBERS}[ \t]*\]", re.IGNORECASE)
-_OPEN = re.compile(r"[ \t]?\[[^\]\n]{0,40}\Z|[ \t]\Z")
+_CITED = rf"{_OPENING}[ \t]*{_NUMBERS}[ \t]*{_CLOSING}"
+#: Citations in a row, with what stands between them: it goes with those that go.
+_CITATION = re.compile(rf"[ \t]?{_CITED}(?:[ \t]*(?:[,;]|et\b|and\b|&)?[ \t]*{_CITED})*", re.IGNORECASE)
+_BRACKETS = re.compile(f"({_CITED})", re.IGNORECASE)
+_OPEN = re.compile(
+    r"(?:\b[a-z])?[ \t]?(?:\[[^\]\n]{1,40}\][ \t]*(?:[,;&]|et?|and?|a)?[ \t]*)*(?:\[[^\]\n]{0,40})?\Z", re.IGNORECASE
+)
 _BACKTICKS = re.compile(r"`+\Z")
 #: What begins or ends code: a fence, a span, and the end of a line, past which no span goes on here.
 _CODE_MARK = re.compile(r"(```|`|\n)")
@@ -346,17 +367,18 @@ def escape_citations(markdown: str) -> str:
 
 def _without_false_citations(text: str, given: Collection[int]) -> str:
     def replace(match: re.Match[str]) -> str:
-        kept = [n for n in map(int, re.findall(r"\d+", match[0])) if n in given]
-        if not kept:
-            return ""
-        space = match[0][0] if match[0][0] in " \t" else ""
-        return space + "".join(f"[{n}]" for n in kept)
+        kept = ""
+        first, *pieces = _BRACKETS.split(match[0])
+        for between, cited in zip(["", *pieces[1::2]], pieces[::2], strict=False):
+            own = "".join(f"[{n}]" for n in map(int, re.findall(r"\d+", cited)) if n in given)
+            kept += f"{between if kept else first}{own}" if own else ""
+        return kept
 
     return _CITATION.sub(replace, text)
 
 
 #: A piece without any of these passes as it is.
-_NOTABLE = re.compile(r"[\[`\n]|[ \t]\Z")
+_NOTABLE = re.compile(r"[\[`\n]|(?:[ \t]|\b[a-z])\Z")
 
 
 def _open_at(text: str) -> int:
@@ -374,14 +396,17 @@ class CitationFilter:
     def __init__(self, given: Collection[int]) -> None:
         self._given = given
         self._held = ""
+        #: The two characters before, signs as dots: the end of a word is no variable of one letter.
+        self._before = ""
         self._in_fence = False
         self._in_span = False
 
     def feed(self, piece: str) -> str:
         if not self._held and not _NOTABLE.search(piece):
+            self._note(piece)
             return piece
         text = self._held + piece
-        at = _open_at(text)
+        at = max(0, _open_at(self._before + text) - len(self._before))
         self._held = text[at:]
         return self._cleaned(text[:at])
 
@@ -390,9 +415,13 @@ class CitationFilter:
         return self._cleaned(text)
 
     def _cleaned(self, text: str) -> str:
-        if "`" not in text and not self._in_fence and not self._in_span:
-            return _without_false_citations(text, self._given)
-        return "".join(self._cleaned_piece(piece) for piece in _CODE_MARK.split(text))
+        before = self._before
+        cleaned = "".join(self._cleaned_piece(piece) for piece in _CODE_MARK.split(before + text))[len(before) :]
+        self._note(text)
+        return cleaned
+
+    def _note(self, text: str) -> None:
+        self._before = re.sub(r"\W", ".", (self._before + text)[-2:])
 
     def _cleaned_piece(self, piece: str) -> str:
         match piece:

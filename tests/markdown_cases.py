@@ -45,6 +45,7 @@ HOSTILE = [
 ]
 #: By what each shows; every one is written the same by the server and by the page's script.
 WRITTEN = {
+    "small tags": "| Étape | Détail |\n|---|---|\n| 1 | Ouvrir<br>Fermer<BR />H<sub>2</sub>O, m<sup>2</sup> |\n\nUn <mark>mot</mark>, a[1].",
     "addresses": "Voir https://a.example/c_d?x=1&y=2. Et (https://a.example/x_(y)), www.example.org ; <https://b.example>, ana@example.org!",
     "links": 'Un [lien](https://a.example/x_(y) "titre") et [**gras**](mailto:ana@example.org).',
     "refused links": "Ni [ceci](javascript:x), ni [cela](/admin/).",

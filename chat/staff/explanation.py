@@ -80,22 +80,15 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "reading": {
         "as_typed": _("La question est lue telle qu’elle a été tapée."),
-        "read": _(
-            "La question est lue sans ce qui l’entoure ni ses fautes de frappe : c’est cette lecture qui est cherchée."
-        ),
+        "read": _("Lue sans ce qui l’entoure ni ses fautes de frappe : c’est cette lecture qui est cherchée."),
     },
     "standalone": {
         "alone": _("La question se comprend seule."),
         "none_of_these": _("Aucune des questions proposées : la question d’avant suit son chemin."),
-        "follow_up": _(
-            "La question s’appuie sur l’échange précédent : elle est cherchée avec lui, et aucune réponse "
-            "enregistrée ne peut répondre seule."
-        ),
+        "follow_up": _("Elle s’appuie sur l’échange précédent : cherchée avec lui, sans réponse enregistrée seule."),
     },
     "rewriting": {
-        "rewritten": _(
-            "Le modèle a reformulé la question pour qu’elle se comprenne seule : c’est elle qui est cherchée."
-        ),
+        "rewritten": _("Reformulée par le modèle pour se comprendre seule : c’est elle qui est cherchée."),
         "rejected": _("La reformulation du modèle n’est pas fidèle : la question est cherchée avec la précédente."),
         "failed": _("Le modèle n’a pas répondu à temps : la question est cherchée avec la précédente."),
         "no_model": _("Aucun modèle de langage n’est configuré : la question est cherchée avec la précédente."),
@@ -103,13 +96,10 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "memory_guard": {
         "respond_from_memory": _(
-            "Une réponse validée à la même question est en mémoire : elle est redonnée, sans modèle de langage."
+            "Une réponse validée à la même question est en mémoire : redonnée, sans modèle de langage."
         ),
         "shadow": _("Mode d’observation : cette réponse en mémoire aurait été redonnée. La question suit son chemin."),
-        "yielded": _(
-            "Une réponse en mémoire ne répond que par un synonyme, et les mots de la question sont eux-mêmes une "
-            "question enregistrée : celle-ci passe devant."
-        ),
+        "yielded": _("Elle ne répond que par un synonyme ; une question enregistrée dit les mots mêmes de celle-ci."),
         "refused": _("Des questions en mémoire sont assez proches, mais aucune de leurs réponses ne peut être donnée."),
         "no_candidate": _("Aucune question en mémoire n’atteint le seuil."),
         "empty": _("Rien en mémoire ne peut répondre dans ce déploiement."),
@@ -118,9 +108,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
     "dispatch": {
         "index": _("Les documents d’un agent répondent nettement mieux à la question."),
-        "description": _(
-            "Les documents ne départagent pas les agents ; la description de l’un est nettement plus proche."
-        ),
+        "description": _("La description d’un agent est nettement plus proche ; les documents ne départagent pas."),
         "default": _("Rien ne départage les agents : l’agent par défaut répond."),
     },
     "search": {
@@ -135,28 +123,17 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "courtesy": _("La question est une formule de politesse qui a sa réponse."),
     },
     "direct_answer": {
-        "served": _(
-            "Une question enregistrée est assez proche et demande la même chose : sa réponse est donnée telle quelle."
-        ),
-        "verified": _(
-            "Une question enregistrée est assez proche, et le modèle confirme qu’elle demande la même chose : sa réponse "
-            "est donnée telle quelle."
-        ),
+        "served": _("Une question enregistrée est assez proche et demande la même chose : sa réponse est donnée."),
+        "verified": _("Une question enregistrée est assez proche, et le modèle la confirme : sa réponse est donnée."),
         "shadow": _("Mode d’observation : cette réponse enregistrée aurait été donnée, et ne l’est pas."),
-        "second_key_refused": _(
-            "Des questions enregistrées sont assez proches, mais elles ne demandent pas la même chose."
-        ),
-        "contradicted": _(
-            "La même question est enregistrée avec des réponses différentes : aucune n’est donnée telle quelle."
-        ),
+        "second_key_refused": _("Des questions enregistrées sont assez proches, mais demandent autre chose."),
+        "contradicted": _("La même question est enregistrée avec des réponses différentes : aucune n’est donnée."),
         "no_candidate": _("Aucune question enregistrée n’atteint le seuil."),
         "follow_up": _("Écartée : la question est une suite."),
         "off": _("Désactivée par un réglage, ou le modèle d’embedding n’a pas de seuil mesuré."),
     },
     "clarification": {
-        "asked": _(
-            "Plusieurs questions enregistrées sont proches et proches entre elles : elles sont proposées, à côté des passages."
-        ),
+        "asked": _("Plusieurs questions enregistrées sont proches : elles sont proposées, à côté des passages."),
         "shadow": _("Mode d’observation : une précision aurait été demandée."),
         "asked_before": _("La même question est posée après la demande de précision : elle suit son chemin."),
         "not_ambiguous": _("Il n’y a pas deux questions enregistrées à proposer."),

@@ -62,7 +62,7 @@ def test_script_writes_an_answer_as_the_server_does(page: Page) -> None:
 
 
 def test_hostile_markdown_is_harmless_while_it_is_written(page: Page) -> None:
-    allowed = {tag.upper() for tag in "p br hr h4 h5 h6 blockquote pre code em strong s".split()}
+    allowed = {tag.upper() for tag in "p br hr h4 h5 h6 blockquote pre code em strong s sub sup mark".split()}
     allowed |= {tag.upper() for tag in "ul ol li a table thead tbody tr th td div span".split()}
     seen: list[list[str]] = page.evaluate(
         """async (texts) => {

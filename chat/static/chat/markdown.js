@@ -188,14 +188,16 @@ const INLINE = [
   ["escape", /\\([!-/:-@[-`{-~])/y],
   ["code", /(`+)(?!`)([^]*?[^`])\1(?!`)/y],
   ["image", new RegExp(`!\\[([^\\][]*)\\]${TARGET}`, "iy")],
-  ["citation", /[ \t]?\[(\d{1,3})\](?!\()/y],
+  // Behind a variable of one letter, or before an assignment, it is an index: `a[1]`, `ligne[2] = 5`.
+  ["citation", /[ \t]?(?<!(?<![\p{L}\p{N}_])[a-z])\[(\d{1,3})\](?!\(|[ \t]*=)/uy],
   ["link", new RegExp(`\\[((?:!\\[[^\\][]*\\]\\([^()]*\\)|[^\\][])*)\\]${TARGET}`, "iy")],
   ["address", new RegExp(`<(${SAFE}[^\\s<>]*)>`, "iy")],
   ["both", /\*{3}(?=\S)([^]+?)(?<=\S)\*{3}/y],
   ["strong", /(\*\*|__)(?=\S)([^]+?)(?<=\S)\1/y],
   ["emphasis", /(\*|_)(?=[^\s*_])([^]*?[^\s*_])\1(?![\w*])/y],
   ["struck", /~~(?=\S)([^]+?)(?<=\S)~~/y],
-  ["break", / {2,}\n|\\\n/y],
+  ["break", / {2,}\n|\\\n|<br[ \t]*\/?>/iy],
+  ["small", /<(sub|sup|mark)>([^]*?)<\/\1>/iy],
 ];
 
 /** Text to nodes: escapes, code, formulas, citations, links, images, emphasis; anything else as it stands. Without `numbers` it is a document's own text, whose `[2]` cites nothing here. */
@@ -269,8 +271,13 @@ function inlineNode(kind, match, context, depth) {
     case "both": return el("em", {}, el("strong", {}, ...inner(match[1])));
     case "strong": return el("strong", {}, ...inner(match[2]));
     case "emphasis": return el("em", {}, ...inner(match[2]));
+    case "small": return el(match[1].toLowerCase(), {}, ...inner(match[2]));
     case "struck": return el("s", {}, ...inner(match[1]));
-    default: return el("br");
+    default: {
+      const end = document.createDocumentFragment();
+      end.append(el("br"), "\n");
+      return end;
+    }
   }
 }
 

@@ -207,22 +207,36 @@ def clean_citations(text: str, given: set[int]) -> str:
         ("Oui [1, 2 et 9].", "Oui [1][2]."),
         ("Un [lien](https://exemple.fr) et [x].", "Un [lien](https://exemple.fr) et [x]."),
         ("tableau[0] et liste [12]", "tableau et liste"),
+        ("Voir [1], [9], [2] ; [8] et [7].", "Voir [1], [2]."),
+        ("Voir [9], [8], puis [1] et [2].", "Voir, puis [1] et [2]."),
+        (
+            "Le rang a[1], ligne[2] = 5, le café[2] et la forêt [1].",
+            "Le rang a[1], ligne[2] = 5, le café[2] et la forêt [1].",
+        ),
     ],
 )
 def test_only_given_sources_stay_cited(text: str, expected: str) -> None:
     assert clean_citations(text, {1, 2}) == expected
 
 
-@example(["```", "```", "[Source 1]"], 2)
-@given(
-    st.lists(
-        st.sampled_from(
-            ["[1]", " [2]", "[Source 1]", " [9]", "[", "]", "mot", " ", "[lien](u)", "\n", "[1, 9]", "`", "``", "```"]
-        ),
-        max_size=12,
-    ),
-    st.integers(min_value=1, max_value=5),
+PIECES = (
+    "[1]",
+    " [2]",
+    "[Source 1]",
+    " [9]",
+    "[",
+    "]",
+    "mot",
+    " ",
+    "[lien](u)",
+    "\n",
+    "[1, 9]",
+    *("`", "``", "```", ", ", "a", " et "),
 )
+
+
+@example(["```", "```", "[Source 1]"], 2)
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.integers(min_value=1, max_value=5))
 def test_streamed_text_equals_the_text_cleaned_whole(pieces: list[str], size: int) -> None:
     text = "".join(pieces)
     citations = CitationFilter({1, 2})
