@@ -155,31 +155,6 @@ def test_axe_finds_nothing_in_any_state_of_a_shared_page(page: Page, live_site: 
 LONG = " ".join(f"mot{n}" for n in range(1_000))[:7_990]
 
 
-def test_long_question_is_folded_and_its_answer_is_on_the_screen(page: Page) -> None:
-    ask(page, f"{CURRICULUM} {LONG}")
-    wait_for_end(page)
-    expect(page.locator(".prose")).to_be_in_viewport()
-    question = page.locator(".question-text")
-    folded = question.evaluate("each => each.getBoundingClientRect().height")
-    assert folded < 300
-    page.get_by_text("Toute la question").click()
-    assert question.evaluate("each => each.getBoundingClientRect().height") > 3 * folded
-    expect(question).to_contain_text("mot999")
-    page.reload()
-    expect(page.locator(".prose")).to_be_in_viewport()
-    conversation = page.url
-    page.goto(share(page))
-    expect(page.locator(".prose")).to_be_in_viewport()
-    assert question.evaluate("each => each.getBoundingClientRect().height") < 300
-    page.get_by_text("Toute la question").click()
-    assert question.evaluate("each => each.getBoundingClientRect().height") > 3 * folded
-    page.goto(conversation)
-    page.get_by_label("Votre question").fill("courte ?")
-    page.keyboard.press("Enter")
-    wait_for_end(page)
-    expect(page.locator(".unfold")).to_have_count(1)
-
-
 def test_focus_is_never_lost(page: Page, live_site: LiveSite) -> None:
     field = page.get_by_label("Votre question")
     live_site.model.script(cited(["mot "] * 400, interval=0.05), cited(["Deux."]), cited(["Trois."]))

@@ -140,47 +140,6 @@ def test_visitor_of_an_allowed_site_asks_and_reads_the_source(
     assert troubles == []
 
 
-def test_visitor_who_is_asked_which_question_was_meant_chooses_none(context: BrowserContext, host: Hosts) -> None:
-    page = context.new_page()
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
-    frame.locator("#question").fill("Combien coûte la carte de la piscine ?")
-    frame.get_by_role("button", name="Envoyer").click()
-    options = frame.locator(".answer .suggestion")
-    expect(options).to_have_count(3)
-    options.last.click()
-    expect(frame.locator(".exchange")).to_have_count(2)
-    expect(frame.locator(".exchange").last).not_to_have_attribute("aria-busy", "true")
-    expect(frame.locator(".answer").last.locator(".suggestion")).to_have_count(0)
-
-
-def test_source_is_shown_without_the_marks_of_its_markdown(context: BrowserContext, host: Hosts) -> None:
-    page = context.new_page()
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
-    frame.locator("#question").fill("Que fait la commande archiver avec les anciens dossiers ?")
-    frame.get_by_role("button", name="Envoyer").click()
-    source = frame.locator("button.source").first
-    expect(source).to_contain_text("Que fait la commande archiver avec les anciens dossiers ?")
-    source.click()
-    expect(frame.locator("#passage-text code")).to_have_text("archiver")
-    expect(frame.locator("#passage-text strong")).to_have_text("anciens")
-
-
-def test_question_typed_before_the_script_is_there_is_not_lost(context: BrowserContext, host: Hosts) -> None:
-    held: list[Route] = []
-    page = context.new_page()
-    page.route(re.compile(r"/widget/frame\.[^/]*js"), lambda route: held.append(route))
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
-    frame.locator("#question").fill(KNOWN)
-    expect(frame.get_by_role("button", name="Envoyer")).to_be_disabled()
-    for route in held:
-        route.continue_()
-    frame.get_by_role("button", name="Envoyer").click()
-    expect(frame.locator(".answer")).to_contain_text("deux ans")
-
-
 def test_conversation_is_there_again_after_a_reload(context: BrowserContext, host: Hosts) -> None:
     """Where the browser lets the frame keep something: here the two sites differ by their port alone."""
     page = context.new_page()
