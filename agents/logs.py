@@ -83,3 +83,13 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             row["exception"] = self.formatException(record.exc_info)
         return json.dumps(row, ensure_ascii=False, default=str)
+
+
+def log_foreign_origin(origin: str, host: str) -> None:
+    """Name what was compared, and the remedy where the proxy changed the host."""
+    logging.getLogger(__name__).warning(
+        "refused a page of %r: the request came to %r. Have the proxy pass the Host header whole, with its port "
+        "(nginx: proxy_set_header Host $http_host), or name the origin in CSRF_TRUSTED_ORIGINS.",
+        origin,
+        host,
+    )

@@ -18,7 +18,7 @@ from django.http import HttpRequest, parse_cookie
 from django.utils import translation
 from django.utils.http import is_same_domain
 
-from agents.logs import HEADER, accepted_id, working_for
+from agents.logs import HEADER, accepted_id, log_foreign_origin, working_for
 
 
 def header_of(scope: dict[str, Any], name: bytes) -> str:
@@ -45,8 +45,11 @@ class OwnOriginOnly:
         self._application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        application = self._application if is_allowed(scope) else WebsocketDenier()
-        await application(scope, receive, send)
+        if is_allowed(scope):
+            await self._application(scope, receive, send)
+            return
+        log_foreign_origin(header_of(scope, b"origin"), header_of(scope, b"host"))
+        await WebsocketDenier()(scope, receive, send)
 
 
 def is_allowed(scope: dict[str, Any]) -> bool:

@@ -8,19 +8,18 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.http.response import StreamingHttpResponse
-from django.middleware.csrf import get_token
 from django.utils import translation
 from django.views.decorators.http import require_GET, require_POST
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.authentication import CSRFCheck
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -32,6 +31,7 @@ from chat.access.permissions import open_deployment, owned_conversation, owned_t
 from chat.access.rate_limits import address_of, limit_asking
 from chat.access.visitors import Reader
 from chat.api.errors import answering_errors
+from chat.api.framework import CarriedSession, hand_out_token
 from chat.api.serializers import ErrorSerializer, StrictSerializer
 from chat.errors import ApprovalOverError, InvalidMessageError, MessageTooLargeError
 from chat.models import Approval, Conversation, Turn, TurnStatus
@@ -215,26 +215,14 @@ class SessionCaller:
 
 
 def _check_forgery(request: HttpRequest) -> None:
-    """Cross-site protection for callers that carry a session.
-
-    The cookie of the token is handed out with the first answer, as the session's is: a program that keeps both can send
-    its message again.
-    """
-    if settings.CSRF_COOKIE_NAME not in request.COOKIES:
-        get_token(request)
+    """Cross-site protection for callers that carry a session."""
+    hand_out_token(request)
     if settings.SESSION_COOKIE_NAME not in request.COOKIES:
         return
-    check = CSRFCheck(_protected_view)
-    check.process_request(request)
-    # Rest framework's check returns its reason where Django's returns a response.
-    reason = cast("str | None", check.process_view(request, _protected_view, (), {}))
-    if reason:
-        raise ForgedRequestError(public_message=reason)
-
-
-def _protected_view(_request: HttpRequest) -> HttpResponse:
-    """Stands for the view, which is exempt from Django's own check."""
-    return HttpResponse()
+    try:
+        CarriedSession().enforce_csrf(request)
+    except PermissionDenied as error:
+        raise ForgedRequestError(public_message=str(error.detail)) from error
 
 
 _edge = answering_errors(_check_forgery)

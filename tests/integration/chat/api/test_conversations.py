@@ -129,9 +129,19 @@ class ConversationApiTests(TestCase):
     def test_session_without_csrf_token_is_refused(self) -> None:
         client = Client(enforce_csrf_checks=True)
         client.force_login(make_user())
+        foreign = {"Origin": "http://testserver:8214"}
         for url in ("/api/rag/chat", "/api/conversations/"):
-            response = client.post(url, {"message": "Où ?"}, "application/json")
+            with self.assertLogs("agents.logs") as logs:
+                response = client.post(url, {"message": "Où ?"}, "application/json", headers=foreign)
             assert response.status_code == 403, url
+            assert "testserver:8214" in logs.output[0]
+            assert "CSRF_TRUSTED_ORIGINS" in logs.output[0]
+
+    def test_new_conversation_hands_out_both_cookies(self) -> None:
+        client = Client(enforce_csrf_checks=True)
+        body = {"deployment": make_deployment().slug}
+        assert client.post("/api/conversations/", body, "application/json").status_code == 201
+        assert {"sessionid", "csrftoken"} <= client.cookies.keys()
 
 
 class BodyTests(TestCase):
