@@ -408,6 +408,8 @@ WORKER_ROW_DAYS = 30
 ORPHAN_FILE_HOURS = 24
 #: A request that is not a file upload.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+#: Rows of a list that are chosen at once, a field each.
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 #: A mail server that is slower than this counts as down.
 EMAIL_TIMEOUT = 10
 #: Runs that are kept of each set, and of « what if » for each deployment.

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
 from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -60,9 +60,13 @@ def failed(request: HttpRequest) -> HttpResponse:
 def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     """What Django refuses to read, as it says so itself, but for a text that is too long: whoever wrote it is told the
     way out."""
-    if not isinstance(exception, RequestDataTooBig):
+    if not isinstance(exception, (RequestDataTooBig, TooManyFieldsSent)):
         return bad_request(request, exception)
     with translation.override(_language(request)):
+        if isinstance(exception, TooManyFieldsSent):
+            message = gettext("Trop de lignes à la fois : au plus %(limit)d. Filtrez la liste, puis recommencez.")
+            limit = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+            return _said(request, MessageTooLargeError("too many fields", public_message=message % {"limit": limit}))
         if isinstance(exception, _FilesTooLargeError):
             return _said(request, MessageTooLargeError.beyond(MAX_UPLOAD_BYTES))
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE

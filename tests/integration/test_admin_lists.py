@@ -9,11 +9,12 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin import ModelAdmin
 from django.db.models import Field
-from django.test import Client
+from django.test import Client, override_settings
 
 from agents.admin_base import StaffAdmin, admin_url
 from agents.models import RuntimeSettings
 from chat.models import ApiKey, ServiceToken
+from knowledge.models import Category
 from tests.admin_pages import superuser_client
 from tests.factories import make_agent, make_user
 
@@ -133,6 +134,19 @@ def test_a_number_beyond_every_column_is_refused(client: Client, each: "ModelAdm
     chosen = {"action": "delete_selected", "_selected_action": BEYOND}
     response = client.post(admin_url(each.model, "changelist"), chosen)
     assert response.status_code in (200, 302, 403)
+
+
+def test_many_rows_are_deleted_at_once_and_too_many_are_refused_in_words(client: Client) -> None:
+    Category.objects.bulk_create(Category(name=f"{number}") for number in range(1_200))
+    keys = list(Category.objects.values_list("pk", flat=True))
+    address = admin_url(Category, "changelist")
+    chosen = {"action": "delete_selected", "post": "yes", "_selected_action": keys}
+    assert client.post(address, chosen).status_code == 302
+    assert not Category.objects.exists()
+    with override_settings(DATA_UPLOAD_MAX_NUMBER_FIELDS=1_000):
+        refused = client.post(address, chosen, headers={"Accept": "text/html"})
+    assert refused.status_code == 413
+    assert "au plus 1" in refused.content.decode()
 
 
 @pytest.mark.parametrize("each", LISTS, ids=str)
