@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from agents.llm.base import LanguageModel, language_model
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.errors import CollectionMissingError
+from knowledge.language.words import fold, words
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, Wanted, vector_store
 from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
@@ -33,6 +34,8 @@ from tools_registry.tool import ToolSpec
 
 #: A resident tool takes room in every prompt (seed 003, step 2).
 MAX_RESIDENT = 3
+#: The score of a tool whose phrasing is the question itself.
+EXACT = 1.0
 
 
 class SelectionReason(StrEnum):
@@ -134,18 +137,29 @@ def select_tools(
     recent: Sequence[str] = (),
     config: SelectionConfig,
 ) -> list[SelectedTool]:
-    """Return the tools to offer for this question: resident ones, then by score, then those in `recent` (names)."""
+    """Return the tools to offer for this question: resident ones, then by score, then those in `recent` (names).
+
+    A tool for which this very question was written as a phrasing is found in every mode, whatever the threshold.
+    """
     if not config.tools_enabled or not candidates:
         return []
+    asked = _bare(question)
+    phrased = {
+        spec.name: SelectedTool(spec, EXACT, SelectionReason.SIMILAR)
+        for spec in candidates
+        if any(_bare(example) == asked for example in spec.examples)
+    }
     selector = tool_selector(mode_in_use(config, candidates))
     if not selector.ranks:
         return [
-            SelectedTool(spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL)
+            phrased.get(spec.name)
+            or SelectedTool(spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL)
             for spec in candidates
         ]
     chosen = {
         spec.name: SelectedTool(spec, None, SelectionReason.RESIDENT) for spec in candidates.resident[:MAX_RESIDENT]
     }
+    chosen |= phrased
     ranked = selector.rank(
         question_vector=question_vector, question=question, candidates=candidates, limit=config.tool_top_k + len(chosen)
     )
@@ -162,6 +176,11 @@ def select_tools(
         if spec is not None and name not in chosen:
             chosen[name] = SelectedTool(spec, None, SelectionReason.RECENT)
     return list(chosen.values())[: tool_limit()]
+
+
+@lru_cache(maxsize=16_384)
+def _bare(text: str) -> str:
+    return " ".join(words(fold(text)))
 
 
 class DirectToolSelector(ToolSelector):

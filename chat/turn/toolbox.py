@@ -14,6 +14,7 @@ from chat.thread.rounds import offered_names, recent_tools
 from knowledge.embeddings.base import Vectors
 from tools_registry.catalog import ToolList, tools_at_hand
 from tools_registry.selection import (
+    EXACT,
     SelectedTool,
     SelectionReason,
     effective_threshold,
@@ -59,11 +60,11 @@ class Toolbox:
     def fits_the_question(self) -> bool:
         """Whether a tool was found for this question, at or above its threshold: the guard rail asks.
 
-        Without a threshold (none was measured for the embedding model) a tool is only the nearest there is.
+        Without a threshold (none was measured for the embedding model) a tool is only the nearest there is, unless the
+        question is one of its phrasings.
         """
-        return self.is_resumed or (
-            self.has_threshold and any(tool.reason is SelectionReason.SIMILAR for tool in self.selected)
-        )
+        found = [tool for tool in self.selected if tool.reason is SelectionReason.SIMILAR]
+        return self.is_resumed or any(self.has_threshold or tool.score == EXACT for tool in found)
 
     def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
         """With another reading's choice: each tool at its better score, the best `limit` of those scored."""

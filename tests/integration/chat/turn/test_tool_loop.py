@@ -58,6 +58,7 @@ from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
+from tools_registry.models import ToolOverride
 from tools_registry.selection import SelectedTool, SelectionReason
 from tools_registry.tool import registry
 
@@ -630,6 +631,14 @@ class EventTests(LoopTestCase):
                 prompt = model().calls[0].messages[-1].content
         assert (result.answer.source, prompt) == (AnswerSource.LLM, FAR)
         assert "passed_by_tool" in [line["outcome"] for line in result.trace.lines]
+
+    async def test_guard_rail_lets_a_phrasing_of_a_tool_pass_in_every_mode(self) -> None:
+        await ToolOverride.objects.acreate(tool_name="clock", examples=[f"{FAR.upper()} !"])
+        for mode in ("direct", "local"):
+            await in_database(self.knobs, tool_mode=mode)
+            with self.story(["10 h."]):
+                result, _listener = await self.ask(FAR)
+            assert result.answer.source == AnswerSource.LLM, mode
 
     async def test_guard_rail_stays_shut_for_tools_that_were_not_chosen_for_the_question(self) -> None:
         with self.story():
