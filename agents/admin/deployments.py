@@ -12,10 +12,11 @@ from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
-from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to
+from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to, rounded
 from agents.branding import logo_png
 from agents.effective import InheritedSetting, inherited_settings
 from agents.llm.base import language_model
@@ -33,6 +34,7 @@ from agents.models import (
 )
 from agents.roles import limit_of
 from agents.setting_fields import (
+    THRESHOLD_SETTINGS,
     ModelProfile,
     current_profile,
     inherited_method_text,
@@ -48,6 +50,8 @@ OVERLAY_PREFIX = "overlay_"
 METHOD = "indexing_method"
 METHOD_FIELD = OVERLAY_PREFIX + METHOD
 TEXT_ROWS = 3
+#: How far from the measured threshold one may be without a word.
+FAR = 0.1
 
 
 class SettingsForm(forms.ModelForm[Any]):
@@ -267,6 +271,24 @@ class SettingsAdmin(StaffAdmin):
     ) -> HttpResponse:
         context["unmeasured_model"] = unmeasured_model()
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Say of a new threshold that it is far from what was measured, and where to try it."""
+        super().save_model(request, obj, form, change)
+        measured = profile.thresholds if (profile := current_profile()) else {}
+        for name in THRESHOLD_SETTINGS:
+            field, usual = form.prefix_of_settings + name, measured.get(name)
+            value = form.cleaned_data.get(field)
+            if usual is None or value is None or field not in form.changed_data or abs(value - usual) <= FAR:
+                continue
+            said = _(
+                "%(label)s : %(value)s est loin du seuil mesuré pour ce modèle (%(least)s à %(most)s). Trop haut, presque "
+                "tout est refusé ; trop bas, presque rien."
+            )
+            values = {"value": rounded(value, 2), "least": rounded(usual - FAR, 2), "most": rounded(usual + FAR, 2)}
+            text = said % {"label": capfirst(str(form.fields[field].label)), **values}
+            where = link(admin_url("chat.goldenrun", "whatif"), _("Et si… : les cent dernières questions"))
+            self.message_user(request, format_html("{} {}", text, where), messages.WARNING)
 
 
 def _count_column(name: str, words: Any, *, ordering: str) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.formats import number_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -322,12 +323,13 @@ def _detail_text(step: str, detail: str) -> str:
         case "guard_rail" if figures := _FIGURES.fullmatch(detail):
             if figures[1]:
                 return detail
-            similarity, words = detail.split()
+            similarity, words = (number_format(each, 2) for each in detail.split())
             return gettext(
                 "Proximité faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question."
             ) % {"similarity": similarity, "words": words}
         case "guard_rail" if detail:
-            return gettext("Le plus proche : %(hits)s") % {"hits": " ; ".join(detail.splitlines())}
+            hits = re.sub(r"\d\.\d+", lambda found: number_format(found[0], 2), " ; ".join(detail.splitlines()))
+            return gettext("Le plus proche : %(hits)s") % {"hits": hits}
         case "learned" if detail == "0":
             return ""
         case "learned":

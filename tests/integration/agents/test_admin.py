@@ -1,6 +1,7 @@
 """The admin of agents, deployments, settings and accounts."""
 
 from typing import Any
+from unittest import mock
 
 from django.contrib.auth.models import Group, User
 from django.test import TestCase
@@ -8,6 +9,7 @@ from django.test import TestCase
 from agents.admin.deployments import METHOD_FIELD, setting_fieldsets
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
+from agents.setting_fields import ModelProfile
 from agents.settings import KNOBS
 from knowledge.embeddings.base import Recipe
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
@@ -210,6 +212,14 @@ class DeploymentFormTest(TestCase):
     def test_only_set_keys_are_written(self) -> None:
         overlay = self.save(overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false")
         assert overlay == {"temperature": 0.5, "direct_answers": False}
+
+    def test_a_threshold_far_from_what_was_measured_is_said(self) -> None:
+        profile = ModelProfile("measured", {"guard_rail_threshold": 0.32})
+        for value, said in (("0.9", True), ("0.4", False)):
+            with mock.patch("agents.admin.deployments.current_profile", return_value=profile):
+                data = form_data(self.client.get(self.address), overlay_guard_rail_threshold=value)
+                text = shown_messages(self.client.post(self.address, data, follow=True))
+            assert ("0,90 est loin du seuil mesuré pour ce modèle (0,22 à 0,42)" in text) is said
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
