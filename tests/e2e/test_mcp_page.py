@@ -80,7 +80,7 @@ def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(
         ask(page, TELEWORK)
         wait_for_end(page)
 
-    expect(page.locator(".tool.done")).to_contain_text(f"Outil « {name} » terminé")
+    expect(page.locator(".tool.done")).to_contain_text(f"Outil « biblio {transport} count books » terminé")
     expect(page.locator(".prose")).to_have_text("Le rayon compte 50 livres.")
     offered = [tool["function"]["name"] for tool in model.calls[before].body["tools"]]
     assert name in offered
@@ -116,7 +116,7 @@ def test_destructive_tool_of_an_mcp_server_waits_for_the_reader(
         expect(page.locator(".approval code")).to_have_text('{"shelf": "polar"}')
         assert [m["role"] for m in newest_thread(live_site)["messages"]] == ["user"]
         page.get_by_role("button", name="Accepter").click()
-        expect(page.locator(".tool.done")).to_contain_text("feu_burn_books")
+        expect(page.locator(".tool.done")).to_contain_text("feu burn books")
         expect(page.locator(".prose")).to_have_text("C’est fait.")
         wait_for_end(page)
     thread = newest_thread(live_site)
@@ -131,7 +131,7 @@ def test_answer_is_given_though_the_mcp_server_is_gone(admin_page: Page, page: P
         calling("parti_count_books", '{"shelf": "polar"}'), ModelReply(tokens=["La bibliothèque ne répond pas."])
     )
     ask(page, TELEWORK)
-    expect(page.locator(".tool.failed")).to_contain_text("parti_count_books")
+    expect(page.locator(".tool.failed")).to_contain_text("parti count books")
     expect(page.locator(".prose")).to_have_text("La bibliothèque ne répond pas.")
     wait_for_end(page)
     thread = newest_thread(live_site)

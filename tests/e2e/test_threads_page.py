@@ -85,7 +85,7 @@ def test_tools_of_an_answer_are_shown_again_after_a_reload(page: Page, live_site
     ask(page, TELEWORK)
     wait_for_end(page)
     page.reload()
-    expect(page.locator(".tool.done")).to_contain_text("Outil « free_rooms » terminé")
+    expect(page.locator(".tool.done")).to_contain_text("Outil « free rooms » terminé")
     expect(page.locator(".prose")).to_have_text("B2 est libre.")
 
 

@@ -15,7 +15,7 @@ def test_tools_show_their_lines_before_the_answer(page: Page, live_site: LiveSit
     live_site.model.script(calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."]))
     ask(page, TELEWORK)
     wait_for_end(page)
-    expect(page.locator(".tool.done")).to_contain_text("Outil « free_rooms » terminé")
+    expect(page.locator(".tool.done")).to_contain_text("Outil « free rooms » terminé")
     expect(page.locator(".prose")).to_have_text("B2 est libre.")
 
 
@@ -28,7 +28,7 @@ def test_reader_approves_a_tool_from_the_keyboard_after_a_reload(page: Page, liv
     accept = page.get_by_role("button", name="Accepter")
     expect(accept).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator(".tool.done")).to_contain_text("book_room")
+    expect(page.locator(".tool.done")).to_contain_text("book room")
     expect(page.locator(".prose")).to_have_text("C’est réservé.")
     wait_for_end(page)
 
