@@ -389,9 +389,7 @@ def _open_at(text: str) -> int:
 
 
 class CitationFilter:
-    """Citations outside code made one form, false ones left out: feed pieces, send what comes back, and flush at the
-    end.
-    """
+    """Citations outside code made one form, false ones left out: feed pieces, send what comes back, flush it last."""
 
     def __init__(self, given: Collection[int]) -> None:
         self._given = given

@@ -220,9 +220,7 @@ class IndexState(models.TextChoices):
 
 
 def validity_condition(prefix: str = "") -> Q:
-    """Valid (or given while it is reviewed), and the review date not passed; `prefix` leads to the row from another
-    model.
-    """
+    """Valid (or given while it is reviewed), and its review date not passed; `prefix` leads from another model."""
     today = timezone.localdate()
     undated, ahead = Q(**{f"{prefix}review_date": None}), Q(**{f"{prefix}review_date__gte": today})
     valid = Q(**{f"{prefix}status": LearnedStatus.VALID})

@@ -42,9 +42,7 @@ _QA_PAIR = "qa_pair"
 def stale_entries(
     chunk_ids: Iterable[int] | None = None, learned_ids: Iterable[int] | None = None
 ) -> "models.QuerySet[CachedResponse]":
-    """The entries with an origin that changed, was switched off or went; of all, or of these passages, or of these
-    answers.
-    """
+    """The entries with an origin that changed, was switched off or went; of all, or of these passages or answers."""
     entries = CachedResponse.objects.all()
     if chunk_ids is not None:
         origins = Origin.objects.filter(chunk_id__in=list(chunk_ids))

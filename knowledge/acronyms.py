@@ -169,18 +169,14 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """What stands in the place of these words. An acronym's own writing is compared as well: « après » is no plural of
-    APRE.
-    """
+    """What stands for these words. An acronym's own writing is compared as well: « après » is no plural of APRE."""
 
     words: tuple[str, ...]
     other: str
     acronym: str = ""
 
     def fits(self, keys: Sequence[str], written: str, *, in_capitals: bool) -> bool:
-        """Whether the words begin here; `written` is the first as it stands in a text that is all `in_capitals`, or
-        not.
-        """
+        """Whether the words begin here; `written` is the first as it stands in a text that is `in_capitals` or not."""
         if tuple(keys[: len(self.words)]) != self.words:
             return False
         if not self.acronym:
@@ -283,9 +279,7 @@ NO_FORMS = Forms()
 
 
 def same_form(first: str, second: str) -> bool:
-    """Whether two writings of a long form differ by case, accents, plurals and small words alone, or one only says
-    more.
-    """
+    """Whether two long forms differ by case, accents, plurals and small words alone, or one only says more."""
     one, two = _content(first), _content(second)
     return one <= two or two <= one
 

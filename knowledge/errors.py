@@ -28,9 +28,7 @@ class EmbeddingUnavailableError(KnowledgeError):
 
 
 class MachineTroubleError(KnowledgeError):
-    """A file could not be read or kept for want of something of this machine’s (space, descriptors): not the file's
-    fault.
-    """
+    """The machine, not the file, is why it could not be read or kept: space or descriptors are wanting."""
 
     code = "machine_trouble"
     status = 503

@@ -154,9 +154,7 @@ class Document(models.Model):
 
     @property
     def file_name(self) -> str:
-        """The name that its file is read under. An address may say nothing of its format; the file as it was stored
-        does.
-        """
+        """The name its file is read under, with the suffix as stored: an address may say nothing of its format."""
         suffix = PurePath(self.file.name or "").suffix
         if not self.url or self.name.lower().endswith(suffix):
             return self.name

@@ -29,9 +29,7 @@ def main() -> None:
 
 
 def _load_models() -> None:
-    """The apps whose models the parsers name, without what runs at their start: a whole site takes thrice as long to
-    load.
-    """
+    """The apps whose models the parsers name, without what runs at their start: a whole site takes thrice as long."""
     from importlib import import_module
 
     from django.apps import AppConfig, apps

@@ -294,9 +294,7 @@ _SERVED_CHUNKS = PreparedSelectIn(
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[tuple[int | None, int | None], int], dict[int | None, dict[str, Any]]]:
-    """The chunks behind the hits: their keys by document and rank (for `legacy`); by key, their `url`, `page` and
-    `read_at`.
-    """
+    """The chunks behind the hits: keys by document and rank (for `legacy`); by key, `url`, `page` and `read_at`."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
     rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)

@@ -117,9 +117,7 @@ _PROFILES: dict[str, ThresholdProfile] = {
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What staff's own pairs gave for one model, or one agent's index. A threshold of None: no value within the error
-    budget.
-    """
+    """What staff's own pairs gave for a model, or an agent's index. Threshold None: none is within the error budget."""
 
     model: str
     index: str

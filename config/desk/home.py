@@ -96,9 +96,7 @@ def _first_steps(request: HttpRequest) -> list[tuple[str | Promise, str, bool]]:
 
 
 def background(workers: WorkerState, waiting_seconds: float, patience: float) -> Background:
-    """What the first page says. A site that never had a worker, and where nothing waits longer than `patience`, is no
-    alarm.
-    """
+    """What the first page says. No alarm: a site that never had a worker, and while nothing waits beyond `patience`."""
     is_waited_for = waiting_seconds > patience
     alarm = ""
     if workers.state == "silent" or (workers.state == "never" and is_waited_for):
@@ -223,9 +221,7 @@ def _capped(count: int) -> str:
 
 
 def lines_for(request: HttpRequest, alarm: str) -> list[Line]:
-    """What waits for this member of staff; empty when all is done. `alarm`: what is wrong with the workers, where it
-    may be told.
-    """
+    """What waits for this member of staff; empty when all is done. `alarm`: what is wrong with the workers, if told."""
     waiting = (each.line(request) for each in WAITING)
     lines = (_worker(alarm), _model(request), *waiting, _unmeasured(request))
     return [line for line in lines if line is not None]

@@ -270,9 +270,7 @@ def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnP
 
 
 def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
-    """Refresh a source inline and add the result to `report`; skip one that another worker refreshes, and report
-    that.
-    """
+    """Refresh a source inline and add the result to `report`; skip one that another worker refreshes, and say so."""
     build = create_refresh(source)
     try:
         done = run_build(build.pk, on_progress=on_progress)

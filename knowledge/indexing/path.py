@@ -95,9 +95,7 @@ def receive_file(
 def store_document(
     *, agent: Agent, name: str, data: bytes, category: Category | None = None, suffix: str = ""
 ) -> StoredDocument:
-    """Store a file as a document; the same name replaces its content. `suffix` gives the format where the name does not
-    (a page).
-    """
+    """Store a file as a document; the same name replaces its content. `suffix`: the format, if the name has none."""
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.

@@ -72,9 +72,7 @@ def fill_generation(
 
 
 def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]) -> None:
-    """Move the alias to a filled generation and keep the previous one; then write what changed since the fill
-    (`fingerprints`).
-    """
+    """Move the alias to a filled generation, keep the previous one, then write what changed since (`fingerprints`)."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     if before is not None and before != generation:
@@ -135,9 +133,7 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
-    """Update the points of other apps in the rollback's target, so that errors come before the rollback. Returns the
-    target.
-    """
+    """Update the points of other apps in the rollback's target, which is returned: errors come before the rollback."""
     target = rollback_target(agent=agent, method=method)
     donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
     _follow_registered(agent, method, target, donor=donor)

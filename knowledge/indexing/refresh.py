@@ -197,9 +197,7 @@ def _settle(source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone,
 
 
 def _as_utf8(found: Fetched, suffix: str) -> bytes:
-    """Text in the encoding that its server named, which counts more than what the page says of itself (HTML, section
-    13.2.3).
-    """
+    """Text in the encoding that its server named, which counts more than what the page says (HTML, section 13.2.3)."""
     if not found.charset or suffix not in (".html", ".txt", ".md", ".csv", ".tsv"):
         return found.data
     try:

@@ -213,9 +213,7 @@ class _Wrapped:
         return core[0].upper() + core[1:] if self.first or self.opening else core
 
     def _start(self) -> int:
-        """With the signs that stand right before the first word that is kept, « »; with all of them where nothing is
-        taken off.
-        """
+        """With the signs right before the first word that is kept, « »; with all of them where nothing is taken off."""
         if self.first == 0:
             return len(self.text) - len(self.text.lstrip())
         start = self.tokens[self.first].start

@@ -97,9 +97,7 @@ def fold_keeping_accents(text: str) -> str:
 
 
 def fold_letters(text: str) -> str:
-    """Lower case, without accents, letter for letter: « œ », « ½ » and « nº » stay, as LOWER and TRANSLATE leave them
-    too.
-    """
+    """Lower case, without accents, letter for letter: « œ », « ½ » and « nº » stay, as in LOWER and TRANSLATE."""
     if text.isascii():
         return text.lower()
     parts = unicodedata.normalize("NFD", bounded_marks(text).lower()).translate(_WITHOUT_MARKS)

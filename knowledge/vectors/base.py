@@ -55,9 +55,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A question as an index is asked it: its vector, the recipe that made it, and its text, if words are to be looked
-    at.
-    """
+    """A question as an index is asked it: its vector, the recipe that made it, and its text, for the words."""
 
     vector: Vector
     recipe: Recipe
@@ -66,9 +64,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Of points that share `group` with a hit, the nearest of each value of `kind` that the hits of the group do not
-    have.
-    """
+    """Of points that share `group` with a hit, the nearest of each value of `kind` that its hits do not have."""
 
     group: str
     kind: str
@@ -96,9 +92,7 @@ def scalar_kind(value: Json) -> type | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The top-level field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0
-    is not 1.
-    """
+    """The field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0 is not 1."""
 
     key: str
     value: str | int | bool

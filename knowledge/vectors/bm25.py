@@ -143,9 +143,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Which rows have which terms; every change gives another one. Segments are merged as they grow alike, so there are
-    few.
-    """
+    """Which rows have which terms; every change gives another one. Segments that grow alike are merged, so few stay."""
 
     segments: tuple[_Segment, ...] = ()
 

@@ -238,9 +238,7 @@ class Matrix(Generic[K]):
         columns: Mapping[str, Sequence[Json]] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        """Remove, then add or replace rows (keys are distinct), with values for every column; readers see all of it or
-        nothing.
-        """
+        """Remove, then add or replace rows (keys are distinct), with all columns; readers see all of it or nothing."""
         with self._lock:
             start = len(self._keys)
             end = start + len(keys)

@@ -276,9 +276,7 @@ async def _listed(client: "Client") -> "list[tuple[McpTool | str, str]]":
 
 
 async def _page(client: "Client", cursor: str | None = None) -> dict[str, Any]:
-    """A page of the server's list, unread: the SDK's own verb reads it as a whole, so that one bad tool loses all of
-    them.
-    """
+    """A page of the server's list, unread: the SDK's own verb reads it whole, so that one bad tool loses them all."""
     session = client.session
     request: dict[str, Any] = {"params": {} if cursor is None else {"cursor": cursor}}
     options: Any = {}
@@ -346,9 +344,7 @@ def call_tool(
 
 
 def _shown(block: "ContentBlock") -> object:
-    """A piece of a result as a model reads it: texts and links whole, images for one that sees, other binaries by their
-    names.
-    """
+    """A piece of a result as a model reads it: texts and links whole, images if it sees, other binaries by name."""
     match block.type:
         case "text":
             return block.text

@@ -46,9 +46,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parsed(text: str) -> Any:
-    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also for one that would become too
-    large.
-    """
+    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also where it grows too large."""
     try:
         return read_json(text) if text.lstrip().startswith("{") else storable_value(_yaml(text))
     except (ValueError, yaml.YAMLError, RecursionError) as error:

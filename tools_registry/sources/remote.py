@@ -56,9 +56,7 @@ class _RemoteCall:
 
 
 def remote_specs(**wanted: Any) -> list[ToolSpec]:
-    """The wanted rows as tools: those of active sources that were there at the last reading and that a model can be
-    given.
-    """
+    """The wanted rows as tools: of active sources, there at the last reading, fit to be given to a model."""
     # A document may have 30 MB.
     sources = {
         source.pk: (source, SourceAddress.of(source, for_calls=True))
