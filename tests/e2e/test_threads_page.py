@@ -1,6 +1,5 @@
 """Journeys of a reader who goes back on a question, judges an answer, shares, exports, and forgets."""
 
-import json
 import re
 
 from playwright.sync_api import Browser, Page, expect
@@ -89,17 +88,6 @@ def test_tools_of_an_answer_are_shown_again_after_a_reload(page: Page, live_site
     expect(page.locator(".prose")).to_have_text("B2 est libre.")
 
 
-def test_edit_is_left_with_escape_and_nothing_changes(page: Page) -> None:
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    page.locator(".question").hover()
-    page.get_by_role("button", name="Modifier").click()
-    page.get_by_label("Question modifiée").fill("Autre chose")
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Modifier")).to_be_focused()
-    assert shown_questions(page) == [CURRICULUM]
-
-
 def test_thumb_down_asks_why_and_is_remembered(page: Page) -> None:
     ask(page, CURRICULUM)
     wait_for_end(page)
@@ -138,18 +126,6 @@ def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browse
     assert gone is not None
     assert gone.status == 404
     stranger.close()
-
-
-def test_conversation_is_exported_from_the_menu(page: Page) -> None:
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    for label, start in (("Markdown", b"# "), ("JSON", b"{")):
-        page.get_by_label("Partager ou exporter").click()
-        with page.expect_download() as download:
-            page.get_by_role("link", name=f"Exporter en {label}").click()
-        content = download.value.path().read_bytes()
-        assert content.startswith(start), label
-    assert json.loads(content)["exchanges"][0]["question"] == CURRICULUM
 
 
 def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:

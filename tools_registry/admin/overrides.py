@@ -16,6 +16,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -29,9 +30,20 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, database_keys, long_text, stacked
+from agents.admin_base import (
+    ConditionFilter,
+    StaffAdmin,
+    Tone,
+    admin_url,
+    badge,
+    database_keys,
+    link,
+    long_text,
+    stacked,
+)
 from agents.database import short_write
 from agents.errors import ApplicationError
+from tools_registry.admin.calls import try_tool
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, all_tools, apply_override, declared_tools, forget_recent
 from tools_registry.index import enqueue_index, ensure_overrides, sync_index
 from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
@@ -205,7 +217,20 @@ class ToolOverrideAdmin(StaffAdmin):
     actions = ("activate", "deactivate", "ask_first", "ask_no_more")
     list_per_page = 50
     autocomplete_fields = ("agents",)
-    readonly_fields = ("tool_name", "origin", "rights", "code_text", "quality_explained", "usage_figures", "schema")
+    readonly_fields = (
+        "tool_name",
+        "origin",
+        "trial",
+        "rights",
+        "code_text",
+        "quality_explained",
+        "usage_figures",
+        "schema",
+    )
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(partial(try_tool, attach=attach_tools))
+        return [path("<int:tool_id>/call/", view, name="tools_registry_tooloverride_call"), *super().get_urls()]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return _ToolChangeList
@@ -230,7 +255,7 @@ class ToolOverrideAdmin(StaffAdmin):
         )
         texts = ("code_text", "description", "examples", *parameters)
         return (
-            (None, {"fields": ("tool_name", "origin", "is_active")}),
+            (None, {"fields": ("tool_name", "origin", "is_active", "trial")}),
             (_("Textes"), {"fields": texts}),
             (_("Droits"), {"fields": ("rights", "extra_tags", "needs_approval", "agents")}),
             (_("Qualité et usage"), {"fields": ("quality_explained", "usage_figures", "schema")}),
@@ -331,6 +356,10 @@ class ToolOverrideAdmin(StaffAdmin):
         label = badge(gettext("code"))
         return stacked(label, gettext("résident")) if spec is not None and spec.is_always_on else label
 
+    @admin.display(description=_("essai"))
+    def trial(self, tool: Any) -> SafeString:
+        return link(admin_url(ToolOverride, "call", tool.pk), _("Essayer cet outil"))
+
     @admin.display(description=_("droits demandés"))
     def rights(self, tool: Any) -> str:
         spec: ToolSpec | None = tool.effective
@@ -370,17 +399,14 @@ class ToolOverrideAdmin(StaffAdmin):
             "called": usage.called,
             "failed": usage.failed,
         }
-        explained = gettext(
-            "Seuls les modes « local » et « externe » comptent ce qu’ils proposent : le mode « direct » propose tout."
-        )
         if not usage.last_error:
-            return f"{figures} {explained}"
+            return figures
         error = gettext("Dernière erreur, le %(when)s (%(code)s) : %(reason)s") % {
             "when": date_format(localtime(usage.last_error_at), "SHORT_DATETIME_FORMAT"),
             "code": usage.last_error_code,
             "reason": usage.last_error,
         }
-        return f"{figures} {explained} {error}"
+        return f"{figures} {error}"
 
     @admin.display(description=_("description du code"))
     def code_text(self, tool: Any) -> SafeString | str:

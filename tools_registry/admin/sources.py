@@ -8,11 +8,14 @@ from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminFileFieldWidget,
@@ -20,9 +23,10 @@ from unfold.widgets import (
 )
 
 from agents import jobs
-from agents.admin_base import StaffAdmin, admin_url, badge, bullets, link, stacked
+from agents.admin_base import StaffAdmin, admin_url, badge, bullets, link, require, stacked
 from agents.models import JobKind
 from agents.network import host_of
+from agents.roles import visible
 from agents.texts import storable
 from tools_registry.admin.overrides import tag_choices
 from tools_registry.errors import ToolSourceError
@@ -160,6 +164,7 @@ class ToolSourceAdmin(StaffAdmin):
     purpose = _("Serveurs MCP et services OpenAPI dont viennent des outils.")
     form = ToolSourceForm
     change_list_template = "admin/tools_registry/toolsource/change_list.html"
+    change_form_template = "admin/tools_registry/toolsource/change_form.html"
     list_display = ("name", "slug", "kind", "tools", "state", "refreshed_at", "is_active")
     list_filter = ("kind", "is_active")
     list_select_related = False
@@ -186,6 +191,22 @@ class ToolSourceAdmin(StaffAdmin):
         shown = {"refresh_seconds": REFRESH_SECONDS if is_reading else 0}
         page: HttpResponse = super().changelist_view(request, {**shown, **(extra_context or {})})
         return page
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.read_now)
+        return [path("<int:source_id>/read/", view, name="tools_registry_toolsource_read"), *super().get_urls()]
+
+    @method_decorator(require_POST)
+    def read_now(self, request: HttpRequest, source_id: int) -> HttpResponse:
+        require(request, "tools_registry.change_toolsource")
+        self.refresh(request, visible(request, ToolSource.objects.filter(pk=source_id)))
+        return HttpResponseRedirect(admin_url(ToolSource, "changelist"))
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """A new source is read at once."""
+        super().save_model(request, obj, form, change)
+        if not change:
+            self.refresh(request, ToolSource.objects.filter(pk=obj.pk))
 
     @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
     def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:

@@ -6,7 +6,9 @@ import base64
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -119,6 +121,27 @@ def resolved_headers(headers: Mapping[str, str], places: Sequence[str]) -> dict[
         return value
 
     return {name: _REFERENCE.sub(secret, value) for name, value in headers.items()}
+
+
+_sent: ContextVar[list[str] | None] = ContextVar("requests that a staff member's own call sends", default=None)
+
+
+@contextmanager
+def sent_requests() -> Iterator[list[str]]:
+    """Collect the requests that are sent within, as text without secrets."""
+    found: list[str] = []
+    token = _sent.set(found)
+    try:
+        yield found
+    finally:
+        _sent.reset(token)
+
+
+def note_request(headers: Mapping[str, str], request: Any) -> None:
+    if (found := _sent.get()) is not None:
+        lines = [f"{request.method} {request.url}", *(f"{name}: {value}" for name, value in request.headers.items())]
+        text = "\n".join([*lines, "", request.read().decode("utf-8", "replace")]).rstrip()
+        found.append(str(hide_secrets(text, headers)))
 
 
 def hide_secrets(value: object, headers: Mapping[str, str]) -> object:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urljoin
 
@@ -28,7 +29,7 @@ from tools_registry.errors import (
     ToolSourceError,
     ToolTimeoutError,
 )
-from tools_registry.sources.base import DeclaredTool, ReadTools, SourceAddress, reach_of, resolved_headers
+from tools_registry.sources.base import DeclaredTool, ReadTools, SourceAddress, note_request, reach_of, resolved_headers
 from tools_registry.sources.fitting import fitted, target_of
 from tools_registry.tool import Arguments, ToolImage
 
@@ -105,7 +106,10 @@ def call_operation(address: SourceAddress, operation: Mapping[str, Any], argumen
 
 def client_of(address: SourceAddress, allowed: Sequence[str], *, max_bytes: int | None = None) -> httpx2.Client:
     headers = resolved_headers(address.headers, allowed)
-    return guarded_client(reach_of(allowed, max_bytes=max_bytes), timeout=address.timeout_seconds, headers=headers)
+    reach = reach_of(allowed, max_bytes=max_bytes)
+    client = guarded_client(reach, timeout=address.timeout_seconds, headers=headers)
+    client.event_hooks["request"].append(partial(note_request, address.headers))
+    return client
 
 
 def _body(operation: Mapping[str, Any], arguments: Arguments) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class SourceAdminTests(ToolCase):
         source = make_source(command="not-there")
         address = admin_url(ToolSource, "changelist")
         with self.captureOnCommitCallbacks(execute=True):
-            self.client.post(address, {"action": "refresh", "_selected_action": [source.pk]})
+            self.client.post(admin_url(ToolSource, "read", source.pk))
         page = self.client.get(address)
         self.assertContains(page, "MCP_STDIO_SERVERS")
         self.assertContains(page, "en erreur")

@@ -17,7 +17,9 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.exceptions import ValidationError
 from django.test import TestCase, override_settings
 
+from agents.admin_base import admin_url
 from agents.network import guarded_client
+from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.servers.model_server import _schema_fault
@@ -377,6 +379,16 @@ class OpenApiTests(SourceCase):
         assert said["key"] == hashlib.sha256(b"Bearer s3cret").hexdigest()
         assert said["authorization"] == "Bearer ***", "the service echoed it"
         assert said["trace"] == "t"
+
+    def test_staff_call_it_by_hand_and_see_what_was_sent_without_its_secret(self) -> None:
+        address = admin_url(ToolOverride, "call", ToolOverride.objects.get(tool_name="shop_getOrder").pk)
+        assert '"id": ""' in superuser_client().get(address).context["form"]["arguments"].value()
+        page = superuser_client().post(address, {"arguments": '{"id": "7"}'})
+        (sent,) = page.context["sent"]
+        assert sent.startswith(f"GET http://{self.host}/api/orders/7")
+        assert "authorization: bearer ***" in sent.lower()
+        assert "s3cret" not in page.content.decode()
+        assert page.context["result"].success
 
     async def test_body_is_sent_after_approval(self) -> None:
         call = ToolCall("c", "shop_addOrder", '{"body": {"item": "book"}}')
