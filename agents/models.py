@@ -46,7 +46,7 @@ class RuntimeSettings(models.Model):
 
     values = models.JSONField(_("réglages"), blank=True, default=dict, validators=[validate_settings])
     #: Every change of the tools replaces it (`tools_registry.models`); processes compare it with what they hold.
-    tools_token = models.CharField(max_length=32, default="", db_default="", editable=False)
+    tools_version = models.CharField(max_length=32, default="", db_default="", editable=False)
     #: The last day on which a model wrote questions, and how many calls that took so far.
     questions_day = models.DateField(null=True, editable=False)
     questions_calls = models.PositiveIntegerField(default=0, db_default=0, editable=False)

@@ -26,13 +26,13 @@ def tools_token() -> str:
     """What every change of the tools (texts, rights, sources, vectors) replaces; empty before the first one."""
     # Written out: every question with tools comes here, and building this statement costs more than running it.
     for row in RuntimeSettings.objects.raw(f"SELECT * FROM {RuntimeSettings._meta.db_table} WHERE id = 1"):  # noqa: S608
-        return row.tools_token
+        return row.tools_version
     return ""
 
 
 def replace_tools_token() -> None:
     """Have every process read the tools again; random, so that a change that is rolled back is never taken for the next."""
-    RuntimeSettings.noted().update(tools_token=new_token())
+    RuntimeSettings.noted().update(tools_version=new_token())
 
 
 class SourceKind(models.TextChoices):

@@ -6,6 +6,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
-            "runtimesettings", "tools_token", models.CharField(db_default="", default="", editable=False, max_length=32)
+            "runtimesettings", "tools_version", models.CharField(db_default="", default="", editable=False, max_length=32)
         )
     ]
