@@ -406,9 +406,6 @@ def bullets(item: str, rows: Iterable[Sequence[Any]]) -> SafeString | str:
     return format_html('<ul class="rp-text">{}</ul>', items) if items else "–"
 
 
-# In words: moments, durations, and workers that are missing.
-
-
 def moment_text(moment: datetime) -> str:
     return formats.date_format(timezone.localtime(moment), "SHORT_DATETIME_FORMAT")
 

@@ -32,6 +32,7 @@ class EffectiveConfig:
     llm_model: str
     temperature: float
     max_answer_tokens: int
+    context_tokens: int
     context_exchanges: int
     summarise_exchanges: bool
     rewrite_follow_ups: bool

@@ -112,6 +112,14 @@ class LLMToolsRefusedError(LLMResponseError):
         self.names = names
 
 
+class LLMContextError(LLMError):
+    """The question with all that belongs to it is longer than the model reads; `window`: how much it reads, if said."""
+
+    code = "llm_context"
+    window: int | None = None
+    default_message = _("La question et ses passages dépassent ce que lit le modèle de langage : raccourcissez-la.")
+
+
 class LLMCutError(LLMResponseError):
     """The stream broke off before its end: the text so far is kept, and asking again may bring the whole."""
 

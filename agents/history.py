@@ -170,9 +170,6 @@ def origin() -> str:
     return "page" if "config.asgi" in sys.modules else "command"
 
 
-# --- Writing lines ---------------------------------------------------------------------------------------------------
-
-
 def masked(_value: str) -> str:
     return MASK
 
@@ -356,9 +353,6 @@ def _see_updates(model: type[models.Model]) -> None:
     options: Any = model._meta
     options.local_managers = [each for each in options.local_managers if each.name != old.name]
     model.add_to_class(old.name, manager)
-
-
-# --- Taking a change back --------------------------------------------------------------------------------------------
 
 
 def restorable(line: LogEntry) -> dict[str, Any]:

@@ -142,9 +142,6 @@ def _raise_why_lost(job_id: int) -> NoReturn:
     raise LeaseLostError(f"Job {job_id} was taken over by another process.")
 
 
-# --- Asking for work -------------------------------------------------------------------------------------------------
-
-
 def enqueue(
     kind: JobKind,
     *,
@@ -237,9 +234,6 @@ def waiting_seconds() -> float:
     waiting = Job.objects.due().exclude(kind__in=_NO_WORK)
     since = waiting.aggregate(since=Min(Coalesce("not_before", "created_at")))["since"]
     return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
-
-
-# --- Doing it --------------------------------------------------------------------------------------------------------
 
 
 @shared_task(name=RUN_TASK, soft_time_limit=settings.JOB_SOFT_LIMIT_SECONDS, time_limit=settings.JOB_HARD_LIMIT_SECONDS)
@@ -376,9 +370,6 @@ def lease_owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
-# --- Taking up what was left -----------------------------------------------------------------------------------------
-
-
 def ensure(kind: JobKind) -> Job:
     """The open job of a kind that queues itself again (`Outcome.again_at`), created if missing."""
     found = Job.objects.filter(kind=kind, key=kind, status__in=OPEN_JOBS).first()
@@ -439,8 +430,6 @@ def _waiting_messages() -> int:
             return 0
     return int(declared.message_count)
 
-
-# --- Workers ---------------------------------------------------------------------------------------------------------
 
 _using_the_database = threading.RLock()
 _held_for_a_fork = threading.local()

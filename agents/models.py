@@ -344,9 +344,6 @@ def overlay_errors(key: str, value: Any) -> list[str]:
     return [_("indexing_method : « %(value)s » n’est pas une méthode connue.") % {"value": value}]
 
 
-# --- Who of the staff may do what ------------------------------------------------------------------------------------
-
-
 class Role(models.Model):
     """A ready-made role (`agents.roles`): its group, and the rights ever given to it."""
 
@@ -381,9 +378,6 @@ class AgentLimit(models.Model):
 
     def __str__(self) -> str:
         return str(self.user or self.group)
-
-
-# --- Work ------------------------------------------------------------------------------------------------------------
 
 
 #: The row of a model check that `verify_answers` depends on.

@@ -38,27 +38,25 @@ class AlreadyRetainingError(ApplicationError):
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The retention of one kind of things. `until` names the setting with the time; `rows` is the path of a function
-    that returns the expired rows; where they are no rows, `count` and `delete` are paths of functions.
+    that returns the expired rows. Where they are no rows, `%s` in it stands for `count` and `delete`.
     """
 
     name: str
     until: str
-    rows: str = ""
-    count: str = ""
-    delete: str = ""
+    rows: str
     #: Rows of one transaction, where the usual number is too many.
     batch: int | None = None
 
     def counted(self) -> int:
         """The number of expired things."""
-        return int(import_string(self.rows)().count() if self.rows else import_string(self.count)())
+        return int(import_string(self.rows % "count")() if "%" in self.rows else import_string(self.rows)().count())
 
     def deleted(self) -> Iterator[int]:
         """Delete expired things in bounded transactions; yields the number of each."""
-        if self.rows:
-            yield from delete_in_batches(import_string(self.rows)(), self.batch)
+        if "%" in self.rows:
+            yield from import_string(self.rows % "delete")()
         else:
-            yield from import_string(self.delete)()
+            yield from delete_in_batches(import_string(self.rows)(), self.batch)
 
 
 #: In the order in which they are looked at.
@@ -67,16 +65,9 @@ RULES = (
     Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.archive.expired_chats", batch=50),
     Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.archive.surplus_runs"),
     Rule("shared_links", "SHARE_LINK_DAYS", "chat.archive.expired_links"),
-    Rule("memory", "memory_max_age_days", count="faqs.memory.count_expired", delete="faqs.memory.delete_expired"),
-    Rule(
-        "generations",
-        "FINISHED_JOB_DAYS",
-        count="knowledge.indexing.rebuild.count_abandoned",
-        delete="knowledge.indexing.rebuild.drop_abandoned",
-    ),
-    Rule(
-        "files", "ORPHAN_FILE_HOURS", count="knowledge.storage.count_orphans", delete="knowledge.storage.delete_orphans"
-    ),
+    Rule("memory", "memory_max_age_days", "faqs.memory.%s_expired"),
+    Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.%s_abandoned"),
+    Rule("files", "ORPHAN_FILE_HOURS", "knowledge.storage.%s_orphans"),
     Rule("jobs", "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
     Rule("sessions", "SESSION_DAYS", "agents.retention.expired_sessions"),
     Rule("admin_log", "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
@@ -101,9 +92,6 @@ def delete_in_batches(rows: QuerySet[Any], size: int | None = None) -> Iterator[
         if not deleted:
             return
         yield deleted
-
-
-# --- The nightly job -------------------------------------------------------------------------------------------------
 
 
 def next_night(now: datetime) -> datetime:
@@ -151,9 +139,6 @@ def retain(held: jobs.Held) -> jobs.Outcome:
         # Days of which something was deleted are counted again.
         jobs.enqueue(JobKind.FIGURES, key=JobKind.FIGURES)
     return jobs.Outcome(report={"done": done, "failed": failed}, again_at=next_night(timezone.now()))
-
-
-# --- What every Django site piles up ---------------------------------------------------------------------------------
 
 
 def _before(days: int) -> datetime:

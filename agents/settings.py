@@ -385,6 +385,7 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             1024,
             (16, 32_000),
         ),
+        _count("context_tokens", _("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7)),
         _switch(
             "generate_questions",
             _("questions écrites par le modèle"),

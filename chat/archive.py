@@ -1,7 +1,4 @@
-"""Stored conversations: exports as Markdown or JSON, shared links, search, cited passages, and deletion.
-
-Exports and shared copies hold the current branch with its sources, and do not name the author.
-"""
+"""Stored conversations: exports, shared links, search, cited passages, deletion; never naming the author."""
 
 import json
 import re

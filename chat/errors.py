@@ -245,6 +245,16 @@ class AnswerFilteredError(ChatError):
     default_message = _("Réponse arrêtée par le filtre du modèle de langage. Essayez avec d’autres mots.")
 
 
+class AnswerReplacedError(ChatError):
+    code = "answer_replaced"
+    default_message = _("Le modèle n’a pas donné de réponse utilisable : voici ce que disent les documents.")
+
+
+class NumberUnsupportedError(ChatError):
+    code = "number_unsupported"
+    default_message = _("Un nombre de cette réponse n’est pas dans le passage cité : vérifiez-le dans les sources.")
+
+
 class LinkNotFoundError(ChatError):
     """Absent, revoked, expired, or not for this person: not told apart."""
 

@@ -1,16 +1,9 @@
 """Conversations, turns and messages.
 
-A *turn* is one user message to one final answer; it owns the trace and claims the `client_message_id`. Messages are
-written by `chat.thread` only; what a model is told is read there too, through `Message.objects.for_conversation`. What
-must never happen twice is a constraint here: one turn for a client message, one running turn for a conversation, one
-question and one answer for a turn, one tool message for a call of an operation, one start of a tool for a call.
-
-Turns make a tree: a question that is edited, or asked again, is another turn under the same `parent`
-(`chat.thread.branches`). A conversation without a `leaf` never branched: all its turns make one line, in their order,
-and have no parents.
-
-A *round* is one recall of the model after tools. It is planned (`ToolRound`, `ToolExecution`) before its tools run and
-becomes messages in one batch (`AppliedOperation`) when they have ended.
+A *turn* is one user message to one final answer. Messages are written by `chat.thread` only, and read for a model
+through `Message.objects.for_conversation`. What must never happen twice is a constraint here. Turns make a tree: an
+edited question is another turn under the same `parent` (`chat.thread.branches`). A *round* is one recall of the model
+after tools: planned (`ToolRound`) before they run, messages in one batch (`AppliedOperation`) after.
 """
 
 import hashlib
@@ -27,6 +20,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext_lazy as _
 
 from agents.database import short_write
+from agents.llm.base import RequestedCall
 from agents.models import OPEN_JOBS, Deployment, Job
 
 #: The longest comment beside a verdict on an answer.
@@ -46,11 +40,7 @@ class Channel(models.TextChoices):
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete them with all that hangs on them; returns what `QuerySet.delete` does.
-
-        Their rows are held first, then those of their turns, as by whoever writes to them (`chat.thread.turns`): what
-        others do with them meanwhile came before, and goes with them, or finds them gone.
-        """
+        """Delete them with all that hangs on them, held first as by whoever writes to them (`chat.thread.turns`)."""
         with short_write():
             found = Conversation.objects.filter(pk__in=list(self.values_list("pk", flat=True)))
             held = list(found.order_by("pk").select_for_update().values_list("pk", flat=True))
@@ -86,8 +76,7 @@ class Conversation(models.Model):
         related_name="conversations",
         verbose_name=_("clé d’API"),
     )
-    #: What a client that keeps its own thread said came before, as far as the turn used it
-    #: (`chat.api.v1.requests`).
+    #: What a client that keeps its own thread said came before (`chat.api.v1.requests`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.
@@ -95,8 +84,7 @@ class Conversation(models.Model):
     project = models.CharField(_("projet"), max_length=SCOPE_CHARACTERS, blank=True, default="", db_default="")
     #: Grows with every write to the thread; writers compare it, and it is the ETag of the batch endpoint.
     version = models.PositiveIntegerField(default=0, editable=False)
-    #: The last turn of the branch that is shown and continued; absent where there is one line only. No foreign key: the
-    #: two tables would refer to each other, and every deletion of turns would look for it here.
+    #: The last turn of the branch that is shown; absent where there is one line only. No foreign key: tables would cross.
     leaf = models.UUIDField(null=True, blank=True, editable=False)
     #: Not listed, not learned from, and deleted `TEMPORARY_CHAT_HOURS` after its last message.
     is_temporary = models.BooleanField(_("temporaire"), default=False)
@@ -194,8 +182,7 @@ class Turn(models.Model):
     )
     #: A tool whose result depends on who asks was used: the answer is nobody else's.
     is_personal = models.BooleanField(_("réponse personnelle"), default=False)
-    #: Of the page or the program that asked; empty where the turn ended without a word of its own, and before it was
-    #: kept.
+    #: Of the page or the program that asked; empty where the turn ended without a word of its own.
     language = models.CharField(_("langue"), max_length=10, blank=True, default="", db_default="", editable=False)
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
@@ -273,8 +260,7 @@ class Message(models.Model):
     turn = models.ForeignKey(
         Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="messages", verbose_name=_("tour")
     )
-    #: The turn at whose end a message without a turn was added, in a conversation with branches: it stands in the
-    #: branches that hold that turn, and in all of them where it came before the first one.
+    #: The turn at whose end a message without a turn was added: it stands in the branches that hold that turn.
     after = models.UUIDField(null=True, blank=True, editable=False)
     role = models.CharField(_("rôle"), max_length=20, choices=Role.choices)
     content = models.TextField(_("texte"))
@@ -402,6 +388,8 @@ class ToolExecution(models.Model):
     is_personal = models.BooleanField(default=False)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    #: As its round asks for it (`chat.thread.rounds`).
+    call: RequestedCall
 
     class Meta:
         ordering: ClassVar = ["position"]
@@ -411,6 +399,11 @@ class ToolExecution(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} · {self.state}"
+
+    @property
+    def is_due(self) -> bool:
+        """Neither started by anyone nor ended; what was started and never ended may have taken effect."""
+        return self.state == ExecutionState.PLANNED
 
 
 class AppliedOperation(models.Model):
@@ -561,19 +554,14 @@ def share_token() -> str:
 
 
 class SharedThread(models.Model):
-    """A link to a branch as it was when it was shared: what is asked later is not in it. Revoked, it is deleted.
-
-    The token is kept as it is, so that its owner may copy the link again: whoever reads this table reads the snapshot
-    too.
-    """
+    """A link to a branch as it was when it was shared. Revoked, it is deleted; the token is kept for its owner to copy."""
 
     token = models.CharField(max_length=64, unique=True, default=share_token, editable=False)
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, related_name="shares", verbose_name=_("conversation")
     )
     title = models.CharField(_("titre"), max_length=200)
-    #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}; no word about who
-    #: asked.
+    #: A list of {question, answer, answer_source, sources: [{n, title, question, text, type}]}.
     exchanges = models.JSONField(default=list, editable=False)
     created_at = models.DateTimeField(_("partagée le"), auto_now_add=True)
     expires_at = models.DateTimeField(_("expire le"), null=True, blank=True)
@@ -672,9 +660,8 @@ class DailyCountQuerySet(models.QuerySet["DailyCount"]):
 class DailyCount(models.Model):
     """Sums of the turns of a day with one exit and language (`chat.staff.figures`); `up` and `down` are ratings.
 
-    No words, no person, no hour, no conversation. Rows of what exists (`is_live`) are written anew with each count of
-    the day, those of deleted conversations stay. Without either the row was added since the last count, so that the day
-    is due: of a conversation that was deleted, or empty, of a change. Such rows are only added: nobody waits for anybody.
+    Rows of what exists (`is_live`) are written anew with each count; those of deleted conversations stay. Without
+    either, the row was added since and makes the day due. Rows are only added: nobody waits for anybody.
     """
 
     day = models.DateField()
@@ -770,11 +757,7 @@ class GoldenQuestion(models.Model):
 
 
 class GoldenRun(models.Model):
-    """Questions asked by a worker without writing: those of a set, or the last real ones of a deployment.
-
-    With `changes` each is asked twice, as things are and with these settings. Its results are made with it, empty: what
-    is empty is still to be asked.
-    """
+    """Questions asked without writing: of a set, or the last real ones; with `changes` twice. An empty result is due."""
 
     golden_set = models.ForeignKey(
         GoldenSet, null=True, on_delete=models.CASCADE, related_name="runs", verbose_name=_("jeu")

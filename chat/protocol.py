@@ -9,17 +9,12 @@ reader who lost the connection asks for what comes after the last id it saw. Thi
     delta    text
     restart  (the text that came before it is to be forgotten: a model's reasoning, or what the quotation replaces)
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF),
-    date (when it was validated, or its
-             document read), learned_id of a validated answer, and option (1, 2, …) where
-             the question is one of those that a `clarification` offers
+             date (validated, or its document read), learned_id of a validated answer, option of a `clarification`
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs,
-    arguments,
-             and progress (a text) while a tool says how far it is; with the id `reasoning`, the model's own thought
+             arguments, progress (a text) while it says how far it is; `reasoning` for id: the model's own thought
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title,
-    agent,
-             score (the similarity of what was stored and given: an answer of the memory, a direct one; null otherwise),
-             suggestions (questions that a refusal offers, as they stand in its text),
-             notice (why the answer stops before its end, where its model was stopped; else empty),
+             agent, score (of what was stored and given; else null), suggestions (questions that a refusal offers),
+             notice (what is to be said of the answer: it was cut, or quoted in the model's place; else empty),
              readAs (how the question was read, where otherwise than typed; else empty)
     error    code, message, retryable, retryAfter (seconds, where known)   (the last event of a turn that failed)
     beat     (nothing has happened for a while; a comment where events are server-sent)

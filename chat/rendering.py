@@ -8,7 +8,8 @@ carry what was said here to whoever owns it): it is a link. Formulas stand as th
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import nh3
@@ -232,9 +233,6 @@ def _formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
-# Blocks.
-
-
 def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Lines from `$$` or `\\[` to the one that ends with what closes it, without an empty one between."""
     closing = _FORMULA_BLOCKS.get(_line(state, start))
@@ -289,9 +287,6 @@ def _tick(item: Token, inline: Token) -> None:
     if first and found:
         item.attrSet("class", "task")
         first.content = _BOXES[found[1]] + first.content[found.end() :]
-
-
-# HTML that the parser's own rules do not write.
 
 
 def _render_code(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any) -> str:
@@ -354,6 +349,25 @@ _BRACKETS = re.compile(f"({_CITED})", re.IGNORECASE)
 _OPEN = re.compile(
     r"(?:\b[a-z])?[ \t]?(?:\[[^\]\n]{1,40}\][ \t]*(?:[,;&]|et?|and?|a)?[ \t]*)*(?:\[[^\]\n]{0,40})?\Z", re.IGNORECASE
 )
+#: Other forms that become `[n]`: brackets of other kinds, ranges, footnotes, a source by its name, and a bare number in
+#: round brackets where a statement ends; and what more text may make one of.
+_SEVERAL = _NUMBERS.replace("et|and|&", "et|and|&|-|–|à")
+_ODD = re.compile(
+    rf"{_OPENING}[ \t]*\^?{_SEVERAL}[ \t]*\]|【[ \t]*{_SEVERAL}[^】\n]*】|\([ \t]*(?=source){_SEVERAL}[ \t]*\)"
+    r"|(?<=[\w.])(?P<space>[ \t])\(\d{1,3}\)(?=[ \t]*(?:[.;:!?]|,[ \t]|\Z))"
+    r"|\bsource[ \t\u00a0]+(?:n°[ \t]?)?\d{1,3}\b",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"(\d{1,3})[ \t]*(?:-|–|à)[ \t]*(?:source[ \t]*)?(\d{1,3})", re.IGNORECASE)
+_ODD_OPEN = re.compile(
+    r"\[[^\]\n]{0,40}\Z|【[^】\n]{0,60}\Z|[ \t]\Z|[ \t]?\([ \t]*(?:s[^)\n]{0,40}|\d{0,3})\Z"
+    r"|\bs(?:o(?:u(?:r(?:c(?:e(?:[ \t\u00a0]+(?:n°?[ \t]?)?\d{0,3})?)?)?)?)?)?\Z",
+    re.IGNORECASE,
+)
+#: A piece without any of these passes as it is.
+_NOTABLE = re.compile(r"[\[`\n]|(?:[ \t]|\b[a-z])\Z")
+_ODD_NOTABLE = re.compile(r"[\[【(`\n]|[ \t]\Z|s[ource]{0,5}\Z|source", re.IGNORECASE)
+_ROUND_END = re.compile(r"[ \t]?\(\d{1,3}\)[ \t]*,?[ \t]*\Z")
 _BACKTICKS = re.compile(r"`+\Z")
 #: What begins or ends code: a fence, a span, and the end of a line, past which no span goes on here.
 _CODE_MARK = re.compile(r"(```|`|\n)")
@@ -365,7 +379,20 @@ def escape_citations(markdown: str) -> str:
     return _CODE_OR_NUMBER.sub(lambda found: rf"\[{found[1]}\]" if found[1] else found[0], markdown)
 
 
-def _without_false_citations(text: str, given: Collection[int]) -> str:
+def _usual_forms(text: str, given: frozenset[int]) -> str:
+    def usual(match: re.Match[str]) -> str:
+        spread = _RANGE.sub(
+            lambda r: " ".join(map(str, range(int(r[1]), min(int(r[2]), int(r[1]) + 20) + 1))), match[0]
+        )
+        numbers = list(map(int, re.findall(r"\d+", spread)))
+        if match[0][0] not in "[【" and not given.issuperset(numbers):
+            return match[0]
+        return (match["space"] or "") + "".join(f"[{n}]" for n in numbers)
+
+    return _ODD.sub(usual, text)
+
+
+def _without_false_citations(text: str, given: frozenset[int]) -> str:
     def replace(match: re.Match[str]) -> str:
         kept = ""
         first, *pieces = _BRACKETS.split(match[0])
@@ -377,34 +404,51 @@ def _without_false_citations(text: str, given: Collection[int]) -> str:
     return _CITATION.sub(replace, text)
 
 
-#: A piece without any of these passes as it is.
-_NOTABLE = re.compile(r"[\[`\n]|(?:[ \t]|\b[a-z])\Z")
-
-
-def _open_at(text: str) -> int:
-    """Where the end begins that more text may still change: an open bracket, a space, backticks short of a fence."""
-    opened, backticks = _OPEN.search(text), _BACKTICKS.search(text)
-    unfinished = len(backticks[0]) % 3 if backticks else 0
-    return min(opened.start() if opened else len(text), len(text) - unfinished)
+def _open_at(text: str, pattern: re.Pattern[str]) -> int:
+    """Where the end begins that more text may still change, with backticks short of a fence."""
+    opened, backticks = pattern.search(text), _BACKTICKS.search(text)
+    at = len(text) - (len(backticks[0]) % 3 if backticks else 0)
+    at = min(at, opened.start() if opened else at)
+    found = _ROUND_END.search(text, 0, at) if pattern is _ODD_OPEN else None
+    return found.start() if found else at
 
 
 class CitationFilter:
     """Citations outside code made one form, false ones left out: feed pieces, send what comes back, flush it last."""
 
     def __init__(self, given: Collection[int]) -> None:
-        self._given = given
+        self._stages = (
+            _OutsideCode(partial(_usual_forms, given=frozenset(given)), _ODD_OPEN, _ODD_NOTABLE),
+            _OutsideCode(partial(_without_false_citations, given=frozenset(given)), _OPEN, _NOTABLE),
+        )
+
+    def feed(self, piece: str) -> str:
+        for stage in self._stages:
+            piece = stage.feed(piece)
+        return piece
+
+    def flush(self) -> str:
+        first, second = self._stages
+        return second.feed(first.flush()) + second.flush()
+
+
+class _OutsideCode:
+    """A change of the text that is no code. `opened`: an end that waits for more; without `notable` a piece passes."""
+
+    def __init__(self, change: Callable[[str], str], opened: re.Pattern[str], notable: re.Pattern[str]) -> None:
+        self._change, self._opened, self._notable = change, opened, notable
         self._held = ""
-        #: The two characters before, signs as dots: the end of a word is no variable of one letter.
+        #: The characters before, signs as dots: the end of a word is no variable of one letter, and no « source ».
         self._before = ""
         self._in_fence = False
         self._in_span = False
 
     def feed(self, piece: str) -> str:
-        if not self._held and not _NOTABLE.search(piece):
+        if not self._held and not self._notable.search(piece):
             self._note(piece)
             return piece
         text = self._held + piece
-        at = max(0, _open_at(self._before + text) - len(self._before))
+        at = max(0, _open_at(self._before + text, self._opened) - len(self._before))
         self._held = text[at:]
         return self._cleaned(text[:at])
 
@@ -419,7 +463,7 @@ class CitationFilter:
         return cleaned
 
     def _note(self, text: str) -> None:
-        self._before = re.sub(r"\W", ".", (self._before + text)[-2:])
+        self._before = re.sub(r"\W", ".", (self._before + text)[-9:])
 
     def _cleaned_piece(self, piece: str) -> str:
         match piece:
@@ -430,5 +474,5 @@ class CitationFilter:
             case "\n":
                 self._in_span = False
             case _ if not self._in_fence and not self._in_span:
-                return _without_false_citations(piece, self._given)
+                return self._change(piece)
         return piece

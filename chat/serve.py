@@ -1,8 +1,7 @@
 """`serve`: uvicorn and a Celery worker as one command, and what each web process does at its start and at its end.
 
-uvicorn runs in this process, or in workers of its own where `processes` says so. The Celery worker is a child, started
-again when it ends. Children end by themselves when this process was killed. Also here: whether the database is what
-this version needs.
+The worker is a child, started again when it ends, and ends when this process was killed. Also here: whether the
+database is what this version needs.
 """
 
 import asyncio
@@ -51,8 +50,7 @@ logger = logging.getLogger(__name__)
 SWITCH_INTERVAL_SECONDS = 0.001
 #: Young objects that start a collection: a full one keeps everybody waiting (`benchmarks/load`).
 COLLECTION_THRESHOLD = 20_000
-#: The pool of the worker that `serve` starts. One process, which ends after each indexing job and is started anew;
-#: workers of your own choose theirs on their command line.
+#: The pool of the worker that `serve` starts: one process, which ends after each indexing job and is started anew.
 EMBEDDED_WORKER_POOL = "solo"
 #: Pause before a worker that ended, or failed, is started again.
 RESTART_SECONDS = 1.0
@@ -91,8 +89,7 @@ def serve(*, host: str, port: int, processes: int = 1, with_worker: bool = True)
             log_config=None,
             access_log=False,
             server_header=False,
-            # `TRUSTED_PROXIES` and `BEHIND_TLS` alone say whose `X-Forwarded-…` are believed; uvicorn would believe
-            # whatever runs on this machine.
+            # `TRUSTED_PROXIES` and `BEHIND_TLS` alone say whose `X-Forwarded-…` are believed.
             proxy_headers=False,
             limit_concurrency=WEB_CONNECTIONS,
             # Above what is accepted, so that most of what is too long is refused in words rather than cut off.
@@ -150,9 +147,6 @@ def _empty_folder_of_figures(port: int) -> str:
     return str(folder)
 
 
-# --- The worker beside it --------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _worker() -> Iterator[None]:
     """A Celery worker as a child, started again when it ends, stopped at the end of the block."""
@@ -205,11 +199,7 @@ def is_child() -> bool:
 
 
 def end_with_the_parent(seconds: float) -> None:
-    """In a child: end as by SIGTERM when the server was killed, and after so many seconds in any case: no orphan is
-    left.
-
-    What it was doing is interrupted then; leases see to it that it is taken up again.
-    """
+    """In a child: end as by SIGTERM when the server was killed, and after so many seconds in any case."""
     parent = int(os.environ.get(_PARENT, "0"))
     if not parent:
         return
@@ -222,9 +212,6 @@ def end_with_the_parent(seconds: float) -> None:
         os._exit(os.EX_TEMPFAIL)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
-
-
-# --- The database that this version needs ----------------------------------------------------------------------------
 
 
 def require_migrations() -> None:

@@ -33,13 +33,8 @@ def log_turn(facts: Mapping[str, object], error: ApplicationError | None = None)
 
 def log_direct_answer(turn_id: uuid.UUID | None, agent: str, stored_question: str, score: float) -> None:
     """A stored answer was given without a model (seed 001, section 5.1.2): whose question it is the answer to."""
-    logger.info(
-        "direct answer round_id=%s agent=%s score=%.4f question_matched=%s",
-        turn_id,
-        agent,
-        score,
-        masked(stored_question),
-    )
+    facts = (turn_id, agent, score, masked(stored_question))
+    logger.info("direct answer round_id=%s agent=%s score=%.4f question_matched=%s", *facts)
 
 
 #: How many of the last messages are logged before a call (seed 002, section VI).
@@ -58,14 +53,8 @@ def log_model_call(
 ) -> None:
     """One line before a call of the loop: which messages it ends with, by role and size."""
     shown = [_shape(message) for message in messages[-LOGGED_MESSAGES:]]
-    logger.info(
-        "model call round_id=%s operation_id=%s relance_index=%d messages=%d last=%s",
-        turn_id,
-        operation_id,
-        round_index,
-        len(messages),
-        " ".join(shown),
-    )
+    facts = (turn_id, operation_id, round_index, len(messages), " ".join(shown))
+    logger.info("model call round_id=%s operation_id=%s relance_index=%d messages=%d last=%s", *facts)
     if logger.isEnabledFor(logging.DEBUG):
         for message in messages[-LOGGED_MESSAGES:]:
             logger.debug("round_id=%s %s: %s", turn_id, message.role, masked(message.content))
@@ -87,22 +76,13 @@ def log_batch(
     event: str, *, turn_id: uuid.UUID | None, operation_id: uuid.UUID, round_index: int, applied: bool | None
 ) -> None:
     """How a batch went: `applied`, `replayed`, `conflict` (then `applied` is unknown), `repaired`."""
-    logger.info(
-        "batch %s round_id=%s operation_id=%s relance_index=%d applied=%s",
-        event,
-        turn_id,
-        operation_id,
-        round_index,
-        "unknown" if applied is None else str(applied).lower(),
-    )
+    facts = (event, turn_id, operation_id, round_index, "unknown" if applied is None else str(applied).lower())
+    logger.info("batch %s round_id=%s operation_id=%s relance_index=%d applied=%s", *facts)
 
 
 def log_isolation(conversation_id: uuid.UUID | None, foreign: Iterable[uuid.UUID | None]) -> None:
-    logger.error(
-        "isolation violated session_id=%s foreign=%s",
-        conversation_id,
-        ",".join(sorted({str(identifier) for identifier in foreign})),
-    )
+    others = ",".join(sorted({str(identifier) for identifier in foreign}))
+    logger.error("isolation violated session_id=%s foreign=%s", conversation_id, others)
 
 
 #: Seconds: an answer from the memory takes milliseconds, one of the model with tools a minute.

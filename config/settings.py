@@ -155,6 +155,8 @@ REWRITE_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS * 8 / 60
 TITLE_TIMEOUT_SECONDS = SUMMARY_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 3
 #: Later than this, a stored answer that the verifier is asked about is not served.
 VERIFIER_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 15
+#: A reader waits so long for the model's first word; then the passages are quoted in its place.
+LLM_FIRST_TOKEN_SECONDS = LLM_READ_TIMEOUT_SECONDS * 0.75
 #: Names of the models that see: they are shown the images in the results of tools.
 LLM_VISION_MODELS = env.list("LLM_VISION_MODELS", default=[])
 

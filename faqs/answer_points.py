@@ -60,9 +60,6 @@ class SyncReport:
     failed: list[dict[str, str]] = field(default_factory=list)
 
 
-# --- Asking for work -------------------------------------------------------------------------------------------------
-
-
 def schedule_indexing(keys: Sequence[int]) -> None:
     """Mark the points of changed rows as not written, and notify a worker after the commit."""
     mark_pending(keys)
@@ -142,9 +139,6 @@ def expire_reviews() -> int:
             )
         schedule_indexing(keys)
     return len(overdue)
-
-
-# --- Doing it --------------------------------------------------------------------------------------------------------
 
 
 def sync_learned(keys: Sequence[int] | None = None, *, on_progress: OnProgress = no_progress) -> SyncReport:

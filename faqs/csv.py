@@ -147,9 +147,6 @@ class ImportReport:
     keys: list[int] = field(default_factory=list)
 
 
-# --- The file --------------------------------------------------------------------------------------------------------
-
-
 def export_csv(rows: Iterable[LearnedResponse]) -> Iterator[str]:
     """Yield the file, a piece a row; courtesies are left out, since the columns cannot tell them apart."""
     return csv_lines(
@@ -232,9 +229,6 @@ def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
     question, *phrasings = values["question"].strip().splitlines() or [""]
     category = one_line(values.get("category", ""))[:200] or DEFAULT_CATEGORY
     return FaqRow(question, values["answer"], category, tuple(phrasings), line)
-
-
-# --- Planning --------------------------------------------------------------------------------------------------------
 
 
 def plan_import(
@@ -357,9 +351,6 @@ def _similar(agent: Agent, rows: Sequence[FaqRow], on_progress: OnProgress) -> d
             )
         on_progress(len(found), len(rows))
     return found
-
-
-# --- Writing ---------------------------------------------------------------------------------------------------------
 
 
 def apply_import(plan: ImportPlan, *, chosen: Collection[int] = (), by: AbstractBaseUser | None = None) -> ImportReport:

@@ -198,9 +198,6 @@ class WrongPair(models.Model):
         return self.question[:80]
 
 
-# --- Learned responses -----------------------------------------------------------------------------------------------
-
-
 class LearnedKind(models.TextChoices):
     FAQ = "faq", _("Question fréquente")
     COURTESY = "courtesy", _("Formule de politesse")
@@ -387,9 +384,6 @@ class Phrasing(models.Model):
 
     def __str__(self) -> str:
         return self.text
-
-
-# --- Unanswered questions --------------------------------------------------------------------------------------------
 
 
 class UnansweredReason(models.TextChoices):

@@ -78,9 +78,6 @@ _RECENT = PreparedSelect(
 )
 
 
-# --- At the moment of serving and of learning ------------------------------------------------------------------------
-
-
 def is_answered_since(
     agent_ids: Collection[int], questions: Sequence[str], *, than: datetime | None = None, since: datetime | None = None
 ) -> bool:
@@ -123,9 +120,6 @@ def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
         others = Phrasing.objects.filter(response__in=rows.order_by())
         texts += others.values_list("text", flat=True)[: most - len(texts)]
     return texts
-
-
-# --- What asks the same ----------------------------------------------------------------------------------------------
 
 
 def _entries_asking(deployment: Deployment, asked: Sequence[tuple[str, Vector]]) -> list[set[int]]:
@@ -190,9 +184,6 @@ def _deployments_of(agent: Agent) -> QuerySet[Deployment]:
 def agents_of(deployment: Deployment) -> list[int]:
     """The agents that a deployment offers, the default one first."""
     return [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
-
-
-# --- A validated answer takes effect ---------------------------------------------------------------------------------
 
 
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
@@ -267,9 +258,6 @@ def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
         list(DeploymentMemory.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
 
 
-# --- Before it is saved ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
     """What a validated answer takes out of service: entries of the memory, and other validated answers."""
@@ -301,9 +289,6 @@ def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | Non
         list(entries.defer("embedding").select_related("deployment").order_by("pk")),
         [row for row in older if not (answer and same_writing(row.answer, answer))],
     )
-
-
-# --- Staff vouch for an entry of the memory --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,6 @@ class Unanswered:
     score: float | None
 
 
-# --- Keeping ---------------------------------------------------------------------------------------------------------
-
-
 def is_kept(turn_ids: Collection[uuid.UUID]) -> bool:
     """Whether the question of one of these turns is stored already, so that it need not be embedded."""
     return UnansweredQuestion.objects.filter(source_turn__in=turn_ids).exists()
@@ -125,9 +122,6 @@ def tidy_unanswered() -> None:
 
 def _drop_empty_groups() -> None:
     QuestionGroup.objects.filter(questions=None).delete()
-
-
-# --- Grouping --------------------------------------------------------------------------------------------------------
 
 
 def group_questions() -> int:
@@ -206,9 +200,6 @@ def group_texts(group: QuestionGroup, limit: int) -> list[str]:
 def _vector(data: bytes | memoryview) -> Vectors:
     row: Vectors = np.frombuffer(bytes(data), dtype="<f4")
     return row
-
-
-# --- Answering -------------------------------------------------------------------------------------------------------
 
 
 def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = None) -> LearnedResponse:

@@ -38,9 +38,6 @@ def storage_problem() -> str | None:
     return None
 
 
-# --- Files that no document names ------------------------------------------------------------------------------------
-
-
 def _orphans() -> Iterator[str]:
     """Files in the documents' store that no row names, and that are old enough not to be on their way to one."""
     storage: Storage = Document._meta.get_field("file").storage

@@ -1,12 +1,7 @@
 """The catalogue: which tools exist, with the texts and rights that apply, and which of them a user may see.
 
-What staff wrote replaces what code or a server says, in every mode. The wall of tags stands here and again in
-`execution`: a user who lacks one of a tool's tags is never shown it and never runs it.
-
-Each process keeps a snapshot and compares its token with the database's at every reading (one query), so a change in
-the admin applies to the next question everywhere. What a question is offered (`tools_at_hand`) may be
-`CONFIG_CACHE_SECONDS` old, but never older than a change that this process made itself; the wall before execution
-(`permitted_now`) always asks. The verbs here read the database and must be called across its bridge.
+What staff wrote replaces what code or a server says. The wall of tags stands here and again in `execution`. Each process
+compares its snapshot's token with the database's; what is offered may be `CONFIG_CACHE_SECONDS` old (`tools_at_hand`).
 """
 
 import logging
@@ -45,11 +40,7 @@ class Placed:
 
 
 class ToolList(tuple[ToolSpec, ...]):
-    """Permitted tools by name; immutable and shared between turns.
-
-    `token` is that of the tools that it was made at. What selection derives from the list is
-    kept with it (`placed`, `words`), so that a question pays for none of it.
-    """
+    """Permitted tools by name; immutable, with its token and what selection derives from it (`placed`, `words`)."""
 
     token: str
     resident: tuple[ToolSpec, ...]
@@ -113,10 +104,7 @@ def available_tools(*, user_tags: frozenset[str], agent_id: int | None) -> ToolL
 
 
 def tools_at_hand(*, user_id: int | None, agent_id: int | None) -> ToolList:
-    """The tools that a user may use with this agent, as they were `CONFIG_CACHE_SECONDS` ago at most.
-
-    A burst of questions reads the catalogue once, and the rights of each user once; a visitor has none to be read.
-    """
+    """The tools that a user may use with this agent, as they were `CONFIG_CACHE_SECONDS` ago at most."""
 
     def read() -> ToolList:
         catalogue = _catalogue.get(_snapshot, registry.version)
@@ -132,10 +120,7 @@ def forget_recent() -> None:
 
 
 def permitted_now(names: Collection[str], *, user_id: int | None, agent_id: int | None) -> frozenset[str]:
-    """The tools among `names` that this user may use now: the second check of rights, before execution.
-
-    The user's groups are read again, so that a right withdrawn since the question counts within the turn.
-    """
+    """The tools among `names` that this user may use now: the second check of rights, before execution."""
     if not names:
         return frozenset()
     permitted = available_tools(user_tags=tags_of(user_id), agent_id=agent_id)

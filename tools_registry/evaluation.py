@@ -1,8 +1,4 @@
-"""How well selection finds the tools that questions need: recall at K.
-
-Pure but for the embedder: tools are given as values and need not be installed. The ranking is that of mode `local`,
-resident tools, threshold and rights left aside: what is measured is the order.
-"""
+"""How well selection finds the tools that questions need: recall at K, by the ranking of mode `local` alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,10 +117,7 @@ def read_tools(path: Path, skipped: Skipped) -> list[ToolSpec]:
 
 
 def read_queries(path: Path, known: set[str], skipped: Skipped) -> list[LabelledQuery]:
-    """The questions of a file: `query`, and in `tool` or `tools` the name, or the names that are needed together.
-
-    A name that is not `known` stays in its question and is never found: that is what the question measures.
-    """
+    """The questions of a file: `query`, and the name or names needed together; one not `known` is never found."""
     queries = []
     for number, row in _rows(path, skipped):
         text = row.get("query", row.get("question"))

@@ -1,9 +1,7 @@
 """Running the tools that a model asked for: every call ends as a `ToolResult`, in the order of the calls.
 
-Nothing a tool does raises: an unknown name, a missing right, bad arguments, a timeout or a failure becomes a result
-with `success=False` that the model reads. The wall of tags is checked again here, as rights are now. Tools are plain
-functions, run across the bridge that they declare. A thread cannot be stopped: a tool that outlives its timeout goes on
-unheard, which is why backends bound their own waits and why a tool that keeps failing is suspended.
+Nothing a tool does raises: a failure is a result that the model reads. The wall of tags is checked again here. A thread
+cannot be stopped: a tool that outlives its timeout goes on unheard, and one that keeps failing is suspended.
 """
 
 import asyncio
@@ -12,7 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from django.utils import timezone
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.database import in_database, in_thread, short_write
+from agents.llm.base import seen_text
 from agents.texts import read_json
 from tools_registry.catalog import permitted_now
 from tools_registry.errors import (
@@ -192,11 +192,7 @@ class ToolResult:
 async def execute_calls(
     calls: Sequence[ToolCall], *, tools: Sequence[ToolSpec], context: ToolContext, approved: Collection[str] = ()
 ) -> list[ToolResult]:
-    """Run the calls in parallel, up to a limit; the results stand in the order of the calls.
-
-    `tools` are those offered in this turn. `approved` are the ids of calls that a person approved: a call of a tool
-    that needs approval is refused without.
-    """
+    """Run the calls in parallel, up to a limit, in their order. `approved`: the ids of calls that a person approved."""
     offered = {spec.name: spec for spec in tools}
     names = {call.name for call in calls if call.name in offered}
     permitted = await in_database(permitted_now, names, user_id=context.user_id, agent_id=context.agent_id)
@@ -270,11 +266,7 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
 
 
 def schema_problem(spec: ToolSpec, arguments: Arguments) -> str:
-    """Return what is wrong with the arguments, in words for the model; empty where they fit the tool's schema.
-
-    Schemas of remote tools are foreign text: references are resolved inside the schema only, never fetched, and their
-    patterns are not run (one that backtracks would hold the process up); the tool's own server checks them.
-    """
+    """What is wrong with the arguments, in words; references are resolved in the schema only, patterns not run."""
     from jsonschema.exceptions import SchemaError, best_match  # 50 ms of each start
     from referencing.exceptions import Unresolvable
 
@@ -361,3 +353,44 @@ def _error_json(error: ToolError) -> str:
     if isinstance(error, (InvalidToolArgumentsError, ToolReportedError, ToolServerError)):
         body["detail"] = str(error)[:1_000]
     return json.dumps({"error": body}, ensure_ascii=False)
+
+
+#: Characters of what a tool says of its progress, and how often it is told.
+_MOST_PROGRESS = 200
+_PROGRESS_SECONDS = 0.25
+
+
+class Progress:
+    """The progress of a running tool, sent to the turn's followers: the newest, a few times a second at most."""
+
+    def __init__(self, tell: Callable[..., Awaitable[None]]) -> None:
+        self._tell, self._loop = tell, asyncio.get_running_loop()
+        self._newest = ""
+        self._telling: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+
+    def __call__(self, done: float, total: float | None, message: str) -> None:
+        """Called from any thread."""
+        count = f"{done:g} / {total:g}" if total else f"{done:g}"
+        text = f"{count} · {message}" if message else count
+        self._loop.call_soon_threadsafe(self._take, seen_text(text)[:_MOST_PROGRESS])
+
+    def _take(self, text: str) -> None:
+        self._newest = text
+        if self._telling is None and not self._over.is_set():
+            self._telling = self._loop.create_task(self._tell_newest())
+
+    async def _tell_newest(self) -> None:
+        while (text := self._newest) and not self._over.is_set():
+            self._newest = ""
+            await self._tell(progress=text)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PROGRESS_SECONDS):
+                    await self._over.wait()
+        self._telling = None
+
+    async def close(self) -> None:
+        """Send nothing more, because the tool's end comes next."""
+        self._over.set()
+        if self._telling is not None:
+            await self._telling

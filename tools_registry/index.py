@@ -1,7 +1,4 @@
-"""The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`.
-
-`sync_index` brings it up to date and costs nothing where nothing changed. Everything here can be rebuilt. Readers notice a change by the token of the tools.
-"""
+"""The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`."""
 
 import hashlib
 import logging
@@ -50,10 +47,7 @@ class ToolIndexReport:
 def sync_index(
     names: Iterable[str] | None = None, *, external: bool | None = None, on_progress: OnProgress | None = None
 ) -> ToolIndexReport:
-    """Index the effective texts of every tool, or of `names` only; `external` forces or forbids the vector store.
-
-    Raises `EmbeddingUnavailableError`; what was indexed before then stays as it was.
-    """
+    """Index the effective texts of every tool, or of `names`. Raises `EmbeddingUnavailableError`; what was done stays."""
     ensure_overrides()
     tools = all_tools()
     model = embedder()
@@ -176,8 +170,6 @@ def _sync_external(tools: ToolList, recipe: Recipe) -> int:
 def point_id(name: str) -> str:
     return str(uuid.uuid5(_POINT_NAMESPACE, name))
 
-
-# --- Having a worker do it -------------------------------------------------------------------------------------------
 
 #: The states of the tools for which this process has already asked.
 _asked: set[str] = set()

@@ -1,8 +1,6 @@
 """What staff decide about tools, where remote tools come from, and what is derived from both (index, usage).
 
-Tools are named, not rows: code, MCP servers and OpenAPI documents bring them. `ToolOverride` has one row for each name
-that was ever seen and holds what staff wrote (an empty field leaves the tool's own value), what its source declares if
-it has one, its usage and its vector.
+Tools are named, not rows: `ToolOverride` has a row for each name ever seen; an empty field leaves the tool's own.
 """
 
 import uuid

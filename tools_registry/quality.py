@@ -1,8 +1,4 @@
-"""How well a tool is described, as a score that explains itself (seed 003, "Audit Sémantique").
-
-Heuristics on the effective texts, from 0 to 100: each finding says what is missing and how many points it costs. They
-judge what a model and the selection read; nothing depends on them.
-"""
+"""How well a tool is described, as a score of 0 to 100 that explains itself (seed 003, "Audit Sémantique")."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,6 @@
-"""Scoring tools for a question: one product over one vector a tool, plus the words that both share. Pure; no ORM.
+"""Scoring tools for a question: one product over one vector a tool, plus BM25 over the words that both share. Pure.
 
-A tool's vector is the sum of its texts' vectors with fixed weights, the mean of its example phrasings counting most,
-made unit: so any number of phrasings costs nothing when a question is asked. The lexical part is BM25 over folded word
-beginnings, divided by the weight of the question's words; it decides between tools that lie as near. The numbers were
-measured on public data (`benchmarks/tools/README.md`); none of them is staff's to change.
+A tool's vector is the sum of its texts' with fixed weights, measured on public data (`benchmarks/tools/README.md`).
 """
 
 import math

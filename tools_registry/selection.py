@@ -1,12 +1,7 @@
 """`select_tools`: resident tools, then those that a mode finds for the question, and those used a moment ago.
 
-The candidates are what `catalog.available_tools` gave: the permission wall has been passed and nothing here widens it.
-Each mode (`direct`, `local`, `external`) is a backend, which ranks candidates; the
-rules (at most three resident, top-K, threshold, recent tools kept, no more than the model takes) are here, once.
-Thresholds are inclusive.
-
-A backend does its database work in `prepare`; `rank` then computes (`local`) or asks a vector store (`external`). Where
-a backend is not `is_immediate`, call `select_tools` across the bridge that its `uses_database` names.
+Candidates have passed the permission wall. Each mode is a backend, which does its database work in `prepare`; the
+rules (at most three resident, top-K, an inclusive threshold, recent tools kept) are here, once.
 """
 
 import json
@@ -137,10 +132,7 @@ def select_tools(
     recent: Sequence[str] = (),
     config: SelectionConfig,
 ) -> list[SelectedTool]:
-    """Return the tools to offer for this question: resident ones, then by score, then those in `recent` (names).
-
-    A tool for which this very question was written as a phrasing is found in every mode, whatever the threshold.
-    """
+    """The tools to offer: resident ones, by score, then `recent`; a phrasing of a tool finds it in every mode."""
     if not config.tools_enabled or not candidates:
         return []
     asked = _bare(question)

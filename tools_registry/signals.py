@@ -1,8 +1,4 @@
-"""Every change of what the catalogue is made of replaces its token, in the same transaction, and has it indexed after.
-
-Rows are changed by forms, inlines, cascades and bulk deletions, which call no verb; processes notice by the token. This
-process forgets at once what it read a moment ago, also when a user's rights change.
-"""
+"""Every change of what the catalogue is made of replaces its token, in the same transaction, and has it indexed after."""
 
 from typing import Any
 

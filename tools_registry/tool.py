@@ -18,18 +18,19 @@ Tools are declared in a module `tools.py` of any installed app, which is importe
 """
 
 import inspect
+import json
 import re
 import threading
 import typing
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
-from agents.llm.base import seen_text
+from agents.llm.base import RequestedCall, seen_text
 from tools_registry.errors import InvalidToolArgumentsError, ToolDefinitionError
 
 #: A JSON schema of type `object`.
@@ -160,11 +161,8 @@ registry = Registry()
 
 
 class ToolOptions(TypedDict, total=False):
-    """How a tool runs.
-
-    `uses_database` is said of a function that reads or writes rows; one that waits for the network as well does each in
-    a step of its own (`NextStep`). `personal` results depend on who asks, so answers made with them are never stored
-    for others. `available` says whether the tool can be offered at all (is it configured?).
+    """How a tool runs: `uses_database` where it reads or writes rows (beside network: `NextStep`), `personal` where
+    results depend on who asks, `available`: is it configured?
     """
 
     uses_database: bool
@@ -181,10 +179,7 @@ _SPEC_NAMES = {"personal": "is_personal", "available": "is_available"}
 def tool(
     *, tags: Sequence[str] = (), keywords: Sequence[str] = (), always_on: bool = False, **options: Unpack[ToolOptions]
 ) -> Callable[[F], F]:
-    """Register a typed function as a tool; the function itself is returned unchanged.
-
-    `tags` are rights: a user needs all of them.
-    """
+    """Register a typed function as a tool, unchanged; `tags` are rights: a user needs all of them."""
 
     def declare(function: F) -> F:
         registry.register(
@@ -306,3 +301,60 @@ def _texts(option: str, values: Sequence[str], function: Callable[..., Any]) -> 
     if isinstance(values, str) or not all(isinstance(v, str) and v.strip() for v in values):
         raise ToolDefinitionError(f"The tool {name}: {option} is a list of words.")
     return values
+
+
+#: A call that a model wrote into its text instead of asking for it.
+_CALL = re.compile(
+    r"</?(?:tool_call|function)\b|\A\s*(?:```(?:json)?\s*)?[\[{].*\"(?:name|function|tool_calls|arguments|parameters)\"\s*:",
+    re.DOTALL,
+)
+_TAGGED_CALL = re.compile(r"<function=([\w-]+)>\s*(\{.*?\})\s*(?:</function>|\Z)", re.DOTALL)
+
+
+def is_call(text: str) -> bool:
+    return _CALL.search(text) is not None
+
+
+def calls_in(text: str, names: Collection[str]) -> list[RequestedCall]:
+    """The calls of these tools that a model wrote as text."""
+    found = [(name, arguments) for name, arguments in _TAGGED_CALL.findall(text)]
+    for each in _objects(text):
+        for call in each.get("tool_calls") or [each]:
+            inner = call.get("function", call) if isinstance(call, dict) else {}
+            inner = {**call, "name": inner} if isinstance(inner, str) else inner
+            arguments = inner.get("arguments", inner.get("parameters", {}))
+            given = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            found.append((str(inner.get("name")), given))
+    return [RequestedCall("", name, given) for name, given in found if name in names]
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    position = text.find("{")
+    while position >= 0:
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            if isinstance(value, dict):
+                yield value
+        position = text.find("{", end)
+
+
+_UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
+#: What model APIs accept as the id of a call.
+MAX_CALL_ID = 40
+
+
+def normalised_calls(calls: Sequence[RequestedCall], *, limit: int) -> list[RequestedCall]:
+    """The first `limit` calls, each with an id of its own and a name that every model API takes back."""
+    kept: list[RequestedCall] = []
+    seen: set[str] = set()
+    for number, call in enumerate(calls[:limit]):
+        identifier = call.id
+        if not identifier.isprintable() or not 0 < len(identifier) <= MAX_CALL_ID or identifier in seen:
+            identifier = f"call_{number}_{uuid.uuid4().hex[:12]}"
+        seen.add(identifier)
+        name = _UNNAMEABLE.sub("_", call.name)[:64] or "unnamed"
+        kept.append(RequestedCall(identifier, name, call.arguments))
+    return kept

@@ -121,6 +121,10 @@ class LanguageModel(ABC):
         """Whether this model, the default one where it has no name, takes `PromptMessage.images`."""
         return False
 
+    async def window(self, model: str) -> int | None:
+        """How many tokens this model reads, its answer included; `None` where nobody says."""
+        return None
+
     @property
     @abstractmethod
     def default_model(self) -> str:

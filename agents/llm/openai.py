@@ -9,9 +9,10 @@ import asyncio
 import json
 import re
 import threading
+import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 from django.core import checks
 
 from agents.errors import (
+    LLMContextError,
     LLMCutError,
     LLMError,
     LLMKeyRefusedError,
@@ -71,6 +73,22 @@ _RATE_LIMIT = re.compile(r"rate.?limit", re.I)
 _TRANSIENT = re.compile(r"server.?error|overload|unavailable|timeout|capacity", re.I)
 #: A server or a gateway in front of it that waited too long.
 _TIMED_OUT = frozenset({408, 504, 524})
+#: How servers call what their model reads; how long what they said stands, and how long it is waited for.
+_WINDOW_NAMES = ("max_model_len", "context_window", "context_length", "max_context_length", "loaded_context_length")
+_WINDOW_SECONDS, _WINDOW_WAIT_SECONDS = 300.0, 2.0
+_OLLAMA_TOKENS = 4_096
+#: A prompt that is too long, in the words of OpenAI, vLLM, llama.cpp, Ollama, Groq, Mistral, Anthropic…, and how much fits.
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|(?:context|input) (?:length|window|size)"
+    r"|context_window|too many tokens|prompt is too long|too large for model|input token count|must be <=|reduce the length|maximum allowed (?:input|length)",
+    re.IGNORECASE,
+)
+_FITS: tuple[str, ...] = (
+    r"n_ctx\W+(\d+)",
+    r"(\d{3,7}) (?:tokens? )?maximum",
+    r"context (?:length|window|size)[^\d\"{}]{1,40}?(\d{3,7})",
+)
+_FITS += (r"(?:[Mm]aximum|[Ll]imit|<=|allowed)[^\d\"{}]{0,40}?(\d{3,7})",)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: What a model that reasons gets on top of the limit of its text.
 REASONING_TOKENS = 1_024
@@ -78,9 +96,6 @@ REASONING_TOKENS = 1_024
 _MAX_EVENT_BYTES = 1024 * 1024
 _MAX_TOOL_CALLS = 128
 _MAX_ARGUMENT_CHARACTERS = 1024 * 1024
-
-
-# Clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +199,6 @@ def _refuse_useless_tries(response: "httpx2.Response") -> None:
         response.headers["x-should-retry"] = "false"
 
 
-# Errors
-
-
 @contextmanager
 def translated_errors(*, during_body: bool = False) -> Iterator[None]:
     """Raise this project's errors instead of the package's, unchained: a server's words may hold the prompt."""
@@ -222,13 +234,25 @@ def _refusal(error: Any) -> LLMError:
     request_id = headers.get("x-request-id", "")
     request = f", request {_short_code(request_id)}" if request_id else ""
     detail = f"The server answered HTTP {error.status_code} (code {_short_code(said.get('code'))}{request})."
-    translated = _error(detail, _codes(said), error.status_code)
+    translated = _too_long(detail, error.response.text, error.status_code) or _error(
+        detail, _codes(said), error.status_code
+    )
     if error.status_code == 404 and "tool" not in error.response.text:  # which is what OpenRouter has no model for
         return LLMModelUnknownError.named(json.loads(error.request.content)["model"], detail)
     if isinstance(translated, LLMResponseError):
         translated.refusal = error.response.text
     translated.retry_after = _seconds(headers.get("retry-after"))
     return translated
+
+
+def _too_long(detail: str, said: str, status: int | None) -> LLMContextError | None:
+    """The error of a request that is longer than the model reads, with what it reads where the server says so."""
+    if status not in (None, 400, 413, 422, 500) or (status != 413 and not _TOO_LONG.search(said)):
+        return None
+    error = LLMContextError(detail)
+    found = next((match for pattern in _FITS if (match := re.search(pattern, said))), None)
+    error.window = int(found[1]) if found else None
+    return error
 
 
 def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
@@ -272,9 +296,6 @@ def _seconds(said: str | None) -> float | None:
         return None
 
 
-# The language model
-
-
 class OpenAILanguageModel(LanguageModel):
     supports_tools: ClassVar[bool] = True
 
@@ -289,6 +310,8 @@ class OpenAILanguageModel(LanguageModel):
         self._clients = Clients(self._server)
         #: By model: the arguments it refused, learnt once, then never sent again.
         self._refused: dict[str, frozenset[str]] = {}
+        #: By model: what its server said that it reads, and when.
+        self._windows: dict[str, tuple[float, int | None]] = {}
         #: Models that were seen to reason, and those of them whose template opens the reasoning.
         self._reasoning: set[str] = set()
         self._closing: set[str] = set()
@@ -299,6 +322,18 @@ class OpenAILanguageModel(LanguageModel):
 
     def sees(self, model: str) -> bool:
         return (model or self._model) in self._vision_models
+
+    async def window(self, model: str) -> int | None:
+        """Asked of the server once in `_WINDOW_SECONDS`."""
+        name = model or self._model
+        asked_at, known = self._windows.get(name, (-_WINDOW_SECONDS, None))
+        if self._server.base_url and time.monotonic() - asked_at >= _WINDOW_SECONDS:
+            client = await self._clients.streaming()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WINDOW_WAIT_SECONDS):
+                    known = await _asked_window(client, name)
+            self._windows[name] = (time.monotonic(), known)
+        return known
 
     def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
         model = options.model or self._model
@@ -443,6 +478,41 @@ class OpenAILanguageModel(LanguageModel):
         return []
 
 
+async def _asked_window(client: "AsyncOpenAI", model: str) -> int | None:
+    """The window by llama.cpp's properties, Ollama's description of a model, or anybody's list of models."""
+    import httpx2
+
+    listed = f"{str(client.base_url).rstrip('/')}/models"
+    root = listed.removesuffix("/models").removesuffix("/v1")
+    for address, body in ((f"{root}/props", None), (f"{root}/api/show", {"model": model}), (listed, None)):
+        try:
+            method = "POST" if body else "GET"
+            response = await client._client.request(method, address, json=body, headers=client.auth_headers)
+            said = response.json() if response.status_code == 200 else None
+        except (httpx2.HTTPError, ValueError):
+            continue
+        if isinstance(said, dict) and (found := window_said(said, model)):
+            return found
+    return None
+
+
+def window_said(said: Mapping[str, Any], model: str) -> int | None:
+    if isinstance(settings := said.get("default_generation_settings"), dict):
+        return _whole(settings.get("n_ctx"))
+    if isinstance(said.get("model_info"), dict):
+        # What a server of Ollama gives a model, unless its file says more, whatever the model could read.
+        most = [value for key, value in said["model_info"].items() if str(key).endswith(".context_length")]
+        given = re.search(r"^num_ctx\s+(\d+)", str(said.get("parameters")), re.MULTILINE)
+        return min([int(given[1]) if given else _OLLAMA_TOKENS, *filter(None, map(_whole, most))])
+    rows = said.get("data") if isinstance(said.get("data"), list) else []
+    named = [each for each in rows or () if isinstance(each, dict) and each.get("id") == model]
+    return next((found for each in named for name in _WINDOW_NAMES if (found := _whole(each.get(name)))), None)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
 def _wire_message(message: PromptMessage) -> dict[str, Any]:
     content = seen_text(message.content)
     wire: dict[str, Any] = {"role": message.role, "content": content}
@@ -498,9 +568,6 @@ def _tools_named(said: str, names: Sequence[str]) -> Iterator[str]:
     for place, name in enumerate(names):
         if place in places or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said):
             yield name
-
-
-# Decoding
 
 
 class StreamDecoder:
@@ -665,7 +732,8 @@ def _decoded(payload: bytes) -> Mapping[str, Any]:
         told = announced if isinstance(announced, dict) else event
         code, kind = str(told.get("code")), told.get("type")
         detail = f"The server announced an error (type {_short_code(kind)}, code {_short_code(code)})."
-        raise _error(detail, _codes(told), int(code) if code.isdecimal() else None)
+        text = json.dumps(told)
+        raise _too_long(detail, text, None) or _error(detail, _codes(told), int(code) if code.isdecimal() else None)
     return event
 
 

@@ -1,4 +1,1 @@
-"""Who may open what, and how often: `visitors` (identity), `permissions` (rights), `rate_limits`, `sign_in`.
-
-Imports the shared modules only. Every entry point calls this package; no module of it answers a request itself.
-"""
+"""Who may open what, and how often; every entry point calls it. Imports the shared modules only, answers no request."""

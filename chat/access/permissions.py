@@ -1,8 +1,4 @@
-"""Who may open which deployment, and read which conversation, turn and answer: readers, and programs with a secret.
-
-Every entry point that has a reader asks here. An API key opens its own deployments on `/v1`, a service token the batch
-endpoint, and nothing else.
-"""
+"""Who may open which deployment, and read which conversation, turn and answer: readers, and programs with a secret."""
 
 import uuid
 from datetime import timedelta

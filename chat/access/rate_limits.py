@@ -1,9 +1,7 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
-A bucket holds as many tokens as its limit a minute and is refilled evenly: the next try may come with the next token.
-It is one number, the time at which it will be full again (the generic cell rate algorithm). With `REDIS_URL` the
-buckets are in Redis and hold for all processes; without it, or while Redis is away, each process has its own. Limits
-are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all of them off.
+A bucket is one number, the time at which it is full again (generic cell rate). They are in Redis, or while there is
+none in each process. Limits are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all off.
 """
 
 import hashlib
@@ -32,8 +30,7 @@ from chat.errors import RateLimitedError
 
 logger = logging.getLogger(__name__)
 
-#: How often in a minute somebody may read lists and messages, and export. Behind one address so many people may read
-#: at the same time.
+#: How often in a minute somebody may read and export; behind one address so many people may at the same time.
 READS_PER_MINUTE = 300
 EXPORTS_PER_MINUTE = 10
 READERS_PER_ADDRESS = 20
@@ -203,11 +200,7 @@ def _take(*limits: Limit) -> list[Limit]:
 
 
 def digest_of(username: str) -> str:
-    """Of the name that Django looks up for what somebody typed, of any length: trimmed, and folded to its plain
-    letters.
-
-    Its case stays: to the database, names in another case are other names.
-    """
+    """Of the name that Django looks up for what was typed: trimmed and folded to plain letters; its case stays."""
     name = str(AuthenticationForm().fields["username"].to_python(username))
     return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
 
@@ -228,11 +221,9 @@ def address_in(scope: Mapping[str, Any]) -> str:
 
 
 def client_address(peer: str | None, forwarded: str | None) -> str:
-    """Who asks, as far as it can be trusted: the peer, or what the outermost of our own proxies saw.
+    """Who asks: the peer, or what the outermost of our own `TRUSTED_PROXIES` saw; empty where unknown.
 
-    Each proxy appends the address it was called from, and callers may send the header themselves: only the last
-    `TRUSTED_PROXIES` entries were written by proxies of ours. What they wrote is no address: the peer, so that nobody
-    goes uncounted. An IPv6 customer has a whole /64. Empty where unknown.
+    What they wrote that is no address counts as the peer. An IPv6 customer has a whole /64.
     """
     hops = [hop.strip() for hop in (forwarded or "").split(",") if hop.strip()]
     if settings.TRUSTED_PROXIES and hops:
@@ -258,8 +249,6 @@ def _counted_address(written: str) -> str:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, 64), strict=False))
 
-
-# --- Signing in ------------------------------------------------------------------------------------------------------
 
 # Failures count by user name, so anybody could lock an owner out. A browser in which the password was given before is
 # therefore recognised by a cookie, signed for that name only, and counted apart: OWASP's device cookies

@@ -1,7 +1,5 @@
-"""Readers: people with a session of this site, and visitors of other sites with a token of the widget.
-
-A session belongs to a user who signed in, or to an anonymous visitor whose id it stores. Browsers store no cookie of a
-foreign frame, so the widget's visitors have a signed token that names deployment, site and visitor.
+"""Readers: people with a session of this site, and visitors of other sites with a token of the widget, which names
+deployment, site and visitor (browsers store no cookie of a foreign frame).
 """
 
 import uuid
@@ -94,10 +92,7 @@ def new_widget_visitor(public_key: str, origin: str) -> WidgetVisitor:
 
 
 def widget_visitor(token: str) -> WidgetVisitor:
-    """The visitor of a token; the deployment and the site are checked as they are now.
-
-    Raises `VisitorTokenError`, or `WidgetClosedError` where staff closed the deployment or removed the site.
-    """
+    """The visitor of a token, checked as things are now. Raises `VisitorTokenError`, or `WidgetClosedError`."""
     try:
         said = signing.loads(token, salt=_VISITOR_SALT, max_age=timedelta(days=WIDGET_VISITOR_DAYS))
     except signing.BadSignature as error:

@@ -1,8 +1,6 @@
-"""What is decided on an ASGI scope, before Django has made a request of it: its id, its language, and whether the page
-that opens a socket may.
+"""What is decided on an ASGI scope: its id, its language, and whether the page that opens a socket may.
 
-A browser sends its cookies with a socket whatever page opens it, so the rule is that of forms (`CsrfViewMiddleware`):
-the origin is the one that the request came to, or one of `CSRF_TRUSTED_ORIGINS`.
+Browsers send cookies with a socket whatever page opens it: the rule of origins is that of `CsrfViewMiddleware`.
 """
 
 from io import BytesIO

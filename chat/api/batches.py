@@ -1,7 +1,6 @@
 """The batch endpoint: messages that servers append to a thread, with a service token.
 
-What is read is strict: an unknown field, or a value of another type than the one asked for, is an error that names it;
-nothing is converted, and nothing is stored of a batch that is refused.
+Strict: an unknown field or a wrong type is an error that names it, and nothing of a refused batch is stored.
 """
 
 import uuid

@@ -1,7 +1,4 @@
-"""Conversations over HTTP: listed, searched, renamed, deleted, exported, shared, and what readers say of answers.
-
-Reading is counted for its caller (`CountedReading`).
-"""
+"""Conversations over HTTP: listed, searched, renamed, deleted, exported, shared, and what readers say of answers."""
 
 import uuid
 from collections.abc import Callable, Iterable

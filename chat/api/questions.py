@@ -49,8 +49,8 @@ from chat.protocol import (
 )
 from chat.rendering import render_answer
 from chat.runs.runner import runner
-from chat.thread.messages import MAX_CALL_ID
 from chat.thread.rounds import approvals_of
+from tools_registry.tool import MAX_CALL_ID
 
 
 class HeldRights:

@@ -1,8 +1,4 @@
-"""The WebSocket edge: frames in, a turn's events out.
-
-A frame never waits for a turn: `ask` starts it and returns, and a task of the socket follows its events. A lost socket
-ends that task, not the turn.
-"""
+"""The WebSocket edge: frames in, a turn's events out. A frame never waits for a turn: a task of the socket follows it."""
 
 import asyncio
 import logging
@@ -32,8 +28,7 @@ logger = logging.getLogger(__name__)
 CLOSE_NOT_FOUND = 4404
 #: Close code of the protocol for "try again later": the page comes back by itself, as after a lost connection.
 CLOSE_TRY_LATER = 1013
-#: Close code of the protocol for a service that starts again: the page asks again under the same id, wherever it is
-#: taken.
+#: Close code of a service that starts again: the page asks again under the same id.
 CLOSE_RESTART = 1012
 
 

@@ -1,8 +1,5 @@
-"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`) and an address of
-the API that is not there (`handler404`) are answered by their names, at whatever place they were met.
-
-A session that cannot be read or written fails in the middleware, outside of every view and its own error handling; so
-does a form, which Django's cross-site check reads first.
+"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`), an unknown address
+of the API (`handler404`). Sessions and forms fail in the middleware, outside of every view.
 """
 
 import math

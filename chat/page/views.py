@@ -1,7 +1,6 @@
 """The pages that readers see: the chat page, shared threads, cited passages and their pages.
 
-A cited page is a page of pictures, or in a document without pages the passage between its neighbours: the file itself is
-never given. Who may see it is asked anew for each; absent and refused are not told apart.
+A cited page is pictures, or the passage between its neighbours: never the file. Absent and refused are told alike.
 """
 
 import uuid
@@ -127,8 +126,7 @@ MAX_SUGGESTIONS = 6
 LIST_LIMIT = 50
 #: Its address changes with the picture.
 LOGO_SECONDS = 365 * 86_400
-#: Scripts that the page's own import at once, step by step: named in the page, the browser asks for all of them at
-#: once.
+#: Scripts that the page's own import: named in the page, the browser asks for all of them at once.
 IMPORTED_SCRIPTS = tuple(
     f"chat/{path.name}"
     for path in sorted((Path(__file__).parents[1] / "static" / "chat").glob("*.js"))

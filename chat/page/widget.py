@@ -1,10 +1,7 @@
 """The widget: one script tag on another site, a frame from here, and what the frame asks for.
 
-A site may show it when it is in the deployment's list. Three walls: the frame's page is refused for any other site; its
-policy (`frame-ancestors`) makes the browser show it on no site but the one it was asked for; and the visitor's token
-names that site, which is looked up again at every request. No cookie is read or set here: browsers keep none for
-foreign frames, and a session of this site must never speak through another one. Requests come from the frame, so from
-this very origin; any other is refused.
+Three walls: the frame's page is refused for any other site, `frame-ancestors` binds it to that site, and the visitor's
+token names it, looked up again at every request. No cookie is read or set; requests come from this very origin.
 """
 
 import uuid

@@ -171,10 +171,7 @@ async def generate_title(model: LanguageModel, *, question: str, llm_model: str)
 
 
 async def write_title(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model name a conversation after the answer to the question it is named by, where staff want that.
-
-    That is its first one, also where it was answered after an approval or at a second try. Never delays an answer.
-    """
+    """Have the model name a conversation after its first question, where staff want that."""
     llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
     if llm is None or turn_id is None or conversation_id is None:
         return
@@ -218,10 +215,7 @@ _CITATION = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
 
 
 async def write_summary(request: TurnRequest, result: TurnResult) -> None:
-    """Have the model summarise the conversation for its next turn, where staff want that. Raises `IsolationError`.
-
-    Nothing is made where the exchanges are short, the conversation has gone on meanwhile, or shows another branch.
-    """
+    """Have the model summarise the conversation where staff want that and it is long. Raises `IsolationError`."""
     llm, conversation_id, turn_id = language_model(), request.conversation_id, request.turn_id
     if llm is None or turn_id is None or conversation_id is None or request.given is not None:
         return

@@ -1,7 +1,6 @@
 """Following a turn: in the log of this process, in that of the process that runs it, or from the turn's rows.
 
-Whoever follows takes part in nothing: a reader that goes away ends its following, never the turn. Turns whose process
-died are found here, too, and interrupted with the text that is left in their logs.
+A reader that goes away ends its following, never the turn. Turns whose process died are interrupted here.
 """
 
 import asyncio
@@ -120,11 +119,7 @@ class Following:
         self._watching: asyncio.Task[None] | None = None
 
     async def follow(self, turn_id: uuid.UUID, after: int) -> AsyncIterator[NumberedEvent]:
-        """The events of a turn after the given id: live, from memory, or from the database.
-
-        Live ones go on from the id, here and in other processes. What is told from the database begins anew, with
-        `meta`.
-        """
+        """The events of a turn after the given id: live, from memory, or (then anew, with `meta`) from the database."""
         log = self._logs().held(turn_id)
         if log is None or _may_have_gone_on(log):
             log, after = await self._found(turn_id, after)

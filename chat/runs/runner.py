@@ -1,13 +1,7 @@
 """The turns that this process runs: started, run again, decided on, stopped, and brought to their end before it.
 
-A turn is a task of this process, not of a socket: a reader that goes away ends its following, never the turn. Its log
-(`chat.runs.event_log`) is kept while it runs and shortly after, so that a reader re-attaches after the last event it
-saw, in this process or in another (`chat.runs.following`); what is older is told again from the database, whole
-(`chat.runs.following`): a `meta` begins an answer anew.
-
-A turn whose process died is interrupted when its lease runs out, and keeps the text that its log still has
-(`chat.runs.following`). Only its owner runs it again (`Runner.retry`): under its own id, with one question and in the end
-one answer. Entry points use the one `runner`.
+A turn is a task of this process, not of a socket. Its log is kept while it runs and shortly after, for readers that
+re-attach; a turn whose process died is interrupted when its lease runs out, and only its owner runs it again.
 """
 
 import asyncio
@@ -64,8 +58,7 @@ OVERLOAD_WAIT_SECONDS = 1.3
 
 logger = logging.getLogger(__name__)
 
-#: Questions of one process between their arrival and their first text, or their call of the model: each some 30 ms of
-#: processor time, so that four at once make one wait an eighth of a second (`benchmarks/load`).
+#: Questions of one process between their arrival and their first text: some 30 ms of it each (`benchmarks/load`).
 TURNS_PREPARED_AT_ONCE = 4
 
 
@@ -103,12 +96,10 @@ class Runner:
     async def start(
         self, conversation: Conversation, asked: AskFrame, *, language: str, place: ExitStack | None = None
     ) -> uuid.UUID:
-        """Claim the turn and start it; the same client message again gives the same turn, run anew where it failed with
-        the database.
+        """Claim the turn and start it, also where the caller goes away; the same client message again gives the same
+        turn.
 
-        A caller that goes away meanwhile cancels nothing: a claimed turn is always started. Raises `TurnRunningError`
-        while another turn of the conversation runs, `ServerStoppingError` when this process is about to end, and what
-        `place` raises where no place is given.
+        Raises `TurnRunningError`, `ServerStoppingError`, and what `place` raises where no place is given.
         """
 
         def claim() -> Claim:
@@ -131,10 +122,8 @@ class Runner:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[ExitStack]:
-        """A place for the preparation of a turn, which the turn takes along where one is started in the block: what
-        comes before an answer's first text is work of this process, and what comes then is mostly waiting for a model.
+        """A place for the preparation of a turn, until its first text; taken before anything is counted or opened.
 
-        Entry points take it before they count a question or open its conversation: nothing is left of a refused one.
         Raises `OverloadedError` where other questions have all places and none of them gets on.
         """
         try:
@@ -162,10 +151,9 @@ class Runner:
         return decided.is_new
 
     async def retry(self, turn: Turn, *, language: str) -> uuid.UUID:
-        """Run an interrupted or failed turn again, under its own id: its question is asked once, and answered once.
+        """Run an interrupted or failed turn again, under its own id; nothing where it runs or is answered.
 
-        Where it runs already, or is answered, nothing happens: follow it. Raises `TurnNotLastError` where the
-        conversation has gone on, `TurnRunningError` while another turn of it runs.
+        Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn runs.
         """
 
         def reopen() -> Claim:

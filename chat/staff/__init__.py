@@ -1,4 +1,1 @@
-"""What staff see and do: the admin of conversations, why an answer was given, evaluation and calibration.
-
-Imports `runs` and what lies under it; no entry point.
-"""
+"""What staff see and do: the admin of conversations, why an answer was given, evaluation. No entry point."""

@@ -1,8 +1,7 @@
 """Labelled pairs of questions through the code that serves: `check_pairs`, and thresholds drawn from them.
 
-A pair says: an answer is stored for `a`, and `b` is asked. `context_a` and `context_b` are the exchange before; a side
-that leans on it does not stand alone, so that nothing is stored for it, or served to it. Decisions are those of
-`faqs.second_key.same_question.would_serve`; this module holds no rule of its own.
+An answer is stored for `a`, and `b` is asked; `context_a` and `context_b` are the exchange before, which a side that
+leans on it needs: nothing is stored for it, or served to it. Decisions are `would_serve`'s.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

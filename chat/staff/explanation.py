@@ -1,8 +1,6 @@
 """Why this answer: the stored trace of a turn in plain words, for staff.
 
-The trace is data that outlives the code which wrote it, so a step or an outcome that has no words here is shown
-as it is stored, and a line that is not of the known form is skipped. Scores are shown as stored: cosines, and for the
-guard rail the closeness, a cosine to which the question's words that were found add their part.
+The trace outlives the code that wrote it: a step without words here is shown as stored, an unknown line is skipped.
 """
 
 import re
@@ -58,7 +56,7 @@ STEPS: dict[str, Words] = {
     "extractive": _("Passages cités"),
     "prompt": _("Consigne au modèle"),
     "tool_loop": _("Boucle d’outils"),
-    "quality": _("Qualité de la réponse"),
+    "check": _("Vérification de la réponse"),
     "generation": _("Rédaction par le modèle"),
     "reasoning": _("Raisonnement du modèle"),
     "error": _("Erreur"),
@@ -143,6 +141,10 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "chosen": _("Des outils sont proposés au modèle."),
         "limited": _("Plus d’outils sont permis que le modèle n’en accepte : les plus proches lui sont proposés."),
         "refused": _("Le modèle a refusé des outils : la question lui est reposée sans eux."),
+        "from_text": _("Le modèle a écrit un appel d’outil dans son texte : il est fait."),
+        "not_in_text": _(
+            "Le modèle a écrit dans son texte un appel impossible : la question lui est reposée sans outils."
+        ),
         "none": _("Aucun outil permis ne convient."),
         "dry_run": _("Aucun outil n’est proposé dans un essai à blanc."),
     },
@@ -151,10 +153,14 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "passed": _("Un passage est assez proche de la question."),
         "refused": _("Aucun passage n’est assez proche de la question : rien n’est trouvé."),
     },
-    "extractive": {"quoted": _("Aucun modèle de langage n’est configuré : les meilleurs passages sont cités.")},
+    "extractive": {
+        "quoted": _("Aucun modèle de langage n’est configuré : les meilleurs passages sont cités."),
+        "instead": _("Les meilleurs passages sont cités à la place de la réponse du modèle."),
+    },
     "prompt": {
         "built": _("Consigne, échanges précédents, passages et question réunis."),
         "summarised": _("Consigne, résumé des échanges précédents, passages et question réunis."),
+        "shortened": _("Raccourcis pour tenir dans ce que lit le modèle."),
     },
     "tool_loop": {
         "answered": _("Le modèle a répondu sans demander d’autre outil."),
@@ -162,12 +168,21 @@ OUTCOMES: dict[str, dict[str, Words]] = {
         "saturated": _("Les outils n’apportaient plus rien de nouveau."),
         "awaiting_approval": _("Un outil attend l’accord de la personne."),
     },
-    "quality": {
-        "satisfactory": _("Assez longue et cohérente."),
-        "too_short": _("Courte : 50 caractères au plus."),
-        "cut": _("Coupée : la longueur maximale d’une réponse est atteinte."),
-        "call_as_text": _("Le modèle a écrit un appel d’outil dans son texte au lieu de le demander."),
-        "repeated": _("La même phrase revient plusieurs fois."),
+    "check": {
+        "sound": _("Rien à redire."),
+        "unsupported": _("Un nombre n’est pas dans le passage cité : la réponse le signale, et n’est pas retenue."),
+        "other_subject": _("Les passages cités ne nomment pas ce qui est demandé : la réponse n’est pas retenue."),
+        "by_tool": _("La réponse vient d’un outil et ne cite aucun passage : aucun n’est montré."),
+        "failed": _("Le modèle n’a pas répondu."),
+        "empty": _("Le modèle n’a rien écrit."),
+        "only_number": _("Le modèle n’a écrit qu’un nombre, ou qu’une citation."),
+        "only_header": _("Le modèle n’a écrit que l’en-tête d’un passage."),
+        "echo": _("Le modèle a répété la question."),
+        "repeated": _("Le modèle a répété sa réponse précédente."),
+        "language": _("Le modèle a répondu dans une autre langue."),
+        "loop": _("Le modèle tourne en rond."),
+        "call_as_text": _("Le modèle a écrit un appel d’outil au lieu d’une réponse."),
+        "cut": _("La réponse s’arrête avant la fin de sa première phrase."),
     },
     "summary": {
         "written": _("Après la réponse, le modèle a résumé les échanges pour la question suivante."),
@@ -314,8 +329,6 @@ def _detail_text(step: str, detail: str) -> str:
             rounds, results, figure = map(str.strip, detail.split("/"))
             text = gettext("Relances : %(rounds)s, résultats : %(results)s, efficacité : %(figure)s")
             return text % {"rounds": rounds, "results": results, "figure": figure}
-        case "quality":
-            return gettext("Caractères : %(count)s") % {"count": detail}
         case "receive":
             return gettext("Échanges précédents : %(count)s") % {"count": detail}
         case "search":

@@ -1,9 +1,7 @@
 """« Comment va le service »: days counted into one table of sums, and what a period says in tables and charts.
 
-The sums of a day are a pure function of its turns, so counting it twice changes nothing. A day is due while it may still
-change: the newest days, those with a turn that runs, and those of which something changed later or was deleted
-(`DailyCount.objects.note_change`). A conversation is counted once more as it goes (`keep_counts`): its part stays.
-Questions and ratings stand on the day, by `TIME_ZONE`, of the question. Tries, evaluations and replays store no turn.
+A day is due while it may still change (`DailyCount.objects.note_change`); counting it twice changes nothing. The part
+of a conversation that is deleted stays (`keep_counts`). Questions and ratings stand on the question's day.
 """
 
 import json
@@ -146,8 +144,6 @@ def bring_up_to_date() -> int:
     return len(days[FIGURES_DAYS_AT_ONCE:])
 
 
-# --- Reading ---------------------------------------------------------------------------------------------------------
-
 #: Stored answers, given as they are; those that the model wrote; questions that were not answered.
 _KINDS = {
     **dict.fromkeys((AnswerSource.MEMORY_GUARD.value, AnswerSource.DIRECT_QA.value), "stored"),
@@ -248,8 +244,6 @@ class Totals:
         found["seconds"] = None if None in means else stored.turns * (means[0] - means[1])  # type: ignore[operator]
         return found
 
-
-# --- Tables ----------------------------------------------------------------------------------------------------------
 
 Kind = Literal["text", "count", "decimal", "percent", "amount", "day"]
 _DIGITS = {"count": 0, "decimal": 1, "percent": 1, "amount": 0}

@@ -3,15 +3,9 @@
 A run is a row, asked by a job, one question after the other, without writing. A result that is empty is still to be
 asked, so a run that was killed goes on where it was. A run with other settings asks each question both ways.
 
-What a line of a file or a row of a set expects of its answer:
-
-answer_source      one of the exits (`direct_qa`, `guard_rail`, `llm`, `extractive`, …), or a list of them: any
-contains           a text, or a list of texts, that the answer must hold (case is ignored)
-not_contains       likewise, that it must not hold
-document           a text that the title of one of the sources must hold
-page               the page of its document that one of the sources (of `document`, where it is given) begins on
-expected_question  the stored question that a source must have
-refused            `true`: the question must be refused
+A line of a file or a row of a set expects of its answer: `answer_source` (one of these exits), `contains` and
+`not_contains` (texts, case ignored), `document` and `page` (of one of its sources), `expected_question` (the stored
+question of a source), `refused`.
 """
 
 import csv
@@ -69,8 +63,6 @@ _STORED = [AnswerSource.DIRECT_QA.value, AnswerSource.MEMORY_GUARD.value]
 #: Turns looked at for each question wanted: people repeat themselves.
 _REPEATS = 4
 
-
-# --- Expectations -----------------------------------------------------------------------------------------------------
 
 #: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
 GOLDEN_MAX_QUESTIONS = 500
@@ -260,9 +252,6 @@ def _from_cells(cells: dict[Any, Any]) -> Row:
     return row
 
 
-# --- Sets ------------------------------------------------------------------------------------------------------------
-
-
 def add_questions(golden_set: GoldenSet, rows: Iterable[Row], origin: QuestionOrigin) -> int:
     """Add those that the set lacks, up to its bound; returns how many were added."""
     with transaction.atomic():
@@ -335,9 +324,6 @@ def rows_of_validated_answers(deployment: Deployment) -> list[Row]:
     return [row_of_answer(question, answer) for question, answer in pairs]
 
 
-# --- Real questions --------------------------------------------------------------------------------------------------
-
-
 def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
     """The last different questions that were asked, newest first, each with its turn; none of a temporary chat."""
     asked = (
@@ -355,9 +341,6 @@ def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
 def recent_questions(agent: Agent, limit: int) -> Sequence[str]:
     """The last different questions of an agent's deployments: what a rebuilt index is tried with."""
     return list(last_questions(limit, conversation__deployment__agent=agent))
-
-
-# --- Runs ------------------------------------------------------------------------------------------------------------
 
 
 def enqueue_run(
@@ -444,9 +427,6 @@ def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, int]:
     """Calls and tokens of one way (`before`, `after`)."""
     rows = [found for each in results if (found := getattr(each, way))]
     return {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
-
-
-# --- In the terminal -------------------------------------------------------------------------------------------------
 
 
 def questions_named(name: str) -> list[Row] | None:

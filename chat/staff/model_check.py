@@ -76,6 +76,8 @@ class Tried:
         turn.learned = LearnedRecall(SearchResult((passage,)), 0)
         with translation.override(language):
             await generate(turn, self.llm)
+        if turn.result.model_error:
+            raise turn.result.model_error
         given = turn.answer
         if first and (seconds := time.monotonic() - first) > 0:
             self.first_seconds, self.tokens_a_second = first - began, given.completion_tokens / seconds
@@ -121,7 +123,7 @@ async def _units(tried: Tried) -> Found:
 
 async def _tool_call(tried: Tried) -> Found:
     messages = build_prompt(
-        config=tried.config, history=[], passages=[], question=_DATA["tool_question"], has_tools=True
+        config=tried.config, history=[], passages=[], question=_DATA["tool_question"], language="fr", has_tools=True
     )
     options = GenerationOptions(
         tried.model, tried.config.temperature, tried.config.max_answer_tokens, tools=(_DATA["tool"],)

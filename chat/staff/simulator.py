@@ -1,9 +1,7 @@
 """The simulator: a question on the production path under given settings, without writing.
 
-Every page, command and worker that asks without a reader goes through `simulate`: a try, a replay, golden questions,
-the proof of a correction. Nothing is stored, counted or learned. Beside an answer stand the neighbours that it was
-decided among (`Trial`): entries of the memory, passages and tools, each with its score and the verdict of the code that
-serves. Tools are ranked and not run.
+Every page, command and worker that asks without a reader goes through `simulate`. Beside an answer stand the neighbours
+that it was decided among (`Trial`), with scores and verdicts. Tools are ranked and not run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,9 +45,6 @@ async def _run(request: TurnRequest, closes_model: bool) -> TurnResult:
 
 async def _ignore(event: Event) -> None:
     """Nobody follows a dry run."""
-
-
-# --- Asked again -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +92,6 @@ def ask_again(conversation: Conversation, question: str) -> Simulated:
         without_model=True,
     )
     return Simulated(question, simulate(request))
-
-
-# --- Tried -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """The tree of a conversation's turns: an edited question, or one asked again, is a sibling of the turn it replaces.
 
-A *branch* is the line of turns from the first one to a *leaf*; the conversation's own leaf says which branch is shown
-and continued. A conversation that never branched has no leaf and no parents: all its turns are its one line, read
-without asking for a tree. The first sibling lays that line out. Turns are ordered by their questions, which are written
-one at a time, and not by clocks, which differ between processes.
+A *branch* is the line of turns to a *leaf*; the conversation's own leaf says which is shown. One that never branched
+has no leaf and no parents. Turns are ordered by their questions, not by clocks.
 """
 
 import sqlite3
@@ -28,11 +26,7 @@ _FOREIGN_KEY = "23503"
 
 
 def gone_error(error: BaseException) -> ConversationNotFoundError | None:
-    """The error as that of a conversation that is gone; `None` where it is another one.
-
-    Both databases look at foreign keys when a transaction ends, and SQLite does not say whose: whatever a row of a
-    conversation refers to goes with it, or it with that.
-    """
+    """The error as that of a conversation that is gone (databases do not say whose key failed); `None` for another."""
     if isinstance(error, IntegrityError):
         cause = error.__cause__
         is_gone = (
@@ -46,11 +40,7 @@ def gone_error(error: BaseException) -> ConversationNotFoundError | None:
 
 
 def hold_conversation(conversation_id: uuid.UUID) -> Conversation:
-    """Its row as it is now, held to the end of the transaction; raises `ConversationNotFoundError` where it is gone.
-
-    Whoever writes rows of a conversation holds it before any other of them, and so does its deletion: nobody waits in a
-    circle.
-    """
+    """Its row, held to the end of the transaction before any other of its rows; raises `ConversationNotFoundError`."""
     held = Conversation.objects.select_for_update(no_key=True).filter(pk=conversation_id).first()
     if held is None:
         raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
@@ -130,10 +120,7 @@ def versions_on(parents: Parents, line: Sequence[uuid.UUID]) -> dict[uuid.UUID, 
 
 
 def in_turn_order(messages: Iterable[Message]) -> list[Message]:
-    """Messages, oldest first, with each answer behind its question; first those whose question is not among them.
-
-    A turn that was taken for dead, and only was slow, stores its answer after the next question.
-    """
+    """Messages, oldest first, each answer behind its question (a slow turn stores its answer after the next one)."""
     found = list(messages)
     asked = {message.turn_id: message.pk for message in found if message.role == Role.USER}
 
@@ -162,11 +149,7 @@ def earlier_versions(turn_id: uuid.UUID) -> list[uuid.UUID]:
 
 
 def parent_beside(conversation_id: uuid.UUID, leaf: uuid.UUID | None, replaced: uuid.UUID) -> uuid.UUID | None:
-    """The parent of a new version of `replaced`; lays the line out first where the conversation never branched.
-
-    To be called in the transaction that stores the new turn. Raises `TurnNotFoundError` where the turn to be replaced
-    is not one of this conversation.
-    """
+    """The parent of a new version of `replaced`, in the transaction that stores it. Raises `TurnNotFoundError`."""
     parents = load_parents(conversation_id)
     if replaced not in parents:
         raise TurnNotFoundError(f"{conversation_id} has no turn {replaced} to be replaced.")
@@ -194,11 +177,7 @@ def _lay_out(conversation_id: uuid.UUID, line: Sequence[uuid.UUID]) -> dict[uuid
 
 
 def show_version(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
-    """Make the branch that holds this turn the current one, to its newest end.
-
-    Raises `TurnRunningError` while a turn of the conversation is open, `TurnNotFoundError` for a turn of another one.
-    Writers that have read the other branch meet a new version of the thread.
-    """
+    """Make the branch that holds this turn the current one. Raises `TurnRunningError` and `TurnNotFoundError`."""
     with short_write():
         conversation = hold_conversation(conversation_id)
         parents = load_parents(conversation_id)

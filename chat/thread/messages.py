@@ -1,8 +1,6 @@
-"""Messages of a thread as models take them: read, repaired, pruned, and checked before a call.
+"""Messages of a thread as models take them: read, repaired, pruned, and checked before a call. Nothing is written here.
 
-Model APIs refuse a thread in which a call has no tool message, a tool message has no call, or something stands between
-them; `repaired` makes any list of messages acceptable, `pruned` shortens one without cutting a block, and `check_batch`
-lets only a whole block be written. `check_isolation` stands before every call of a model. Nothing is written here.
+Model APIs refuse a call without its tool message, a tool message without its call, and whatever stands between them.
 """
 
 import json
@@ -23,6 +21,7 @@ from chat.errors import InvalidToolMessageError, IsolationError
 from chat.models import Message, Role, TurnStatus
 from chat.telemetry import log_isolation
 from chat.thread.branches import branch_turns, in_turn_order
+from tools_registry.tool import MAX_CALL_ID
 
 #: The longest result of one tool that a thread keeps.
 TOOL_MESSAGE_MAX_CHARACTERS = 50_000
@@ -100,10 +99,8 @@ def unanswered(request: ThreadMessage, call: RequestedCall) -> ThreadMessage:
 
 
 def repaired(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
-    """The same thread, acceptable to a strict model API.
-
-    A call without its tool message gets a failed one, a tool message without its call is left out, and what came
-    between a call and its tool message stands after the block. An acceptable thread comes back unchanged.
+    """The same thread, acceptable to a strict model API: a call without its tool message gets a failed one, a tool
+    message without its call is left out, and what came between stands after the block.
     """
     thread: list[ThreadMessage] = []
     position = 0
@@ -175,9 +172,8 @@ def _newest(units: Sequence[list[ThreadMessage]], limit: int) -> list[list[Threa
     return kept[::-1]
 
 
-#: What model APIs accept as the name of a function, and as the id of a call.
+#: What model APIs accept as the name of a function.
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-MAX_CALL_ID = 40
 
 
 def check_batch(messages: Sequence[ThreadMessage], *, max_tool_calls: int) -> None:

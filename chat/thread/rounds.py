@@ -1,9 +1,7 @@
 """Rounds of tools: planned, run, and appended to the thread as one batch, whole or not at all.
 
-A round is written down before its tools run, under an operation id that is derived from conversation, turn and round:
-whoever plays it again, after a crash or at the same time, works on the same rows. A call starts once, whatever happens
-after; its result is stored as soon as it is known, and survives the turn. `append_batch` is idempotent on the operation,
-makes its conversation's next version, and takes that row first. Synchronous; each verb is one short step.
+A round is written down before its tools run, under an id derived from conversation, turn and round: whoever plays it
+again works on the same rows. A call starts once; its result survives the turn. `append_batch` is idempotent.
 """
 
 import uuid
@@ -81,10 +79,8 @@ class BatchResult:
 
 
 def append_batch(batch: Batch, *, max_tool_calls: int, expected_version: int | None = None) -> BatchResult:
-    """Store one round of tools, whole or not at all.
-
-    Raises `InvalidToolMessageError`, or `ThreadConflictError` where the thread is no longer at `expected_version`
-    (`None`: whatever it is). An operation that is in the thread already is not applied again.
+    """Store one round of tools, whole or not at all, and once. Raises `InvalidToolMessageError`, or
+    `ThreadConflictError` where the thread is no longer at `expected_version`.
     """
     check_batch(batch.messages, max_tool_calls=max_tool_calls)
     with short_write():
@@ -206,10 +202,7 @@ def round_batch(planned: ToolRound) -> Batch:
 
 
 def load_thread(*, conversation_id: uuid.UUID, limit: int, turn_id: uuid.UUID | None = None) -> Thread:
-    """The last `limit` messages, whole blocks only; what a crash left open is closed and stored first.
-
-    They are those of the turn's own branch, whichever is shown meanwhile; without a turn, of the current one.
-    """
+    """The last `limit` messages of the turn's branch (else the current one), whole blocks, what a crash left open closed."""
     apply_abandoned_rounds(conversation_id)
     version, leaf = Conversation.objects.values_list("version", "leaf").get(pk=conversation_id)
     turns = None if leaf is None else branch_turns(conversation_id, turn_id or leaf)
@@ -295,55 +288,27 @@ class CallToPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedCall:
-    call: RequestedCall
-    state: str
-    approval: str
-    success: bool | None
-    error: str
-    duration_ms: int | None
-
-    @property
-    def is_due(self) -> bool:
-        """Neither started by anyone nor ended; what was started and never ended may have taken effect."""
-        return self.state == ExecutionState.PLANNED
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedRound:
     """A round that is not in the thread yet."""
 
     pk: int
     operation_id: uuid.UUID
     round_index: int
-    calls: tuple[PlannedCall, ...]
+    calls: tuple[ToolExecution, ...]
 
     @classmethod
     def of(cls, row: ToolRound) -> Self:
         executions = {execution.tool_call_id: execution for execution in row.executions.all()}
-        return cls(
-            pk=row.pk,
-            operation_id=row.operation_id,
-            round_index=row.round_index,
-            calls=tuple(
-                PlannedCall(
-                    call=call,
-                    state=executions[call.id].state,
-                    approval=executions[call.id].approval,
-                    success=executions[call.id].success,
-                    error=executions[call.id].error,
-                    duration_ms=executions[call.id].duration_ms,
-                )
-                for call in calls_from_json(row.tool_calls)
-            ),
-        )
+        for call in calls_from_json(row.tool_calls):
+            executions[call.id].call = call
+        return cls(row.pk, row.operation_id, row.round_index, tuple(executions.values()))
 
     @property
     def approved(self) -> frozenset[str]:
         return frozenset(c.call.id for c in self.calls if c.approval == Approval.APPROVED)
 
     @property
-    def pending_approval(self) -> list[PlannedCall]:
+    def pending_approval(self) -> list[ToolExecution]:
         return [call for call in self.calls if call.approval == Approval.PENDING]
 
 
@@ -492,12 +457,12 @@ BY_A_PERSON = "The person refused this call."
 BY_NOBODY = "This tool runs only with a person's approval, and nobody can be asked here. Say so in the answer."
 
 
-def pending_calls(turn_id: uuid.UUID) -> list[PlannedCall]:
+def pending_calls(turn_id: uuid.UUID) -> list[ToolExecution]:
     """The calls of a turn that wait for a person."""
     return [call for call in approvals_of(turn_id) if call.approval == Approval.PENDING]
 
 
-def approvals_of(turn_id: uuid.UUID) -> list[PlannedCall]:
+def approvals_of(turn_id: uuid.UUID) -> list[ToolExecution]:
     """The calls of a turn that ask for a person's approval, or asked for it, in order."""
     rows = ToolRound.objects.filter(turn=turn_id).prefetch_related("executions")
     return [call for row in rows for call in PlannedRound.of(row).calls if call.approval]

@@ -1,8 +1,6 @@
 """Turns: claimed, leased, stopped, interrupted, reopened, ended. Synchronous; each verb is one short transaction.
 
-A question is stored when its turn is claimed, before anything is looked up, so nothing typed is lost; the answer is
-stored once, at the end. `claim_turn` is idempotent on the client's message id. Every write to a thread makes its
-conversation's next version, and takes that row first.
+A question is stored when its turn is claimed, once for a client's message id; the answer is stored once, at the end.
 """
 
 import uuid
@@ -73,10 +71,7 @@ _ASIDE = "answer_before"
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn and its question. `is_new`: it is the caller's to run; where not, somebody has run it, or does: follow it.
-
-    `is_first`: nothing was written to the conversation before, and nobody has named it.
-    """
+    """A turn and its question. `is_new`: the caller's to run. `is_first`: nothing was written to the conversation before."""
 
     turn_id: uuid.UUID
     conversation_id: uuid.UUID
@@ -143,11 +138,10 @@ def claim_turn(
     lease_seconds: float | None = None,
     replaces: uuid.UUID | None = None,
 ) -> ClaimedTurn:
-    """Store the question under a turn of its own; raises `TurnRunningError` while another one runs, or seems to.
+    """Store the question under a turn of its own, on the current branch or as a version of the turn that it `replaces`.
 
-    It continues the current branch, or is another version of the turn that it `replaces`: an edited question, or the
-    same one asked again. Raises `TurnNotFoundError` where that turn is not of this conversation. The lease is
-    `TURN_LEASE_SECONDS` unless said otherwise; who claims must renew it (`renew_turns`) or end the turn.
+    Raises `TurnRunningError` while another one runs, and `TurnNotFoundError`. Who claims renews the lease, or ends the
+    turn.
     """
     lease = timedelta(seconds=lease_seconds or TURN_LEASE_SECONDS)
     for _try in range(2):
@@ -264,10 +258,7 @@ def stale_turns(conversation_id: uuid.UUID | None = None) -> list[StaleTurn]:
 
 
 def interrupt_turns(stale: Sequence[StaleTurn]) -> int:
-    """Mark stale turns as interrupted, each with the text that is left of it; returns how many still were stale.
-
-    What their tools had found out is brought into the thread, before anything else is said there.
-    """
+    """Interrupt stale turns with the text and tools' results that are left of them; returns how many there were."""
     count = 0
     for turn in stale:
         # What was deleted meanwhile needs no end.
@@ -308,11 +299,9 @@ def fell_with_the_storage(turn_id: uuid.UUID) -> bool:
 
 
 def reopen_turn(turn_id: uuid.UUID) -> bool:
-    """Make an interrupted or failed turn run again; `False` where it runs, waits or is answered: follow it then.
+    """Make an interrupted or failed turn run again, its partial answer set aside; `False` where it runs or is answered.
 
-    Its partial answer is set aside: there is one answer to a question, and where the new run is stopped before it has
-    written as much, it is this one again. What its tools found out stays, and none runs twice. Raises
-    `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
+    Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
     """
     turn = Turn.objects.get(pk=turn_id)
     ended = Turn.objects.filter(pk=turn_id, status__in=(TurnStatus.INTERRUPTED, TurnStatus.FAILED))
@@ -373,9 +362,7 @@ def _drop_answer(conversation_id: uuid.UUID, turn_id: uuid.UUID) -> None:
 def save_exchange(ending: Ending) -> int | None:
     """End a run of a turn with its answer; returns the message's id, `None` where there is no text to keep.
 
-    A run that was taken for dead (its lease ran out) and ends after all keeps its answer, in the place of what was kept
-    of it. Raises `ConversationNotFoundError` where the turn was deleted meanwhile, `TurnTakenOverError` where it was
-    run again.
+    Raises `ConversationNotFoundError` where the turn was deleted, `TurnTakenOverError` where it was run again.
     """
     is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
     conversation_id, turn_id = ending.conversation_id, ending.turn_id

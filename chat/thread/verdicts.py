@@ -1,9 +1,7 @@
 """What readers say of answers: stored at once, then told to whoever can make it better.
 
-A thumb down bars the stored answer that was given, or the one that was learned from this turn, from this question
-(`report_wrong`), and keeps the question for staff (`keep_unanswered`). Both happen once a turn, outside any transaction of
-the verdict, and a failure there costs the reader nothing: the next thumb down on the answer tries again. A verdict that is
-taken back stays for staff, marked; what was reported stays reported, for staff to decide.
+A thumb down bars the stored or learned answer from this question (`report_wrong`) and keeps the question for staff,
+once a turn; a failure there costs the reader nothing. A verdict that is taken back stays for staff, marked.
 """
 
 import logging

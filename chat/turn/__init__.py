@@ -1,4 +1,1 @@
-"""The path of one question: `path` tells it from top to bottom, the other modules are its steps.
-
-Imports `thread` and what lies under it. A step takes the one `TurnInProgress`; none mixes database and network.
-"""
+"""The path of one question: `path` tells it, the other modules are its steps; none mixes database and network."""

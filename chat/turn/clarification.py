@@ -1,16 +1,10 @@
 """The ambiguous band: two different curated answers lie close to each other, and neither may be given alone. Ask which
 was meant.
 
-The offer stands beside the passages that the documents hold for the question, never in their place. What may be offered
-is a stored question no further under the threshold of direct answers than the band, that the second key refuses for
-ordinary words, or for a precision that the asked one leaves open: "How much is the card?" may mean the adult's card,
-but a question about 2024 is never met with "did you mean 2023?". It is in the language of the question, and among the
-first passages, close to the very first, which is an option itself: an offer is no better than the passages where search
-prefers another one (`benchmarks/clarification`). Of twins, one is kept. Fewer than two, and nothing is asked.
-
-Choosing sends the stored question as a message of its own. It is given its answer as any question in the same words is,
-and is no follow-up, whatever its words: `was_offered`. Choosing none asks the same question again, which goes on along
-its path (`none_was_meant`).
+The offer stands beside the passages, never in their place. Offered is a stored question in the band under the threshold
+of direct answers that the second key refuses for ordinary words, or for a precision that the asked one leaves open, in
+the language of the question and close to the first passage (`benchmarks/clarification`). Choosing sends it as a message
+of its own (`was_offered`); choosing none asks the same question again (`none_was_meant`).
 """
 
 import re
@@ -31,9 +25,8 @@ from knowledge.search import Passage, SearchResult, Thresholds
 
 #: Options are among so many first passages, so that there are no more of them either.
 FIRST_PASSAGES = 3
-#: How far behind the first passage an option may lie, of the distance from there to the last hit, or to the guard rail
-#: where that is farther: the same for models whose cosines lie wide apart and for those that lie close
-#: (`benchmarks/clarification`).
+#: How far behind the first passage an option may lie, of the distance to the last hit, or to the guard rail where that
+#: is farther (`benchmarks/clarification`).
 BEHIND_THE_FIRST = 0.25
 #: What a question may leave open: « adulte », « en 2024 ».
 _OPEN_KINDS = frozenset(("scope", "number", "date", "unit", "name"))

@@ -1,10 +1,7 @@
-"""The steps that look a question up: embed it, choose the agent of the deployment that answers, search that agent's
-index.
+"""The steps that look a question up: embed it, choose the agent of the deployment that answers, search its index.
 
-The relevance of the best passage of each agent's index chooses first. Where no agent leads by the margin, the nearest
-line of the agents' descriptions chooses. Where that lead is too small as well, the deployment's default agent answers.
-Margins belong to an embedding model (`benchmarks/dispatch`). All indexes are searched with the one vector of the
-question, and the turn goes on with the hits of the chosen agent.
+The relevance of each index's best passage chooses first, then the nearest line of the agents' descriptions, each by a
+margin of the embedding model (`benchmarks/dispatch`); else the default agent answers.
 """
 
 from collections.abc import Iterable, Sequence

@@ -78,11 +78,7 @@ _WORDS = re.compile(r"[^\W_]{2,}|\d")
 
 @dataclass(frozen=True, slots=True)
 class StandaloneQuestion:
-    """`text` is what is embedded and searched; `is_follow_up` bars stored answers; `rule` says why.
-
-    `question` is what was typed. A follow-up that the model rewrote (`chat.turn.standalone`) keeps its rule and
-    is none any more.
-    """
+    """`text` is embedded and searched, `question` was typed; `is_follow_up` bars stored answers; `rule` says why."""
 
     text: str
     is_follow_up: bool
@@ -95,11 +91,7 @@ TAKEN_UP = frozenset(("assent", "choice", "reply"))
 
 
 def standalone_question(question: str, previous_question: str, answer: str = "") -> StandaloneQuestion:
-    """Join a follow-up to the question before it for search; leave any other question alone.
-
-    `answer` is the answer to the previous question. Within a conversation a message counts as a follow-up unless it
-    names its own subject.
-    """
+    """Join a follow-up to the question before it for search; `answer` is the answer to that one."""
     rule = leaning_rule(question, previous_question, answer) if previous_question else ""
     if not rule:
         return StandaloneQuestion(text=question, is_follow_up=False, question=question)
@@ -334,11 +326,7 @@ def _has_part_of_its_own(tokens: Sequence[str]) -> bool:
 
 
 def _is_anaphoric(tokens: Sequence[str], specific: Sequence[int], given: frozenset[str]) -> bool:
-    """Whether its one definite noun is a part of something, was said, or is the subject of an English question.
-
-    Whatever else says something may be what is said of that noun, and no noun of its own: it has no article, possessive
-    or preposition.
-    """
+    """Whether its one definite noun is a part of something, was said, or is the subject of an English question."""
     heads = [at + 1 for at, token in enumerate(tokens[:-1]) if token in _DEFINITE_HEADS]
     for head in heads:
         noun = tokens[head]

@@ -1,36 +1,41 @@
 """The last steps of the path: the guard rail's refusal, the best passages quoted where no model writes, or the model's
-answer as it streams, with the tools that it may use.
+answer as it streams, with the tools that it may use, and its check (`chat.turn.checks`).
 """
 
-import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import asyncio
+import json
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from agents.database import in_database
 from agents.effective import EffectiveConfig, own_refusal
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply
+from agents.errors import LLMContextError, LLMError, LLMResponseError, LLMTimeoutError
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, StreamChunk
 from agents.models import Deployment
 from agents.settings import ToolMode
-from chat.errors import AnswerCutError, AnswerFilteredError
+from chat.errors import AnswerCutError, AnswerFilteredError, AnswerReplacedError, NumberUnsupportedError
 from chat.models import AnswerSource, StopReason
-from chat.protocol import REASONING, Delta, Tool, ToolStatus
+from chat.protocol import REASONING, Delta, Tool
 from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
+from chat.turn.checks import UNDECIDED, UNUSABLE, Asked, cited, defect, has_sentence, is_of_another_subject, unsupported
 from chat.turn.clarification import REFUSAL_OFFER
-from chat.turn.prompt import build_prompt, number_sources
-from chat.turn.quoting import in_language_first, named_place, quoted_text, widened, without_twins
+from chat.turn.prompt import build_prompt, fitted, number_sources
+from chat.turn.quoting import in_language_first, named_place, quoted_text, widened, without_repeats, without_twins
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
-from chat.turn.values import TurnInProgress
+from chat.turn.values import Exchange, TurnInProgress
 from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered
 from faqs.validity import starter_questions
-from knowledge.language.words import fold, language_of
+from knowledge.language.words import LANGUAGES, language_of
 from knowledge.search import Passage
+from tools_registry.tool import calls_in, is_call
 
 #: Questions that a refusal offers, and passages that it names.
 MOST_OFFERED = 3
@@ -115,33 +120,35 @@ def _note_unanswered(turn: TurnInProgress) -> None:
     )
 
 
-async def quote_passages(turn: TurnInProgress) -> None:
-    """Without a model: the best passages inside the guard rail, quoted with their source."""
+async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
+    """Quote the best passages inside the guard rail, if any; `instead` of an answer: the code of the notice why."""
     inside = turn.found.in_domain(turn.thresholds)
+    if not inside.hits:
+        return False
     most = turn.config.extractive_passages
     nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
     candidates = without_twins(nearest, 2 * most)
     passages = await in_database(widened, candidates, most)
     answer = turn.answer
-    answer.source, answer.score = AnswerSource.EXTRACTIVE, passages[0].score
-    turn.trace.step("extractive", "quoted", score=answer.score, detail=f"{len(passages)} passages")
+    if answer.text:
+        await turn.forget_text()
+    answer.source, answer.score, answer.cut = AnswerSource.EXTRACTIVE, passages[0].score, instead
+    outcome = "instead" if instead else "quoted"
+    turn.trace.step("extractive", outcome, score=answer.score, detail=f"{len(passages)} passages")
     await turn.show(number_sources(passages))
     await turn.say(quoted_text(passages, turn.asked.text))
+    return True
 
 
 #: The notice of an answer, by how its last reply ended.
 CUTS = {"length": AnswerCutError.code, "content_filter": AnswerFilteredError.code}
 #: Characters of a model's reasoning that the trace keeps for staff.
 MOST_REASONING = 4_000
-#: More characters than this make an answer.
-SHORT = 50
-#: The same sentence so often is a model that turns in circles.
-_REPEATED = 3
-#: A call that the model wrote into its text instead of asking for it.
-_CALL_AS_TEXT = re.compile(r"</?(?:tool_call|function)\b|\"(?:tool_calls|function|arguments|parameters)\"\s*:")
-_SENTENCE_END = re.compile(r"[.!?…]+\s+|\n+")
-
-ReplyQuality = Literal["satisfactory", "too_short", "cut", "call_as_text", "repeated"]
+#: Characters of a token, before any was measured and at most; what usage measured by model, the least so far.
+CHARACTERS_PER_TOKEN, MOST_PER_TOKEN = 2.8, 4.5
+_measured: dict[str, float] = {}
+#: The share of a window that is never filled; tokens of an answer, and characters of passages, that it has room for.
+_MARGIN, _LEAST_ANSWER, _LEAST_GROUND = 0.05, 256, 1_500
 
 
 async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
@@ -168,124 +175,223 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
 
 
 async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
-    """Prompt and generation, in the tool loop where tools are offered. Raises `IsolationError`."""
-    context, request, config = turn.context, turn.request, turn.config
+    """The model's answer, checked, or the quotation. Raises `IsolationError`, and errors of the model after a sentence."""
+    check_isolation(turn.context.summarised or turn.context.history, turn.request.conversation_id)
+    config = turn.config
     passages = [] if turn.by_tool else turn.found.passages(config.match_count)
     if passages:
         passages = await in_database(widened, without_twins(passages, config.match_count), config.match_count)
-    told = context.summarised or context.history
-    check_isolation(told, request.conversation_id)
-    messages = build_prompt(
-        config=config,
-        history=told,
-        passages=passages,
-        question=turn.asked.question,
-        conversation_id=request.conversation_id,
-        has_tools=turn.toolbox is not None,
-    )
-    outcome = "summarised" if context.summarised else "built"
-    turn.trace.step("prompt", outcome, detail=f"{len(messages)} messages, {len(passages)} passages")
-    await turn.show(number_sources(passages))
-    if turn.toolbox is None:
-        await _stream(turn, llm, messages)
-    else:
-        await _use_tools(turn, llm, turn.toolbox, messages)
-    answer = turn.answer
-    turn.trace.step("generation", answer.model, detail=f"{answer.completion_tokens} tokens")
-
-
-async def _use_tools(
-    turn: TurnInProgress, llm: LanguageModel, toolbox: Toolbox, messages: Sequence[PromptMessage]
-) -> None:
-    """Generate in the bounded loop; where it ends without an answer, a sentence says why."""
-    if not toolbox.is_everything and not turn.request.is_resumed:
-        turn.result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
-
-    async def call_model(thread: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...]) -> Reply:
-        return await _stream(turn, llm, thread, tools)
-
-    sees_images = llm.sees(turn.config.llm_model)
-    loop = ToolLoop(turn, toolbox, messages, call_model, sees_images=sees_images)
-    reason = await loop.run()
-    answer = turn.answer
-    turn.trace.step("tool_loop", reason.value, detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %")
-    if reason is StopReason.ANSWERED and loop.reply is not None:
-        length = len(loop.reply.text.strip())
-        turn.trace.step("quality", judge_reply(loop.reply), detail=f"{length}")
-    if reason in (StopReason.ROUND_LIMIT, StopReason.SATURATED):
-        answer.source = AnswerSource.ROUND_LIMIT
-        await turn.emit(Delta(answer.text))
-
-
-async def _stream(
-    turn: TurnInProgress,
-    llm: LanguageModel,
-    messages: Sequence[PromptMessage],
-    tools: tuple[Mapping[str, Any], ...] = (),
-) -> Reply:
-    """Stream one reply of the model into the answer, without citations of sources that were not given."""
-    config, answer, emit = turn.config, turn.answer, turn.emit
-    answer.source, answer.model = AnswerSource.LLM, config.llm_model or llm.default_model
-    answer.llm_calls += 1
-    given = {source["n"] for source in answer.sources}
-    citations = CitationFilter(given)
-    options = GenerationOptions(
-        model=config.llm_model, temperature=config.temperature, max_tokens=config.max_answer_tokens, tools=tools
-    )
-    reply = Reply(text="", model=answer.model)
-    answer.text, reasons = "", False
-
-    async def send(text: str) -> None:
-        if text:
-            answer.text += text
-            await emit(Delta(text))
-
-    async def tell_reasoning(status: ToolStatus) -> None:
-        await emit(Tool(REASONING, answer.model, status, relance_index=answer.rounds))
-
+        passages = without_repeats(passages)
+    writing = _Writing(turn, llm, passages)
     try:
-        async with aclosing(llm.stream(messages, options)) as stream:
-            async for chunk in stream:
-                if chunk.starts_over and answer.text:
-                    citations = CitationFilter(given)
-                    await turn.forget_text()
-                if chunk.is_reasoning and not reasons:
-                    await tell_reasoning("running")
-                    reasons = True
-                if reasons and chunk.text:
-                    await tell_reasoning("done")
-                    reasons = False
-                await send(citations.feed(chunk.text))
-                if chunk.final is not None:
-                    reply = chunk.final
-                    answer.model = reply.model
-                    answer.prompt_tokens += reply.usage.prompt_tokens
-                    answer.completion_tokens += reply.usage.completion_tokens
-    finally:
-        await send(citations.flush())
-        if reasons:
-            await tell_reasoning("done")
-    if reply.reasoning:
-        turn.trace.step("reasoning", answer.model, detail=reply.reasoning[:MOST_REASONING])
-    answer.cut = "" if reply.tool_calls else CUTS.get(reply.finish_reason, "")
-    return reply
+        try:
+            await writing.write(await llm.window(config.llm_model) or config.context_tokens or None)
+        except LLMContextError as error:
+            await writing.write(error.window or writing.tokens // 2, again=True)
+    except LLMError as error:
+        is_said = has_sentence(turn.answer.text) or turn.answer.rounds
+        if is_said or not await quote_passages(turn, instead=error.code):
+            raise
+        turn.answer.defect, turn.result.model_error = error.code, error
+        turn.trace.step("check", "failed", detail=error.code)
+        return
+    if turn.answer.source == AnswerSource.LLM:
+        await _check(turn, writing)
 
 
-def judge_reply(reply: Reply) -> ReplyQuality:
-    """Judge a reply by the first stopping criterion of seed 002, section I: « Contenu > 50 caractères et cohérent ».
+async def _check(turn: TurnInProgress, writing: "_Writing") -> None:
+    """Put the quotation in the place of an answer that has a defect; mark the numbers that no cited passage holds."""
+    answer, asked = turn.answer, writing.asked(turn.answer.sources)
+    if answer.stop_reason not in ("", StopReason.ANSWERED):
+        return
+    answer.defect = defect(writing.reply, answer.text, asked, may_be_number=bool(answer.rounds))
+    if answer.defect:
+        turn.trace.step("check", answer.defect, detail=answer.text[:MOST_REASONING])
+        if not await quote_passages(turn, instead=AnswerReplacedError.code) and answer.defect in UNUSABLE:
+            await turn.forget_text()
+            raise LLMResponseError(f"The model's answer is of no use ({answer.defect}).")
+        return
+    if answer.rounds and not cited(answer.text):
+        await turn.show([])
+        turn.trace.step("check", "by_tool")
+        return
+    lines = [] if answer.rounds else unsupported(answer.text, asked)
+    is_elsewhere = not lines and is_of_another_subject(answer.text, asked)
+    outcome = "unsupported" if lines else "other_subject" if is_elsewhere else "sound"
+    answer.defect = "" if outcome == "sound" else outcome
+    if lines:
+        answer.cut = answer.cut or NumberUnsupportedError.code
+    turn.trace.step("check", outcome, detail="\n".join(lines))
 
-    Returns the first defect, or that there is none. The verdict is shown to staff and decides nothing: a reply without
-    tool calls ends the loop whatever its quality, and one with tool calls goes on (a model may announce its calls in
-    whole sentences).
-    """
-    text = reply.text.strip()
-    if len(text) <= SHORT:
-        return "too_short"
-    if reply.finish_reason == "length":
-        return "cut"
-    if _CALL_AS_TEXT.search(text):
-        return "call_as_text"
-    sentences = Counter(part for part in _SENTENCE_END.split(f"{fold(text)} ") if len(part) > SHORT // 2)
-    if max(sentences.values(), default=0) >= _REPEATED:
-        return "repeated"
-    return "satisfactory"
+
+class _Writing:
+    """The model's answer to one question: its prompt, as long as the window allows, and its replies."""
+
+    def __init__(self, turn: TurnInProgress, llm: LanguageModel, passages: list[Passage]) -> None:
+        self.turn, self.llm, self.passages = turn, llm, passages
+        self.model = turn.config.llm_model or llm.default_model
+        found = language_of(turn.asked.question)
+        self.language = found or (turn.request.language if turn.request.language in LANGUAGES else LANGUAGES[0])
+        self.is_sure = bool(found)
+        self.reply = Reply(text="", model="")
+        self.tokens = 0
+        self.share = turn.config.max_answer_tokens
+
+    def asked(self, sources: Sequence[Mapping[str, Any]]) -> Asked:
+        last = self.turn.history[-1] if self.turn.history else None
+        before = (last.question, last.answer) if last else ("", "")
+        return Asked(self.turn.asked.question, self.language, self.is_sure, sources, *before)
+
+    async def write(self, window: int | None, *, again: bool = False) -> None:
+        turn, context, toolbox = self.turn, self.turn.context, self.turn.toolbox
+        told = context.summarised or context.history
+        functions = "" if toolbox is None else json.dumps([spec.as_function() for spec in toolbox.specs])
+        fixed = len(functions) + sum(len(message.content) for message in self._prompt([], []))
+        room = None if window is None else self._room(window * 4 // 5 if again else window, fixed)
+        history, passages = fitted(told, self.passages, turn.asked.text, room)
+        messages = self._prompt(history, passages)
+        characters = len(functions) + sum(len(message.content) for message in messages)
+        self.tokens = round(characters / self._ratio)
+        outcome = "summarised" if context.summarised else "built"
+        if again or len(history) < len(told) or len(passages) < len(self.passages):
+            outcome = "shortened"
+        detail = f"{len(messages)} messages, {len(passages)} passages, ≈ {self.tokens} tokens"
+        turn.trace.step("prompt", outcome, detail=detail)
+        await turn.show(number_sources(passages))
+        if toolbox is None:
+            await self.stream(messages)
+        else:
+            await self._use_tools(toolbox, messages, room)
+        turn.trace.step("generation", turn.answer.model, detail=f"{turn.answer.completion_tokens} tokens")
+
+    def _prompt(self, history: Sequence[Exchange], passages: Sequence[Passage]) -> list[PromptMessage]:
+        return build_prompt(
+            config=self.turn.config,
+            history=history,
+            passages=passages,
+            question=self.turn.asked.question,
+            language=self.language,
+            conversation_id=self.turn.request.conversation_id,
+            has_tools=self.turn.toolbox is not None,
+        )
+
+    @property
+    def _ratio(self) -> float:
+        return _measured.get(self.model, CHARACTERS_PER_TOKEN)
+
+    def _room(self, window: int, fixed: int) -> int:
+        """The characters of exchanges and passages that fit in the window, beside all else and the answer's share."""
+        whole = int(window * (1 - _MARGIN))
+        self.share = min(self.share, max(_LEAST_ANSWER, whole // 4))
+        room = int((whole - self.share) * self._ratio) - fixed
+        if (missing := _LEAST_GROUND - room) > 0:
+            given = min(self.share - _LEAST_ANSWER, round(missing / self._ratio))
+            self.share, room = self.share - max(0, given), room + round(max(0, given) * self._ratio)
+        return max(0, room)
+
+    async def _use_tools(self, toolbox: Toolbox, messages: Sequence[PromptMessage], room: int | None) -> None:
+        """Generate in the bounded loop; where it ends without an answer, a sentence says why."""
+        turn = self.turn
+        if not toolbox.is_everything and not turn.request.is_resumed:
+            turn.result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
+        sees_images = self.llm.sees(turn.config.llm_model)
+        loop = ToolLoop(turn, toolbox, messages, self.ask, sees_images=sees_images, room=room)
+        reason = await loop.run()
+        answer = turn.answer
+        turn.trace.step("tool_loop", reason.value, detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %")
+        if reason in (StopReason.ROUND_LIMIT, StopReason.SATURATED):
+            answer.source = AnswerSource.ROUND_LIMIT
+            await turn.emit(Delta(answer.text))
+
+    async def ask(self, thread: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...]) -> Reply:
+        """One reply; a call that it writes as text is one, or where it is of no tool, it is asked once more without."""
+        reply = await self.stream(thread, tools)
+        if reply.tool_calls or not tools or not is_call(reply.text):
+            return reply
+        calls = calls_in(reply.text, [tool["function"]["name"] for tool in tools])
+        self.turn.trace.step("tools", "from_text" if calls else "not_in_text", detail=reply.text[:MOST_REASONING])
+        await self.turn.forget_text()
+        if calls:
+            return replace(reply, text="", tool_calls=tuple(calls))
+        return await self.stream(thread)
+
+    async def stream(self, messages: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...] = ()) -> Reply:
+        """Stream one reply of the model into the answer, its citations made one form."""
+        turn, config, answer = self.turn, self.turn.config, self.turn.answer
+        answer.source, answer.model, answer.text = AnswerSource.LLM, self.model, ""
+        answer.llm_calls += 1
+        given = {source["n"] for source in answer.sources}
+        options = GenerationOptions(config.llm_model, config.temperature, self.share, tools=tools)
+        out = _Outlet(turn, given)
+        self.reply = Reply(text="", model=answer.model)
+        try:
+            async with (
+                asyncio.timeout(settings.LLM_FIRST_TOKEN_SECONDS) as first,
+                aclosing(self.llm.stream(messages, options)) as stream,
+            ):
+                async for chunk in stream:
+                    first.reschedule(None)
+                    await out.take(chunk)
+                    if chunk.final is not None:
+                        self.reply = chunk.final
+        except TimeoutError as error:
+            if not first.expired():
+                raise
+            raise LLMTimeoutError("The model's first token did not come in time.") from error
+        finally:
+            await out.close()
+        reply = self.reply
+        answer.model = reply.model
+        answer.prompt_tokens += reply.usage.prompt_tokens
+        answer.completion_tokens += reply.usage.completion_tokens
+        if reply.usage.prompt_tokens > 100:
+            characters = len(json.dumps(tools)) + sum(len(message.content) for message in messages)
+            _measured[self.model] = min(
+                _measured.get(self.model, MOST_PER_TOKEN), characters / reply.usage.prompt_tokens
+            )
+        if reply.reasoning:
+            turn.trace.step("reasoning", answer.model, detail=reply.reasoning[:MOST_REASONING])
+        answer.cut = "" if reply.tool_calls else CUTS.get(reply.finish_reason, "")
+        return reply
+
+
+class _Outlet:
+    """What readers get of one reply as it comes: its text, unless it may still turn out to be none, and that it reasons."""
+
+    def __init__(self, turn: TurnInProgress, given: Collection[int]) -> None:
+        self._turn, self._given = turn, given
+        self._citations = CitationFilter(given)
+        self._held = ""
+        self._reasons = False
+
+    async def take(self, chunk: StreamChunk) -> None:
+        if chunk.starts_over:
+            self._citations, self._held = CitationFilter(self._given), ""
+            if self._turn.answer.text:
+                await self._turn.forget_text()
+        if chunk.is_reasoning or (self._reasons and chunk.text):
+            await self._tell_reasoning(chunk.is_reasoning)
+        await self._send(self._citations.feed(chunk.text))
+
+    async def close(self) -> None:
+        if self._reasons:
+            await self._tell_reasoning(False)
+        await self._send(self._citations.flush(), is_last=True)
+
+    async def _send(self, text: str, *, is_last: bool = False) -> None:
+        text = self._held + text
+        answer, self._held = self._turn.answer, ""
+        if not answer.text and not is_last and UNDECIDED.match(text):
+            self._held = text
+        elif text:
+            answer.text += text
+            if not (is_last and is_call(answer.text)):
+                await self._turn.emit(Delta(text))
+
+    async def _tell_reasoning(self, now: bool) -> None:
+        if now != self._reasons:
+            self._reasons = now
+            answer = self._turn.answer
+            await self._turn.emit(
+                Tool(REASONING, answer.model, "running" if now else "done", relance_index=answer.rounds)
+            )

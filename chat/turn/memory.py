@@ -1,7 +1,7 @@
-"""The steps that answer from stored answers: the memory is asked before search and learns after the answer is saved;
-validated answers to the same question are picked from the search hits.
+"""The steps that answer from stored answers: the memory before search, validated answers from the hits; and what is
+learned.
 
-The decisions are made in `faqs.recall` and `faqs.learning`; this module adds the turn's settings and the trace.
+The decisions are made in `faqs.recall` and `faqs.learning`.
 """
 
 from collections.abc import Sequence
@@ -125,14 +125,19 @@ def teach(turn: TurnInProgress) -> None:
         asked_at=turn.started_at,
         validated=_validated(turn),
         forms=turn.context.forms,
-        used_tools=bool(answer.rounds) or answer.is_personal or answer.had_tool_results,
+        used_tools=answer.used_tools or answer.is_personal or answer.had_tool_results,
     )
-    reason = "cut" if answer.cut else reason_not_to_learn(lesson, turn.config.memory_learning)
+    reason = reason_not_to_learn(lesson, turn.config.memory_learning)
+    if answer.defect or answer.cut:
+        reason = _BY_DEFECT.get(answer.defect, "cut" if answer.cut and not answer.defect else "failed_check")
     # What it comes to is known once it is out (`chat.runs.afterwards`).
     turn.trace.step("learn", "not_kept" if reason else "planned", detail=reason)
     if not reason:
         days = turn.config.memory_max_age_days
         turn.result.learning = Learning(lesson, turn.config.memory_learning, days)
+
+
+_BY_DEFECT = {"unsupported": "unsupported", "other_subject": "other_subject"}
 
 
 def _validated(turn: TurnInProgress) -> list[tuple[int | None, str]]:

@@ -1,8 +1,7 @@
 """The path of one question, top to bottom, in the order in which `docs/architecture.md` tells it.
 
-`run_turn` is a coroutine that awaits `emit`; every exit ends in the same place, where the exchange is saved once and
-`Done` is emitted, also when the turn is stopped or fails (then with the partial text). No step mixes database and
-network. A dry run takes the same path, writes nothing and is in no figure.
+Every exit of `run_turn` ends in the same place, where the exchange is saved once and `Done` is emitted, also when the
+turn is stopped or fails. No step mixes database and network. A dry run writes nothing and is in no figure.
 """
 
 import asyncio
@@ -65,7 +64,8 @@ async def answer_question(turn: TurnInProgress) -> None:
     if await refuse_outside(turn):
         return
     if llm is None:
-        return await quote_passages(turn)
+        await quote_passages(turn)
+        return
     await generate(turn, llm)
     teach(turn)
 
@@ -116,7 +116,6 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             await _restore(request.turn_id, request.run, result)
             message_id = await _save(request.turn_id, request.conversation_id, request.run, result)
         except ConversationNotFoundError as error:
-            # Stopped because its conversation was deleted: nothing is left to be saved in.
             if result.status is not TurnStatus.INTERRUPTED:
                 result.status, result.error = TurnStatus.FAILED, error
         except AnswerNotSavedError as error:
@@ -132,15 +131,16 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
         "llm_calls": answer.llm_calls,
         "duration_ms": clock.milliseconds(),
     }
-    log_turn(facts, result.error)
+    failure = result.error or result.model_error
+    log_turn(facts, failure)
     # A try's settings may name a model that is not there: the site's is no worse for it.
     if not request.is_dry_run:
         clock.ended(
             status=result.status.value,
             source=answer.source,
             llm_calls=answer.llm_calls,
-            error_code=result.error.code if result.error else "",
-            detail=str(result.error or ""),
+            error_code=failure.code if failure else "",
+            detail=str(failure or ""),
         )
     if result.status is TurnStatus.FAILED:
         await emit(_failure(result.error))

@@ -1,10 +1,8 @@
 """The answer where no model writes one: the best passages, quoted whole with their source.
 
-Search finds small passages; what is shown is cut from the passage and its neighbours in its section (`widened`), at
-most `MAX_FIRST_QUOTE_CHARACTERS` or `MAX_QUOTE_CHARACTERS`: a rule stands with its exception, a list with the sentence
-that announces it. A passage that is longer than that is cut to one run of its blocks around the one that shares the
-question's rarest words; what is left out is marked, and the end says where the rest is. The sentence, item or row that
-shares most is in bold.
+What is shown is cut from the passage and its neighbours in its section (`widened`): a rule with its exception, a list
+with what announces it. A passage that is too long is one run of its blocks around the one that shares the question's
+rarest words; what is left out is marked. The sentence, item or row that shares most is in bold.
 """
 
 import re
@@ -24,20 +22,17 @@ from knowledge.language.words import content_stems, language_of, same_writing
 from knowledge.models import Chunk
 from knowledge.search import Passage, PointType
 
-#: Of the first quote: no passage is longer (`CHUNK_MAX_CHARACTERS`). Of the others, and of what a passage with its
-#: neighbours may come to.
+#: Of the first quote (`CHUNK_MAX_CHARACTERS`), and of the others and a passage with its neighbours.
 MAX_FIRST_QUOTE_CHARACTERS = 1_800
 MAX_QUOTE_CHARACTERS = 1_100
-#: A later passage is quoted from this share of the first one's relevance on, else only named: of 29 that held the answer
-#: behind the first (`benchmarks/passages`), the weakest had .77.
+#: A later passage is quoted from this share of the first one's relevance on, else only named (`benchmarks/passages`).
 LEAST_SHARE = 0.75
 
 QUOTES_INTRO = gettext_noop("Voici ce que disent les documents les plus proches de votre question :")
 _LEFT_OUT = "[…]"
 #: Passages of a section that may be shown beside one that was found: so many before it, and after it.
 _BEFORE, _AFTER = 1, 2
-#: Joining two sentences is harmless, cutting one is not: a stop after a short word is an abbreviation's (« art. L. 512
-#: », « M. Dupont »).
+#: A stop after a short word is an abbreviation's (« art. L. 512 », « M. Dupont »): joining sentences is harmless.
 _NO_ABBREVIATION = "".join(rf"(?<!\b[^\W\d_]{{{letters}}}\.)" for letters in range(1, 5))
 #: Where a sentence ends: before a capital, a quotation or a span of code.
 _SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ«\"“‘(\[`*])")
@@ -151,6 +146,32 @@ def without_twins(passages: Sequence[Passage], limit: int) -> list[Passage]:
     return kept
 
 
+#: Blocks shorter than this (a heading, a row) may well stand twice.
+_REPEATABLE = 60
+
+
+def without_repeats(passages: Sequence[Passage]) -> list[Passage]:
+    """For a prompt: each text once. A document's pair goes where another passage holds its answer, and so does a block."""
+    texts = [_spaced(each.content) for each in passages]
+    kept: list[Passage] = []
+    said = ""
+    for at, passage in enumerate(passages):
+        own = texts[at]
+        is_held = any(own in other and (own != other or place < at) for place, other in enumerate(texts) if place != at)
+        if is_held and not passage.is_faq:
+            continue
+        blocks = [block.text for block in _blocks(passage.content)]
+        new = [each for each in blocks if len(each) < _REPEATABLE or _spaced(each) not in said]
+        if passage.is_faq or any(len(each) >= _REPEATABLE for each in new) or new == blocks:
+            kept.append(passage if new == blocks else passage.with_values(content="\n\n".join(new)))
+            said += f" {own} "
+    return kept
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
 def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
     """Whether a passage repeats one already taken, under the same question: in one document by its words, else whole.
 
@@ -160,7 +181,7 @@ def _says_nothing_new(passage: Passage, kept: Passage) -> bool:
         return False
     if passage.document_id is None or passage.document_id != kept.document_id:
         return same_writing(passage.content, kept.content)
-    ours, theirs = (" ".join(each.content.casefold().split()) for each in (passage, kept))
+    ours, theirs = _spaced(passage.content), _spaced(kept.content)
     return f" {ours} " in f" {theirs} "
 
 

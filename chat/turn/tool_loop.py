@@ -1,19 +1,15 @@
 """The bounded loop of tools: call, run what was asked for, persist, reload, recall (seed 002).
 
-The thread in the database is the truth: every recall is built from it, and a round is in it before the next call. A
-round is planned before its tools run and each result is stored as it comes, so that a crash at any point leaves nothing
-to be run twice (`chat.thread.rounds`) and nothing that a model API would refuse (`chat.thread.messages`). The list of
-tools is made once a turn. The loop ends with a `StopReason`, never with an exception for an expected outcome.
+Every recall is built from the thread in the database; a round is planned before its tools run and each result stored as
+it comes, so that a crash leaves nothing to be run twice. It ends with a `StopReason`, never with an exception.
 """
 
 import asyncio
 import json
 import logging
-import re
-import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,24 +18,15 @@ from django.utils.translation import gettext as _
 
 from agents.database import in_database
 from agents.errors import LLMToolsRefusedError
-from agents.llm.base import PromptMessage, Reply, RequestedCall, seen_text
+from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.errors import ThreadConflictError
-from chat.models import Approval, ExecutionState, Role, StopReason
+from chat.models import Approval, ExecutionState, Role, StopReason, ToolExecution
 from chat.protocol import Delta, Tool, ToolStatus
 from chat.telemetry import log_batch, log_model_call, log_tool_calls
-from chat.thread.messages import (
-    MAX_CALL_ID,
-    ThreadMessage,
-    after_turn,
-    check_isolation,
-    fitting_history,
-    parsed_object,
-    pruned,
-)
+from chat.thread.messages import ThreadMessage, after_turn, check_isolation, fitting_history, parsed_object, pruned
 from chat.thread.rounds import (
     CallToPlan,
     LoopState,
-    PlannedCall,
     PlannedRound,
     Thread,
     apply_round,
@@ -56,12 +43,13 @@ from chat.turn.values import TurnInProgress
 from tools_registry.execution import (
     TOOL_MAX_IMAGES,
     TOOL_PARALLEL_CALLS,
+    Progress,
     ToolCall,
     ToolResult,
     execute_calls,
     record_refused,
 )
-from tools_registry.tool import ToolContext, ToolImage, ToolSpec
+from tools_registry.tool import ToolContext, ToolImage, ToolSpec, normalised_calls
 
 #: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
 BATCH_TRIES = 3
@@ -76,12 +64,10 @@ CallModel = Callable[[Sequence[PromptMessage], tuple[Mapping[str, Any], ...]], A
 REFUSED: "weakref.WeakSet[ToolSpec]" = weakref.WeakSet()
 #: So many times the tools that a refusal names are left out; then all are.
 _MOST_REFUSALS = 4
+#: An answer made with the desk's own search may be learned.
+OWN_SEARCH = "search_knowledge"
 #: Recalls without progress after which the loop ends.
 SATURATION = 3
-#: Characters of what a tool says of its progress, and how often it is told.
-_MOST_PROGRESS = 200
-_PROGRESS_SECONDS = 0.25
-_UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class ToolLoop:
@@ -95,14 +81,16 @@ class ToolLoop:
         call_model: CallModel,
         *,
         sees_images: bool = False,
+        room: int | None = None,
     ) -> None:
-        """`sees_images`: whether the model sees images of tools. Raises `ValueError` for a turn not stored."""
+        """`room`: the characters of exchanges and results together. Raises `ValueError` for a turn not stored."""
         request = turn.request
         if request.conversation_id is None or request.turn_id is None:
             raise ValueError("Tools run in a stored turn only.")
         self.conversation_id, self.turn_id = request.conversation_id, request.turn_id
         self.turn, self.toolbox, self.call_model = turn, toolbox, call_model
         self.config, self.answer, self.emit = turn.config, turn.answer, turn.emit
+        self.room = room
         self.system, self.question = messages[0], messages[-1]
         #: The conversation's first question: nothing but it is in the thread yet.
         self.is_first = request.is_first and not request.is_resumed
@@ -178,6 +166,8 @@ class ToolLoop:
         self.answer.is_personal = state.is_personal
         self.answer.has_open_round = state.pending is not None
         self.results = state.results
+        own = (each for each in state.thread.messages if each.turn_id == self.turn_id and each.role is Role.TOOL)
+        self.answer.used_tools |= any(each.name != OWN_SEARCH for each in own)
         return state
 
     async def _call(self, state: LoopState) -> Reply:
@@ -241,6 +231,11 @@ class ToolLoop:
             exchanges=self.config.context_exchanges,
             limit=self.config.context_messages - 1 - len(own) - len(told),
         )
+        if self.room is not None:
+            own = [_shortened(message, self.room // max(2, len(own))) for message in own]
+            left = self.room - sum(len(message.content) for message in own)
+            while history and sum(len(message.content) for message in history) > left:
+                history = fitting_history(history, exchanges=self.config.context_exchanges, limit=len(history) - 1)
         self.answer.had_history |= bool(history or self.given or told)
         self.answer.had_tool_results |= any(message.role is Role.TOOL for message in history)
         return [
@@ -280,13 +275,11 @@ class ToolLoop:
             tool_names=[spec.name for spec in self.toolbox.specs],
         )
 
-    # Running the calls of a round
-
     async def _run_calls(self, planned: PlannedRound) -> None:
         """Run the due calls in parallel; an error in storing one is raised after all have ended."""
         limit = asyncio.Semaphore(TOOL_PARALLEL_CALLS)
 
-        async def run(call: PlannedCall) -> None:
+        async def run(call: ToolExecution) -> None:
             async with limit:
                 await self._run_call(planned, call)
 
@@ -295,13 +288,13 @@ class ToolLoop:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _run_call(self, planned: PlannedRound, planned_call: PlannedCall) -> None:
+    async def _run_call(self, planned: PlannedRound, planned_call: ToolExecution) -> None:
         call = planned_call.call
         if not planned_call.is_due or not await in_database(start_call, planned.pk, call.id):
             await self._tell(planned, call, _ended(planned_call))
             return
         await self._tell(planned, call, "running")
-        progress = _Progress(partial(self._tell, planned, call, "running"))
+        progress = Progress(partial(self._tell, planned, call, "running"))
         try:
             result = await self._execute(planned, call, progress)
         finally:
@@ -313,7 +306,7 @@ class ToolLoop:
         status: ToolStatus = "done" if result.success else "failed"
         await self._tell(planned, call, status, duration_ms=result.duration_ms)
 
-    async def _execute(self, planned: PlannedRound, call: RequestedCall, progress: "_Progress") -> ToolResult:
+    async def _execute(self, planned: PlannedRound, call: RequestedCall, progress: "Progress") -> ToolResult:
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
@@ -380,40 +373,11 @@ class ToolLoop:
         )
 
 
-class _Progress:
-    """The progress of a running tool, sent to the turn's followers: the newest, a few times a second at most."""
-
-    def __init__(self, tell: Callable[..., Awaitable[None]]) -> None:
-        self._tell, self._loop = tell, asyncio.get_running_loop()
-        self._newest = ""
-        self._telling: asyncio.Task[None] | None = None
-        self._over = asyncio.Event()
-
-    def __call__(self, done: float, total: float | None, message: str) -> None:
-        """Called from any thread."""
-        count = f"{done:g} / {total:g}" if total else f"{done:g}"
-        text = f"{count} · {message}" if message else count
-        self._loop.call_soon_threadsafe(self._take, seen_text(text)[:_MOST_PROGRESS])
-
-    def _take(self, text: str) -> None:
-        self._newest = text
-        if self._telling is None and not self._over.is_set():
-            self._telling = self._loop.create_task(self._tell_newest())
-
-    async def _tell_newest(self) -> None:
-        while (text := self._newest) and not self._over.is_set():
-            self._newest = ""
-            await self._tell(progress=text)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PROGRESS_SECONDS):
-                    await self._over.wait()
-        self._telling = None
-
-    async def close(self) -> None:
-        """Send nothing more, because the tool's end comes next."""
-        self._over.set()
-        if self._telling is not None:
-            await self._telling
+def _shortened(message: ThreadMessage, most: int) -> ThreadMessage:
+    """The beginning of a tool's result that is longer than the model's window has room for."""
+    if message.role is not Role.TOOL or len(message.content) <= most:
+        return message
+    return replace(message, content=json.dumps({"beginning": message.content[:most]}, ensure_ascii=False))
 
 
 def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
@@ -427,25 +391,11 @@ def awaiting(call: RequestedCall, *, round_index: int) -> Tool:
     )
 
 
-def _ended(planned: PlannedCall) -> ToolStatus:
+def _ended(planned: ToolExecution) -> ToolStatus:
     """The status shown for a call that is not run now; its outcome may be unknown."""
     if planned.approval == Approval.DENIED:
         return "denied"
     return "done" if planned.state == ExecutionState.FINISHED and planned.success else "failed"
-
-
-def normalised_calls(calls: Sequence[RequestedCall], *, limit: int) -> list[RequestedCall]:
-    """The first `limit` calls, each with an id of its own and a name that every model API takes back."""
-    kept: list[RequestedCall] = []
-    seen: set[str] = set()
-    for number, call in enumerate(calls[:limit]):
-        identifier = call.id
-        if not identifier.isprintable() or not 0 < len(identifier) <= MAX_CALL_ID or identifier in seen:
-            identifier = f"call_{number}_{uuid.uuid4().hex[:12]}"
-        seen.add(identifier)
-        name = _UNNAMEABLE.sub("_", call.name)[:64] or "unnamed"
-        kept.append(RequestedCall(identifier, name, call.arguments))
-    return kept
 
 
 def calls_to_plan(calls: Sequence[RequestedCall], specs: Sequence[ToolSpec]) -> list[CallToPlan]:

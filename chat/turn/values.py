@@ -1,7 +1,4 @@
-"""The values along the path of a question: the request, its context, the answer in the making, the result.
-
-A step takes one `TurnInProgress` and fills its part of it. A turn is never shared between tasks.
-"""
+"""The values along the path of a question; a step takes one `TurnInProgress` and fills its part of it."""
 
 import json
 import time
@@ -110,10 +107,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class GivenContext:
-    """What a client that keeps its thread itself said came before; its exchanges belong to the turn's conversation.
-
-    It is the client's word: nothing of it is searched, learned from or shown to others.
-    """
+    """What a client that keeps its thread itself said came before: never searched, learned from or shown to others."""
 
     history: tuple[Exchange, ...]
     previous: str
@@ -135,7 +129,6 @@ class TurnContext:
     config: EffectiveConfig
     #: The finished exchanges that the prompt gets, oldest first.
     history: Sequence[Exchange]
-    #: The question before this one, however it ended.
     previous: str
     #: Where the memory stands; `None`: it is empty or switched off.
     mark: MemoryMark | None
@@ -143,7 +136,6 @@ class TurnContext:
     tools: ToolGround | None
     #: The exchanges with a summary in the place of the old ones; empty: there is none, or staff want none.
     summarised: Sequence[Exchange] = ()
-    #: The acronyms and synonyms of the deployment's agents.
     forms: Forms = NO_FORMS
 
 
@@ -241,12 +233,13 @@ class Answer:
     stop_reason: str = ""
     #: Why the text stops before its end, where the model's server ended it: the code of its notice.
     cut: str = ""
+    #: What the check found wrong with it (`chat.turn.checks`), or the model's error: it is not learned.
+    defect: str = ""
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False
     is_personal: bool = False
-    #: The name of the agent that answered, where the deployment has several.
+    used_tools: bool = False
     answered_by: str = ""
-    #: The prompt held earlier exchanges, or results of tools that ran in earlier turns.
     had_history: bool = False
     had_tool_results: bool = False
 
@@ -268,7 +261,7 @@ class TurnResult:
     trace: Trace = field(default_factory=Trace)
     status: TurnStatus = TurnStatus.DONE
     error: ApplicationError | None = None
-    #: Of the request.
+    model_error: ApplicationError | None = None
     language: str = ""
     #: What the answer teaches once it is out (`chat.runs.afterwards`): the memory, ...
     learning: Learning | None = None

@@ -147,9 +147,6 @@ def _is_overtaken(build: IndexBuild) -> bool:
     return (vector_store().resolve_alias(alias) or "") > build.generation
 
 
-# --- Carrying it out -------------------------------------------------------------------------------------------------
-
-
 def run_build(build_id: int, *, on_progress: OnProgress = no_progress, may_retry: bool = False) -> IndexReport | None:
     """Claim and run a build; `None` when another worker has it, or it will be retried later."""
     outcome = jobs.carry_out(build_id, on_progress=on_progress, in_background=may_retry)
@@ -281,9 +278,6 @@ def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgre
         report.skip(source.url, _("Un autre worker relit cette adresse en ce moment."))
     else:
         report.absorb(done)
-
-
-# --- What nobody asked for and is due all the same -------------------------------------------------------------------
 
 
 def enqueue_due_refreshes() -> int:

@@ -26,6 +26,7 @@ from agents.models import Agent, RuntimeSettings
 from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.points import IndexReport, OnProgress
 from knowledge.indexing.sync import stale_documents, write_documents
+from knowledge.language.numbers import values_in
 from knowledge.language.words import fold, words
 from knowledge.models import (
     QA_MAX_ANSWER_CHARACTERS,
@@ -174,13 +175,13 @@ def _parse(text: str) -> tuple[_Envelope | None, str]:
 
 
 def _accepted(envelope: _Envelope, source: str) -> GeneratedUnits:
-    known = _words(source)
+    known, numbers = _words(source), values_in(source)
     kept: dict[str, KnowledgeUnit] = {}
     rejected: list[Rejected] = []
     for unit in envelope.units:
         question, answer = " ".join(unit.question.split()), unit.answer.strip()
         key = " ".join(sorted(_words(question)))
-        reason = _objection(question, answer, known)
+        reason = _objection(question, answer, known, numbers)
         if not reason and key in kept:
             reason = _("question en double")
         if not reason and len(kept) >= MAX_UNITS_PER_CHUNK:
@@ -198,7 +199,7 @@ def _accepted(envelope: _Envelope, source: str) -> GeneratedUnits:
     )
 
 
-def _objection(question: str, answer: str, known: frozenset[str]) -> str:
+def _objection(question: str, answer: str, known: frozenset[str], numbers: frozenset[float]) -> str:
     """The reason to discard a unit, or an empty string."""
     if not _words(question):
         return _("question vide")
@@ -210,7 +211,7 @@ def _objection(question: str, answer: str, known: frozenset[str]) -> str:
         return _("question trop longue")
     if len(answer) > QA_MAX_ANSWER_CHARACTERS:
         return _("réponse trop longue")
-    if _invented_numbers(answer, known):
+    if values_in(answer, digits_only=True) - numbers:
         return _("la réponse donne un nombre que le passage ne contient pas")
     if _grounding(answer, known) < QA_MIN_GROUNDING:
         return _("la réponse ne vient pas du passage")
@@ -219,10 +220,6 @@ def _objection(question: str, answer: str, known: frozenset[str]) -> str:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(words(fold(text)))
-
-
-def _invented_numbers(answer: str, known: frozenset[str]) -> bool:
-    return any(word.isdigit() and word not in known for word in _words(answer))
 
 
 def _grounding(answer: str, known: frozenset[str]) -> float:

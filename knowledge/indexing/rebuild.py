@@ -254,9 +254,6 @@ def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
     return {pk: fingerprint(points) for pk, points in by_document.items()}
 
 
-# --- Generations that nobody needs -----------------------------------------------------------------------------------
-
-
 def unused_generations() -> list[CollectionInfo]:
     """The generations that no alias, open build or rollback needs."""
     infos = vector_store().collections()
@@ -275,13 +272,11 @@ def count_abandoned() -> int:
     return len(abandoned_generations())
 
 
-def drop_abandoned() -> Iterator[int]:
+def delete_abandoned() -> Iterator[int]:
     for info in abandoned_generations():
         vector_store().drop(info.name)
         yield 1
 
-
-# --- What questions retrieve, before and after -----------------------------------------------------------------------
 
 #: Passages compared for each question.
 COMPARED_PASSAGES = 5

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from knowledge.language.words import fold
+
 _DATA = tomllib.loads((Path(__file__).parent / "data" / "numbers.toml").read_text(encoding="utf-8"))
 
 
@@ -38,6 +40,7 @@ _FRACTIONS = (
 )
 _DIGIT = re.compile(r"\d")
 _MONTH_YEAR = re.compile(r"(?<![\d/])(0?[1-9]|1[0-2])/((?:19|20)\d\d)\b")
+_SPACED = re.compile(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))")
 _GROUPED = re.compile(r"(?<![\w.,])(\d{1,3})((?:[ \u00a0\u202f.,]\d{3})+)(?![\d])(?!,\d)")
 _DATE = re.compile(r"\b(\d{1,2})[/.](\d{1,2})[/.](\d{2,4})\b")
 _CLOCK = re.compile(
@@ -98,6 +101,16 @@ def _hours(match: re.Match[str]) -> str:
 
 def tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
+
+
+def values_in(text: str, *, digits_only: bool = False) -> frozenset[float]:
+    """The numbers that a text gives, as values; with `digits_only`, without those that it writes as words."""
+    items = tokens(prepare(fold(_SPACED.sub("", text))))
+    found = [quantity for _start, _end, quantity in quantities(items)]
+    if digits_only:
+        return frozenset(each.raw for each in found if _DIGIT.search(each.text))
+    written = (float(match[1].replace(",", ".")) for item in items if (match := _NUMBER.match(item)))
+    return frozenset({*written, *(each.raw for each in found), *(each.value for each in found)})
 
 
 #: What a quantity can begin with beside a digit: most words are passed over without a closer look.

@@ -9,6 +9,7 @@ import re
 import threading
 import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -259,6 +260,33 @@ def language_of(text: str, *, least: int = 1) -> str:
     counts = [len(found & small) for small in _SIGNATURES]
     most = max(counts)
     return "" if counts.count(most) > 1 or most < least else LANGUAGES[counts.index(most)]
+
+
+#: Fewer words tell no language, and no answer twice as long is written without the small words of its own.
+_ENOUGH_WORDS, _LEAST_SMALL, _SURE = 12, 0.04, 3
+#: A run of so many words that comes back so often, as this share of a text, is a model that turns in circles.
+_RUN, _RETURNS, _SHARE = 6, 4, 0.25
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+
+
+def turns_in_circles(said: Sequence[str]) -> bool:
+    """Whether the same run of words comes back and back."""
+    runs = Counter(tuple(said[at : at + _RUN]) for at in range(len(said) - _RUN + 1))
+    run, times = runs.most_common(1)[0] if runs else ((), 0)
+    return times >= _RETURNS and times * len(set(run)) >= _SHARE * len(said)
+
+
+def is_foreign(text: str, question: str, language: str, *, is_sure: bool) -> bool:
+    """Whether a text is surely in another language; `is_sure`: the question is in this one."""
+    letters = [letter for letter in text if letter.isalpha()]
+    if sum(ord(letter) > 0x24F for letter in letters) > 0.3 * len(letters):
+        return not any(ord(letter) > 0x24F for letter in question)
+    prose = words(fold(_CODE.sub(" ", text)))
+    small = {code: sum(word in word_class("signature", code) for word in prose) for code in LANGUAGES}
+    own = small.pop(language, 0)
+    if len(prose) >= _ENOUGH_WORDS and max(small.values(), default=0) >= _SURE * max(1, own):
+        return True
+    return is_sure and len(prose) >= 2 * _ENOUGH_WORDS and own < _LEAST_SMALL * len(prose)
 
 
 def document_language(passages: Sequence[str]) -> str:

@@ -43,7 +43,6 @@ def killed(name: str, every: int) -> list[dict[str, Any]]:
 
 @pytest.mark.timeout(600)
 def test_killed_correction_is_either_not_made_or_holds_everywhere() -> None:
-    """Never both answers, never the old one once the new one is committed, never none."""
     found = killed("correction", 7)
     assert {row["is_written"] for row in found} == {True, False}
     for row in found:
@@ -54,7 +53,6 @@ def test_killed_correction_is_either_not_made_or_holds_everywhere() -> None:
 
 @pytest.mark.timeout(900)
 def test_killed_import_ends_with_every_row_once() -> None:
-    """Each batch whole or not at all; the same file again writes what is missing."""
     rows = killed("import", 11)
     assert {row["written"] for row in rows} == {0, 3, 6}
     for row in rows:
@@ -76,7 +74,6 @@ def test_killed_writing_keeps_its_budget_and_loses_no_question() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("manner", ["kill", "raise"])
 def test_a_crash_anywhere_leaves_a_valid_thread_and_runs_no_tool_twice(manner: str) -> None:
-    """With parallel tools and a second writer."""
     found = experiments(manner, *(["2", "3", "4", "5"] if EVERYTHING else SAMPLE[manner]))
     whole = [row for row in found if row["status"] == 0]
     crashed = [row for row in found if row["status"] != 0]

@@ -79,7 +79,6 @@ def cookies_of(response: http.client.HTTPResponse) -> str:
 
 
 def test_questions_are_counted_by_one_address_at_every_door(port: int, admitted: list[bool]) -> None:
-    """By turns over HTTP and over a socket: they are one count."""
     with call(
         port,
         "127.0.0.1",

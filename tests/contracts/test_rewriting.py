@@ -80,8 +80,8 @@ def test_prompt_holds_the_exchange_and_is_bounded(server: ModelServer, rewriter:
     server.script(ModelReply(tokens=[REWRITTEN]))
     rewriter([Exchange(CONVERSATION, PREVIOUS, "long " * 5_000)])
     body = server.calls[0].body
-    assert body["messages"][0] == {"role": "system", "content": INSTRUCTION}
-    assert body["messages"][1]["content"].endswith(f"Last question: {QUESTION}")
+    assert body["messages"][0] == {"role": "system", "content": INSTRUCTION["fr"]}
+    assert body["messages"][1]["content"].endswith(f"Dernière question : {QUESTION}")
     assert len(body["messages"][1]["content"]) < 1_000
     assert body["temperature"] == 0.0
     assert MAX_TOKENS in (body.get("max_tokens"), body.get("max_completion_tokens"))

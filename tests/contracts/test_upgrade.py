@@ -112,7 +112,6 @@ def check(told: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_migrations_of_a_release_are_frozen(release: str) -> None:
-    """Databases name the migrations that they had: a changed one is applied nowhere, or stops an upgrade."""
     now = dict(keep.migration_hashes(keep.PROJECT))
     kept = (keep.HERE / release / keep.HASHES).read_text().splitlines()
     frozen = {path: digest for digest, path in (line.split("  ") for line in kept)}

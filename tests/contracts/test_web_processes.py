@@ -303,7 +303,6 @@ def test_five_hundred_sockets_are_served(one: WebProcess) -> None:
 
 
 def test_correction_by_a_command_holds_at_once_in_every_process(site: Site, one: WebProcess, two: WebProcess) -> None:
-    """Both have the remembered answer in their arrays when a third process writes another."""
     question = QUESTION.format(tag="remembered")
     site.manage("shell", "--no-imports", "-c", REMEMBER.format(agent=AGENT, question=question))
     assert [answer_of(each, question) for each in (one, two)] == ["Jamais."] * 2

@@ -120,7 +120,6 @@ def test_official_client_raises_in_a_stream_that_was_cut(live_site: LiveSite, cl
 
 
 def test_official_client_retries_what_a_busy_model_refused(live_site: LiveSite, secret: str) -> None:
-    """Our own retries are used up by the first request; the client's next one succeeds."""
     refusals = [ModelReply(status=429, retry_after=0)] * 3
     live_site.model.script(*refusals)
     with openai.OpenAI(base_url=f"{live_site.url}/v1", api_key=secret, max_retries=2) as client:

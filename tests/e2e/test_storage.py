@@ -31,7 +31,6 @@ def locked(site: LiveSite) -> Iterator[None]:
 
 
 def test_question_on_the_page_waits_for_the_database(page: Page, live_site: LiveSite) -> None:
-    """The first question, which opens the conversation, and the next one, over the socket."""
     for number in (1, 2):
         with locked(live_site):
             ask(page, KNOWN)

@@ -141,7 +141,6 @@ def test_visitor_of_an_allowed_site_asks_and_reads_the_source(
 
 
 def test_conversation_is_there_again_after_a_reload(context: BrowserContext, host: Hosts) -> None:
-    """Where the browser lets the frame keep something: here the two sites differ by their port alone."""
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{host.listed}/fr.html")
     frame = opened(page, "Poser une question")
@@ -221,7 +220,6 @@ def test_site_that_is_not_listed_shows_a_refusal(context: BrowserContext, host: 
 def test_browser_refuses_a_frame_that_lies_about_its_site(
     context: BrowserContext, host: Hosts, live_site: LiveSite
 ) -> None:
-    """A page of a site that is not listed frames the address that the listed one uses."""
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
     opened(page, "Poser une question").locator("#question").wait_for()
@@ -331,7 +329,6 @@ def test_visitor_says_what_an_answer_is_worth(context: BrowserContext, host: Hos
 
 
 def test_answer_has_what_the_page_has_and_no_doors_that_a_visitor_has_not(context: BrowserContext, host: Hosts) -> None:
-    """Provenance and copy; no other versions of a question."""
     page = context.new_page()
     page.goto(f"http://localhost:{host.listed}/fr.html")
     frame = opened(page, "Poser une question")

@@ -527,7 +527,8 @@ class _Connection(asyncio.Protocol):
         if server.api_key and headers.get("authorization") != f"Bearer {server.api_key}":
             raise _Refusal(401, "Incorrect API key provided.", code="invalid_api_key")
         if (method, path) == ("GET", "/v1/models"):
-            listed = [{"id": name, "object": "model"} for name in server.models]
+            window = {"max_model_len": server.context} if server.context else {}
+            listed = [{"id": name, "object": "model", **window} for name in server.models]
             self._send_json(200, {"object": "list", "data": listed})
         elif (method, path) == ("POST", "/v1/embeddings"):
             _check_model(body, models=())
@@ -541,6 +542,11 @@ class _Connection(asyncio.Protocol):
 
     def _chat(self, path: str, headers: Mapping[str, str], body: Body) -> None:
         check_chat_request(body, models=self._server.models, refused=self._server.refused)
+        if (limit := self._server.context) and (
+            tokens := sum(len(text_of(m)) for m in body["messages"]) // 3 + body.get("max_tokens", 0)
+        ) > limit:
+            said = f"This model's maximum context length is {limit} tokens. However, you requested {tokens} tokens."
+            raise _Refusal(400, said, "messages", "context_length_exceeded")
         reply = self._server._next_reply(body)
         self._server._record(Call(path, body, reply.status, headers))
         begin = self._begin_stream if body.get("stream") else self._send_whole
@@ -553,7 +559,9 @@ class _Connection(asyncio.Protocol):
             self._timer = asyncio.get_running_loop().call_later(seconds, action)
 
     def _refuse(self, path: str, body: Body, headers: Mapping[str, str], refusal: _Refusal) -> None:
-        self._server._record(Call(path, body, refusal.status, headers))
+        # What is asked of other servers (`/props`, `/api/show`) is none of its calls.
+        if path.startswith("/v1/"):
+            self._server._record(Call(path, body, refusal.status, headers))
         self._send_json(refusal.status, refusal.body(), refusal.headers)
 
     def _failed(self, reply: ModelReply) -> bool:
@@ -657,8 +665,12 @@ class ModelServer:
         refused: Iterable[str] = (),
         api_key: str = "",
         port: int = 0,
+        context: int = 0,
     ) -> None:
-        """`models` empty: any name is accepted. `refused`: arguments this server answers 400 to."""
+        """`models` empty: any name is accepted. `refused`: arguments this server answers 400 to. `context`: a limit of
+        tokens, of three characters each.
+        """
+        self.context = context
         self.models = tuple(models)
         self.refused = frozenset(refused)
         self.api_key = api_key

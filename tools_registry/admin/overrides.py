@@ -1,8 +1,4 @@
-"""Tools as staff see them: what they are, what was decided about them, how well they are described and used.
-
-A tool is declared by code or by a source, which may declare a thousand, so none is added or deleted here. Effective
-texts are shown beside the code's; what a change does is indexed as soon as it is saved.
-"""
+"""Tools as staff see them: what they are, what was decided about them, how well they are described and used."""
 
 import json
 import logging

@@ -46,10 +46,7 @@ _LONG_DOCUMENT = 100_000
 
 
 class ToolSourceForm(forms.ModelForm[ToolSource]):
-    """A source; its lists are a line for each host and a box for each group, rather than JSON.
-
-    A document comes as a text or as a file; a long one is not written into the page again.
-    """
+    """A source; its lists are a line for each host and a box for each group, a document a text or a file."""
 
     document_file = forms.FileField(
         label=_("fichier du document"),

@@ -26,10 +26,7 @@ TOOL_MAX_RESPONSE_BYTES = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceAddress:
-    """A source as its backend needs it, apart from its row; headers still name their secrets.
-
-    `source` is the row's number: two sources share no connection. `chosen` are the lines that name what is read.
-    """
+    """A source as its backend needs it, apart from its row (`source`); headers still name their secrets."""
 
     source: int
     kind: str
@@ -103,11 +100,7 @@ def header_problem(headers: object) -> str:
 
 
 def resolved_headers(headers: Mapping[str, str], places: Sequence[str]) -> dict[str, str]:
-    """The headers with their secrets, for the hosts (or the local server) that they may go to.
-
-    A secret belongs to the hosts of `TOOL_SECRET_…_HOSTS`: whoever may add a source may not have it sent elsewhere.
-    Raises `ToolSourceError` naming the variable that is not set, or the host.
-    """
+    """The headers with their secrets, for the hosts of `TOOL_SECRET_…_HOSTS` alone. Raises `ToolSourceError`."""
     if problem := header_problem(dict(headers)):
         raise ToolSourceError(f"Headers: {problem}.")
 
@@ -145,10 +138,7 @@ def note_request(headers: Mapping[str, str], request: Any) -> None:
 
 
 def hide_secrets(value: object, headers: Mapping[str, str]) -> object:
-    """The value without the secrets that a source's headers name, also as JSON, addresses and base64 write them.
-
-    A service that echoes a request would tell them to the model and to whoever reads the thread.
-    """
+    """The value without the secrets that a source's headers name, also as JSON, addresses and base64 write them."""
     hidden: set[str] = set()
     for text in headers.values():
         for name in _REFERENCE.findall(text):

@@ -1,9 +1,7 @@
 """Schemas of foreign tools made fit for models: what would make a model API refuse the whole request is rewritten.
 
-One tool with `{"type": "array"}` and no `items` fails every question of a desk. So only the words that model APIs know
-are kept, references are replaced by what they refer to, and what is missing is added. That loosens a schema and never
-tightens it: the tool's own server checks its arguments anyway. What cannot be made fit raises `ToolDefinitionError`,
-which says why. Fitting a schema that is fit changes nothing.
+References are replaced, unknown words dropped, what is missing added: looser, never tighter: the tool's server checks
+the arguments. What cannot be made fit raises `ToolDefinitionError`.
 """
 
 import json
@@ -44,10 +42,7 @@ _CHOICES = ("anyOf", "oneOf", "allOf")
 
 
 def fitted(schema: Any, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The schema of an object as model APIs take it; its references lead into `document`, else into itself.
-
-    Raises `ToolDefinitionError`.
-    """
+    """The schema of an object as model APIs take it, references resolved. Raises `ToolDefinitionError`."""
     from jsonschema import Draft202012Validator  # 50 ms of each start, for sites that have such tools
     from jsonschema.exceptions import SchemaError
 

@@ -348,10 +348,7 @@ def _tool(document: Mapping[str, Any], base: str, operation: _Operation) -> Decl
 
 @dataclass(slots=True)
 class _Inputs:
-    """What an operation takes: the schema of each argument, those required, and where each goes in the request.
-
-    The lists `joined` are sent as one value, with commas.
-    """
+    """What an operation takes: each argument's schema, those required, their places; `joined` lists go with commas."""
 
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)

@@ -114,10 +114,7 @@ class RefreshReport:
 
 
 def refresh_source(source: ToolSource) -> RefreshReport:
-    """Read the source's list and store it; a failure is kept on the source and raised.
-
-    The source's row says meanwhile that it is being read, and afterwards what of it cannot be used.
-    """
+    """Read the source's list and store it, its row saying so meanwhile; a failure is kept on the source and raised."""
     report = RefreshReport()
     row = ToolSource.objects.filter(pk=source.pk)
     row.update(reading_since=timezone.now())

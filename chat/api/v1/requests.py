@@ -1,7 +1,8 @@
 """What `/v1` accepts: a body becomes a `CompletionRequest`, or an error that names the field.
 
-What tunes a model, or asks for what a desk does not do, is ignored; system messages and what is no text are passed over. The thread is the client's own word: a follow-up leans on it and the prompt shows
-it; nothing of it is searched, learned from or shown to others.
+What tunes a model, or asks for what a desk does not do, is ignored; system messages and what is no text are passed
+over. The thread is the client's own word: a follow-up leans on it and the prompt shows it; nothing of it is searched,
+learned from or shown to others.
 """
 
 import re
@@ -38,10 +39,9 @@ class ClientThread:
 
 
 def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
-    """Split `(role, text)` messages, of users and assistants alone, into what came before and the last question.
+    """Split `(role, text)` messages into the exchanges before and the last question; of some in a row the last counts.
 
-    Questions in a row are one question (the last of them), and so are answers; an answer before any question (a
-    greeting of the client's own) belongs to no exchange. Raises `ValueError` where no question comes last.
+    An answer before any question belongs to no exchange. Raises `ValueError` where no question comes last.
     """
     if not messages or messages[-1][0] != "user":
         raise ValueError("The last message is no question.")
@@ -82,8 +82,8 @@ class RefusedFieldError(InvalidMessageError):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """`is_task`: the client asks for housekeeping of its own, and no question is meant. `follows`: the turn of the answer
-    before, which the desk keeps.
+    """`is_task`: the client asks for housekeeping of its own, and no question is meant. `follows`: the turn of the
+    answer before, which the desk keeps.
     """
 
     model: str

@@ -1,8 +1,4 @@
-"""`/v1/responses`: the newer form of a question and its answer.
-
-A thread is the client's here too, as items, or the desk's: `previous_response_id` names the answer that the question
-follows.
-"""
+"""`/v1/responses`: the newer form of a question and its answer; the thread is the client's, or the desk's."""
 
 import json
 import time

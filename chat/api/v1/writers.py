@@ -1,8 +1,7 @@
-"""What all of `/v1` answers alike: how an answer ended, models and errors, with the names and shapes of OpenAI's API.
+"""What all of `/v1` answers alike: how an answer ended, models and errors, as in OpenAI's API.
 
-Sources are `annotations` as OpenAI's. Beyond its fields, the message (or, streamed, the last chunk's delta) has
-`sources`, the passages that `[n]` in the text refers to, with the keys of `chat.protocol.Source`, and `answer_source`,
-the exit by which it was answered.
+Beyond its fields, the message (or the last chunk's delta) has `sources`, with the keys of `chat.protocol.Source`, and
+`answer_source`.
 """
 
 import json

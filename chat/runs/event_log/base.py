@@ -1,11 +1,7 @@
 """The events of running turns: kept by the process that runs them, and followed from there or from elsewhere.
 
-A process holds the log of each turn that it runs, while it runs and shortly after; appending to it costs a list and a
-wake-up. What other processes see of it is the business of the backend that `EVENT_LOGS` names: nothing in `memory`
-(they read the turn's rows once it has ended), a Redis stream in `redis`.
-
-Event ids count from 1 within a run of a turn; a turn that is run again counts on from the next multiple of
-`EVENTS_PER_RUN`. They are the same in every process.
+What other processes see is the business of the backend (`EVENT_LOGS`): nothing in `memory`, a Redis stream in `redis`.
+Event ids count from 1 within a run of a turn, and from the next multiple of `EVENTS_PER_RUN` in another run.
 """
 
 import asyncio
@@ -56,10 +52,7 @@ class TurnLog:
         self._changed.set()
 
     async def follow(self, after: int = 0) -> AsyncIterator[NumberedEvent]:
-        """Yield the events after `after` as they come, to the last; waiting text is joined.
-
-        A follower that has every event gets the last one again. Returns without a last event where the log was lost.
-        """
+        """Yield the events after `after` as they come, joined, to the last (again, if all were seen), or until it is lost."""
         position = max(0, after - self._before)
         while True:
             changed = self._changed
@@ -134,10 +127,7 @@ class EventLogs(ABC):
 
     @abstractmethod
     def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
-        """A log that is filled with the events of a run in another process, as far as they can be seen from here.
-
-        It is filled as long as somebody holds it, and lost (`TurnLog.is_lost`) where events are missing.
-        """
+        """A log that fills with another process's events while somebody holds it, and is lost where some are missing."""
 
     @abstractmethod
     async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:

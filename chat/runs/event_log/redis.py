@@ -1,12 +1,8 @@
 """Event logs that other web processes can follow: a Redis stream for each run of a turn.
 
-The process that runs a turn follows its own memory; one task of it copies what is new to Redis, the events of all its
-turns in one round trip, every `EVENT_LOG_FLUSH_SECONDS`. So a token waits for nobody, and Redis that dies, hangs or
-restarts ends no turn: the copy is made anew from memory when Redis is back. Another process reads the streams of all
-turns that it follows in one round trip as well, and has each in memory once, however many readers it has.
-
-An entry holds the events up to its id (`<event id>-0`): a text for a `Delta`, `[name, fields]` for the others. Streams
-are bounded in length and die by themselves.
+The process that runs a turn follows its own memory; one task copies what is new to Redis in one round trip, so that a
+token waits for nobody and Redis that dies ends no turn. Another process reads all streams that it follows in one. An
+entry holds the events up to its id: a text for a `Delta`, `[name, fields]` for the others. Streams die by themselves.
 """
 
 import asyncio
@@ -62,8 +58,6 @@ class RedisEventLogs(EventLogs):
         self._last_stop: bytes | None = None
         self._followed: WeakValueDictionary[tuple[uuid.UUID, int], TurnLog] = WeakValueDictionary()
         self._reading: asyncio.Task[None] | None = None
-
-    # Turns of this process
 
     def open(self, turn_id: uuid.UUID, *, run: int = 0) -> TurnLog:
         log = super().open(turn_id, run=run)
@@ -123,8 +117,6 @@ class RedisEventLogs(EventLogs):
         if self._copies.get(turn_id) is copy:
             del self._copies[turn_id]
 
-    # Turns of other processes
-
     def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
         log = self._followed.get((turn_id, run))
         if log is None or log.is_lost:
@@ -172,8 +164,6 @@ class RedisEventLogs(EventLogs):
         except _TROUBLE as error:
             logger.warning("The text of turn %s cannot be read from Redis: %s", turn_id, error)
         return PartialAnswer.of(log.events) if log.events else None
-
-    # Stops, and the end
 
     async def ring(self) -> None:
         await super().ring()

@@ -1,8 +1,6 @@
 """« Corriger »: one page from a wrong answer to a right one, and to its proof.
 
-The answer and why it was given; its passages and the validated answers near it, to take the right one from; what that
-withdraws, before it is saved; then the question asked again. Every button but *save* shows the same page again, filled
-in.
+Every button but *save* shows the same page again, filled in.
 """
 
 import uuid

@@ -1,8 +1,4 @@
-"""Golden questions: sets and how they are filled, runs with their results side by side, and « what if ».
-
-What is taken from conversations is taken by whoever may read them (`chat.view_turn`), and so is a run of real questions
-seen; in a set questions are the staff's own.
-"""
+"""Golden questions: sets, runs with their results side by side, « what if »; real ones are for who may read them."""
 
 import uuid
 from typing import Any, ClassVar, cast

@@ -150,6 +150,7 @@ export class Exchange {
   finish(answer) {
     this.end();
     this.text = answer.content;
+    this.answerSource = answer.answerSource;
     if (!answer.content.trim()) { this.showUnanswered(answer.notice || say(answer.status === "interrupted" ? "interrupted" : "empty"), answer.status); return; }
     const template = document.createElement("template");
     template.innerHTML = answer.html;
@@ -225,12 +226,15 @@ export class Exchange {
   }
 
   showSources() {
+    const isByModel = this.answerSource === "llm";
     const cited = new Set([...this.prose.querySelectorAll("a.citation")].map((link) => Number(link.dataset.n)));
-    const isUncited = (source) => cited.size > 0 && !cited.has(source.n);
+    // What a model read and does not cite is not what its answer stands on.
+    const isUncited = (source) => (cited.size > 0 || isByModel) && !cited.has(source.n);
     const list = (sources) => el("ol", {}, ...sources.map((source) => el("li", {}, this.sourceButton(source))));
     const others = this.sources.filter(isUncited);
-    const summary = others.length === 1 ? say("otherSource") : say("otherSources", { n: others.length });
-    this.sourceList.replaceChildren(el("h4", {}, say("sources")), list(this.sources.filter((source) => !isUncited(source))),
+    const key = isByModel && !cited.size ? "consulted" : others.length === 1 ? "otherSource" : "otherSources";
+    const summary = say(key, { n: others.length });
+    this.sourceList.replaceChildren(...(key === "consulted" ? [] : [el("h4", {}, say("sources"))]), list(this.sources.filter((source) => !isUncited(source))),
       ...(others.length ? [el("details", { class: "uncited" }, el("summary", {}, summary), list(others))] : []));
     this.sourceList.hidden = !this.sources.length;
   }
@@ -263,7 +267,7 @@ export class Exchange {
     if (trouble) labels.append(label("alert", trouble, "trouble"));
     const why = config.urls.turnAdmin && this.turnId
       ? el("a", { class: "action", href: config.urls.turnAdmin.replace("{id}", this.turnId) }, icon("question"), say("why")) : null;
-    const again = { failed: "retry", interrupted: "resume" }[status] ?? "askAgain";
+    const again = { failed: "retry", interrupted: "resume" }[status] ?? (answerSource === "extractive" && notice ? "askModelAgain" : "askAgain");
     const isUnfinished = UNFINISHED.has(status);
     const thumbs = messageId ? new FeedbackButtons(messageId, feedback) : null;
     const actions = el("div", { class: "actions" },

@@ -73,7 +73,6 @@ def error_of(own: Any, *statements: str) -> DatabaseError:
 @pytest.mark.parametrize("bridge", [in_database, in_thread])
 @pytest.mark.parametrize("language", ["fr", "en"])
 def test_text_of_a_step_is_in_the_language_of_who_asked(bridge: Any, language: str) -> None:
-    """Each step has a thread of its own, as on a served site."""
     with translation.override(language):
         assert asyncio.run(bridge(translation.get_language)) == language
 

@@ -63,7 +63,6 @@ class EffectiveConfigTests(TestCase):
             assert key in text
 
     def test_value_of_another_type_than_code_reads_is_refused(self) -> None:
-        """As a form would read it, it might do; what is stored is read as it is."""
         for overlay in ({"match_count": "6"}, {"match_count": 6.0}, {"contact": ["x"]}, {"temperature": True}):
             with pytest.raises(ValidationError):
                 make_deployment(slug=next(iter(overlay)), config_overlay=overlay).clean()

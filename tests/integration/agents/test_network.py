@@ -78,7 +78,6 @@ def test_other_hosts_and_ports_are_refused() -> None:
 
 
 def test_connection_goes_to_the_address_that_was_checked_and_to_no_later_one() -> None:
-    """A name that says another address at each look-up (DNS rebinding) is looked up once."""
     with web_site({"/": Answer("ok")}) as site:
         port = site.host.rsplit(":", 1)[1]
         name = f"rebind.example:{port}"

@@ -101,7 +101,6 @@ class LimitTest(TestCase):
         AgentLimit.objects.create(**of).agents.set(agents)
 
     def test_whose_limit_holds(self) -> None:
-        """Own limit before those of groups; groups' are added up; an empty one leaves nothing."""
         first, second = (Group.objects.create(name=name) for name in ("a", "b"))
         both = frozenset({self.mine.pk, self.other.pk})
         assert self.known() is None

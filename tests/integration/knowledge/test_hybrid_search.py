@@ -93,7 +93,6 @@ class HybridSearchTests(TestCase):
             assert find(agent, QUESTION) == before
 
     def test_search_reads_one_generation(self) -> None:
-        """The alias moves while points of the next generation already stand beside the current ones."""
         agent = make_agent()
         add_document(agent)
         store, alias = vector_store(), collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)

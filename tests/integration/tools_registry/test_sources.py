@@ -428,7 +428,6 @@ class OpenApiTests(SourceCase):
         assert report.added == ["shop_get_ping"]
 
     def test_address_that_leads_inside_is_not_followed(self) -> None:
-        """Neither for a document nor for an MCP server, however the address itself is permitted."""
         asked: list[str] = []
 
         class Inside(BaseHTTPRequestHandler):

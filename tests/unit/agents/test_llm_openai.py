@@ -108,7 +108,6 @@ def test_many_streams_gather_their_tokens_and_lose_none(server: ModelServer) -> 
 
 
 def test_the_first_text_is_handed_on_at_once(server: ModelServer) -> None:
-    """Whatever came before it (a role without a text): only what follows it gathers."""
     server.script(ModelReply(tokens=["", *TOKENS], interval=0.001))
     stream = model_of(server, read_pause=60.0).stream(MESSAGES, GenerationOptions())
     first = asyncio.run(asyncio.wait_for(anext(stream), 5))

@@ -1,7 +1,5 @@
 """A model's reasoning is taken out of its replies in every form that servers send it in, however it is cut."""
 
-import json
-
 import pytest
 
 from agents.llm.openai import StreamDecoder
@@ -53,18 +51,3 @@ def test_marks_in_code_and_texts_like_marks_stay(text: str) -> None:
 
 def test_reasoning_that_is_never_closed_is_no_text() -> None:
     assert decode(event("<think>4711, and then the limit"))[1] == ""
-
-
-@pytest.mark.parametrize(
-    "delta",
-    [
-        {"reasoning_content": "4711"},
-        {"reasoning": "4711", "content": None},
-        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "4711"}]}]},
-    ],
-)
-def test_reasoning_that_the_server_tells_apart_is_no_text(delta: dict[str, object]) -> None:
-    chunk = b"data: " + json.dumps({"choices": [{"delta": delta}]}).encode() + b"\n\n"
-    parts = {"choices": [{"delta": {"content": [{"type": "text", "text": SAID}]}}]}
-    decoder, text = decode(chunk, b"data: " + json.dumps(parts).encode() + b"\n\n", b"data: [DONE]\n\n")
-    assert (text, decoder.reply().reasoning) == (SAID, "4711")

@@ -209,6 +209,11 @@ def clean_citations(text: str, given: set[int]) -> str:
         ("tableau[0] et liste [12]", "tableau et liste"),
         ("Voir [1], [9], [2] ; [8] et [7].", "Voir [1], [2]."),
         ("Voir [9], [8], puis [1] et [2].", "Voir, puis [1] et [2]."),
+        ("Oui 【1】. Non 【2†source】.", "Oui [1]. Non [2]."),
+        ("Deux mois (1). Trois (2), puis", "Deux mois [1]. Trois [2], puis"),
+        ("(1) d’abord, pendant trois (2) jours, article (12).", "(1) d’abord, pendant trois (2) jours, article (12)."),
+        ("Oui [1-2], [1–3], [^1], (sources 1 et 2).", "Oui [1][2], [1][2], [1], [1][2]."),
+        ("Selon la source 2, source de 12 km.", "Selon la [2], source de 12 km."),
         (
             "Le rang a[1], ligne[2] = 5, le café[2] et la forêt [1].",
             "Le rang a[1], ligne[2] = 5, le café[2] et la forêt [1].",
@@ -231,7 +236,7 @@ PIECES = (
     "[lien](u)",
     "\n",
     "[1, 9]",
-    *("`", "``", "```", ", ", "a", " et "),
+    *("`", "``", "```", ", ", "a", " et ", "(1)", ".", "【2】", "source 1", "s"),
 )
 
 

@@ -1,8 +1,6 @@
 """`evaluate_tools --tools FILE.jsonl --queries FILE.jsonl`: recall of selection on tools that need not be installed.
 
-A line of the first file has `name`, `description`, and perhaps `parameters`, `keywords`, `examples`; one of the second
-has `query` and `tool` (a name, or a list of the names that are needed together; `tools` is accepted too). A line that
-cannot count is skipped and named.
+A tool has `name`, `description`, perhaps `parameters`, `keywords`, `examples`; a query `query` and `tool` (or `tools`).
 """
 
 from argparse import ArgumentParser

@@ -73,7 +73,6 @@ class DoorTests(TestCase):
         assert answers == [200, 200, 429]
 
     async def test_answering_again_counts_as_asking(self) -> None:
-        """Stop and retry, over and over, is a model call each time."""
         await in_database(self.allow, asks_per_minute_user=2)
         client = AsyncClient()
         body = {"deployment": self.deployment.slug}
@@ -274,7 +273,6 @@ def prefix() -> Iterator[str]:
 
 
 def test_two_processes_share_their_buckets_in_redis(prefix: str) -> None:
-    """Two sets of buckets have nothing in common but Redis, as two processes have."""
     one, other = (RedisBuckets(REDIS_URL, prefix=prefix) for _ in range(2))
     limits = [("person", 4), ("address", 100)]
     answers = [buckets.take(limits) for buckets in (one, other, one, other, one)]

@@ -327,7 +327,6 @@ class OverloadTests(TestCase):
         assert not await Conversation.objects.aexists()
 
     async def test_refused_question_does_not_count(self) -> None:
-        """Whoever comes again as told is not refused for that."""
         taken = []
         with (
             override(RATE_LIMITS=True),

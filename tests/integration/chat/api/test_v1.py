@@ -5,6 +5,7 @@ import json
 import threading
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 from django.http import StreamingHttpResponse
 from django.test import AsyncClient, TestCase
@@ -194,7 +195,6 @@ class ThreadTests(V1Tests):
         }
 
     async def test_follow_up_is_never_answered_by_a_stored_answer(self) -> None:
-        """The same words, after another question, lean on it: the rule sees the client's thread."""
         asked = "et combien coûte la carte de lecteur ?"
         body = (
             await self.ask(
@@ -418,6 +418,11 @@ class OtherFormsTests(V1Tests):
         assert asked.content == KNOWN
 
 
+def nothing_to_quote() -> Any:
+    """Else the passages are quoted in the place of a model that fails."""
+    return mock.patch("chat.turn.generation.quote_passages", return_value=False)
+
+
 class RefusalTests(V1Tests):
     async def test_field_that_is_wrong_is_named(self) -> None:
         for param, value in (
@@ -468,7 +473,7 @@ class RefusalTests(V1Tests):
         for language, said in told.items():
             headers = {"Accept-Language": language} if language else {}
             for is_streamed in (False, True):
-                with scripted(ScriptedReply(error=LLMTimeoutError())):
+                with nothing_to_quote(), scripted(ScriptedReply(error=LLMTimeoutError())):
                     failed = await self.post(
                         _headers=headers, stream=is_streamed, messages=[{"role": "user", "content": NEAR}]
                     )
@@ -484,7 +489,7 @@ class RefusalTests(V1Tests):
             (LLMCutError(), 502, "llm_cut"),
         ):
             for stream in (False, True):
-                with scripted(ScriptedReply(error=error)):
+                with nothing_to_quote(), scripted(ScriptedReply(error=error)):
                     response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=stream)
                 assert response.status_code == status, code
                 assert response.json()["error"]["code"] == code
@@ -499,7 +504,7 @@ class RefusalTests(V1Tests):
         ):
             rest = threading.Event()
             silent = ScriptedReply(pieces=["", ""], rest=rest, error=LLMTimeoutError())
-            with override(HEADERS_SECONDS=0.01, BEAT_SECONDS=0.01), scripted(silent):
+            with override(HEADERS_SECONDS=0.01, BEAT_SECONDS=0.01), nothing_to_quote(), scripted(silent):
                 response = await self.post(_address=address, **question)
                 assert response.status_code == 200
                 body = ""
@@ -512,7 +517,7 @@ class RefusalTests(V1Tests):
 
     async def test_stream_that_breaks_off_or_says_nothing_ends_with_an_error_and_without_done(self) -> None:
         for piece, error, code in (("Un début", LLMCutError(), "llm_cut"), (" ", None, "llm_response")):
-            with scripted(ScriptedReply(pieces=[piece], error=error)):
+            with nothing_to_quote(), scripted(ScriptedReply(pieces=[piece], error=error)):
                 response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=True)
                 chunks = await self.streamed(response)
             assert chunks[-1]["error"]["code"] == code

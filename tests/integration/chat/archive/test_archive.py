@@ -21,7 +21,6 @@ from tests.readers import QUESTION, ReaderTest
 
 
 def test_connection_that_opens_before_any_page_was_asked_for_can_be_searched_too() -> None:
-    """A process reads its database (leases, jobs) before it loads the pages, and keeps that connection."""
     script = """
 import sys
 import django

@@ -107,7 +107,6 @@ class FrameTests(WidgetTests):
             assert written in self.frame(theme=wanted).content.decode()
 
     def test_frame_names_all_that_its_script_imports(self) -> None:
-        """The browser asks for all at once, not step by step."""
         scripts = Path(chat.__file__).parent / "static"
         met: set[str] = set()
         waiting = [scripts / "widget" / "frame.js"]

@@ -141,7 +141,6 @@ class BranchTests(TestCase):
             self._append("late", expected_version=version)
 
     def test_claim_that_read_another_branch_stores_nothing(self) -> None:
-        """Between the read and the write of a claim somebody showed another branch: the question is refused whole."""
         asked(self.conversation, "q2 edited", replaces=self.turns[2])
         read = turns.HEAD.rows
 
@@ -193,7 +192,6 @@ class TreeProperties(PropertyTestCase):
     @given(OPERATIONS)
     @settings(max_examples=60, deadline=None)
     def test_every_reader_sees_the_one_branch_that_was_built(self, operations: list[tuple[str, int]]) -> None:
-        """Against a model in plain lists: a branch is a list of names, every version lives on, no message is doubled."""
         conversation, other = make_conversation(), make_conversation()
         foreign = asked(other, "foreign")
         lines: list[list[uuid.UUID]] = [[]]  # every branch that was ever current, the last one now

@@ -62,7 +62,6 @@ class AttackTests(TestCase):
         assert min(Counter(attack.language for attack in self.attacks).values()) >= 25
 
     async def test_many_visitors_teach_the_desk_nothing_false(self) -> None:
-        """Each asks with the false answer in the question, is told it, and says thank you; then somebody asks plainly."""
         told = [attack for attack in self.attacks if attack.kind == "memory"]
         with ModelServer() as server, served(server, key=SECRET):
             for attack in told * 5:

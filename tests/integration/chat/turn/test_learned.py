@@ -48,7 +48,6 @@ class LearnedTurnTests(TestCase):
         self.deployment: Deployment = make_library()
 
     async def test_faq_question_above_the_threshold_gets_a_direct_answer(self) -> None:
-        """Seed 001, section 8.2: « Question FAQ avec score > 0.95 - réponse directe »."""
         row = await in_database(make_learned, self.deployment.agent, question=QUESTION, answer=ANSWER)
         result, listener = await ask(self.deployment, QUESTION)
         assert (result.answer.source, result.answer.model) == (AnswerSource.DIRECT_QA, DIRECT_MODEL)

@@ -16,7 +16,7 @@ from django.test import TestCase, override_settings
 from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
-from chat.models import Message, Role, StopReason, TurnStatus
+from chat.models import AnswerSource, Message, Role, StopReason, TurnStatus
 from chat.protocol import Tool
 from chat.turn.tool_loop import REFUSED
 from chat.turn.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
@@ -88,14 +88,14 @@ class RefusedToolsTests(LoopTestCase):
             assert [offered(call) for call in server.calls] == [{"weather"}, set()]
         assert (result.status, result.answer.text) == (TurnStatus.DONE, "À l’accueil.")
 
-    async def test_answer_that_fails_without_tools_too_has_failed(self) -> None:
-        refusal = ModelReply(status=400, error_message="The prompt is too long.")
+    async def test_answer_that_fails_without_tools_too_gives_way_to_the_quotation(self) -> None:
+        refusal = ModelReply(status=400, error_message="No.")
         with ModelServer(api_key="k") as server, declared(weather), served(server):
             server.script(refusal, refusal)
             result, _listener = await self.ask()
             await closed()
             assert len(server.calls) == 2
-        assert result.status is TurnStatus.FAILED
+        assert (result.status, result.answer.source) == (TurnStatus.DONE, AnswerSource.EXTRACTIVE)
 
     async def test_direct_gives_way_to_selection_above_what_the_model_takes(self) -> None:
         tools = [make_tool(f"tool_{n}", f"Does thing{n}.") for n in range(140)]
@@ -218,7 +218,7 @@ class ProgressTests(LoopTestCase):
             declared_tools(tool),
             scripted(asking(call("count_shelves")), ["Compté."]),
             mock.patch.object(test_path, "Listener", Listener),
-            mock.patch("chat.turn.tool_loop._PROGRESS_SECONDS", 0.0),
+            mock.patch("tools_registry.execution._PROGRESS_SECONDS", 0.0),
         ):
             await self.ask()
         assert [event.status for event in heard] == ["running", "running", "running", "done"]

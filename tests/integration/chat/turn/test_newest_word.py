@@ -383,7 +383,6 @@ class BothValidatedTests(TestCase):
         assert fresh(older).status == LearnedStatus.VALID
 
     def test_entry_made_from_the_answer_leaves_it_in_service(self) -> None:
-        """The model said in its words what the answer says; staff let both stand."""
         row = make_learned(self.deployment.agent, question=QUESTION, answer=NEW)
         source = {"n": 1, "type": "qa_pair", "learned_id": row.pk, "chunk_id": None, "text": NEW}
         entry = make_entry(self.deployment, QUESTION, "Dès 7 heures [1].", sources=[source])

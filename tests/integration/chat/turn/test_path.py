@@ -16,7 +16,7 @@ from agents.errors import LLMUnavailableError
 from agents.llm.base import language_model
 from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
-from chat.protocol import Delta, Done, Event, Failure, Sources
+from chat.protocol import Delta, Done, Event, Sources
 from chat.runs.afterwards import settle
 from chat.runs.following import read_turn
 from chat.telemetry import masked
@@ -195,7 +195,7 @@ class PathTests(LibraryCase):
             prompt = model().calls[0].messages[-1].content
         assert "[Source 1] - Bibliothèque municipale" in prompt
         assert prompt.endswith(NEAR)
-        assert listener.text == "À l'accueil [1] et."
+        assert listener.text == "À l'accueil [1]."
         assert result.answer.source == AnswerSource.LLM
 
     async def test_without_a_model_the_best_passages_are_quoted_with_their_source(self) -> None:
@@ -307,13 +307,13 @@ class PathTests(LibraryCase):
             contents = [message.content for message in model().calls[0].messages]
         assert contents[1:-1] == [f"{word} {number}" for number in (2, 3, 4) for word in ("Question", "Réponse")]
 
-    async def test_model_that_fails_ends_the_turn_and_keeps_the_question(self) -> None:
+    async def test_model_that_fails_gives_way_to_the_quotation_and_is_told(self) -> None:
         with scripted(LLMUnavailableError("down")):
             result, listener = await ask(self.deployment, NEAR)
-        assert result.status is TurnStatus.FAILED
-        failure = listener.events[-1]
-        assert isinstance(failure, Failure)
-        assert (failure.code, failure.retryable) == ("llm_unavailable", True)
+        done = listener.events[-1]
+        assert isinstance(done, Done)
+        assert (result.status, done.answer_source, done.cut) == (TurnStatus.DONE, "extractive", "llm_unavailable")
+        assert "[1]" in done.content
         assert await in_database(Message.objects.filter(role=Role.USER).count) == 1
 
     async def test_stopped_turn_keeps_its_partial_text(self) -> None:

@@ -31,7 +31,6 @@ class CourtesyTests(TestCase):
         self.deployment = make_deployment(make_agent(), name="Piscine municipale")
 
     async def test_any_desk_answers_a_greeting_without_search_or_model(self) -> None:
-        """Not even an index is needed: there is none here."""
         with scripted(), mock.patch("chat.turn.path.embed_question") as embedding:
             result, listener = await ask(self.deployment, "Bonjour !")
             model().assert_exhausted()

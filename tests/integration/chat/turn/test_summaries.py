@@ -23,7 +23,7 @@ from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripte
 from tests.scripted import ScriptedReply
 
 AGAIN = "Elle réserve encore une salle."
-LONG = "Les salles de travail se réservent à l'accueil [1]. " * 40
+LONG = " ".join(f"La salle {n} se réserve au guichet {n} [1]." for n in range(40))
 
 
 async def ask(conversation: Conversation, question: str = NEAR, replaces: uuid.UUID | None = None) -> TurnResult:

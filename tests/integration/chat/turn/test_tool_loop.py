@@ -153,18 +153,18 @@ class SectionOneTests(LoopTestCase):
 
     async def test_qualite_de_reponse_is_a_step_that_the_trace_shows(self) -> None:
         answer = "Les salles se réservent à l'accueil, au plus tard la veille, avec la carte [1]."
-        for text, quality in ((answer, "satisfactory"), ("Oui.", "too_short")):
+        for text, quality in ((answer, "sound"), ("Oui.", "by_tool"), ("[1]", "only_number")):
             with self.story(asking(call("clock")), [text]):
                 result, _listener = await self.ask()
-            (line,) = [line for line in result.trace.lines if line["step"] == "quality"]
-            assert (line["outcome"], line["detail"]) == (quality, str(len(text)))
+            (line,) = [line for line in result.trace.lines if line["step"] == "check"]
+            assert line["outcome"] == quality
         shown = {step.title: step for step in explain_trace(result.trace.lines)}
-        assert shown["Qualité de la réponse"].outcome == "Courte : 50 caractères au plus."
+        assert shown["Vérification de la réponse"].outcome == "Le modèle n’a écrit qu’un nombre, ou qu’une citation."
 
     async def test_loop_that_ends_without_an_answer_judges_none(self) -> None:
         with self.story(*(asking(call("weather", city="Lyon")) for _ in range(4))):
             result, _listener = await self.ask()
-        assert "quality" not in [line["step"] for line in result.trace.lines]
+        assert "check" not in [line["step"] for line in result.trace.lines]
 
     async def test_boucle_bornee_calls_tools_then_recalls_until_the_answer(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Il fait 12 °C."])
@@ -629,7 +629,8 @@ class EventTests(LoopTestCase):
             with mock.patch("chat.turn.generation.choose_tools", return_value=toolbox), scripted(["10 h."]):
                 result, _listener = await self.ask(FAR)
                 prompt = model().calls[0].messages[-1].content
-        assert (result.answer.source, prompt) == (AnswerSource.LLM, FAR)
+        assert result.answer.source == AnswerSource.LLM
+        assert prompt.endswith(FAR)
         assert "passed_by_tool" in [line["outcome"] for line in result.trace.lines]
 
     async def test_guard_rail_lets_a_phrasing_of_a_tool_pass_in_every_mode(self) -> None:

@@ -368,7 +368,6 @@ class FaultTests(TestCase):
         assert [len(points) for points in everywhere(row, QA, LEGACY)] == [1, 1, 1]
 
     def test_never_one_point_of_two(self) -> None:
-        """Whichever of the two collections is down, nothing of the row is found until both are written."""
         for down in ("learned_responses", "agent_"):
             agent = make_agent()
             add_document(agent)

@@ -72,7 +72,6 @@ def test_two_close_questions_with_different_answers_are_offered_best_first() -> 
     ],
 )
 def test_nothing_is_asked_where_only_one_may_be_offered(other: Passage) -> None:
-    """Under the band; the same answer; a negation; a passage."""
     assert offered(hit(MEDICAL, 0.6), other) == []
 
 
@@ -111,7 +110,6 @@ def test_what_is_not_among_the_first_passages_is_not_offered() -> None:
 
 
 def test_what_lies_far_behind_the_first_is_not_offered() -> None:
-    """Of the words that a chunk has in common with the question, too, not of the vector alone."""
     first = hit(MEDICAL, 0.6, relevance=1.0)
     assert offered(first, hit(POLICE, 0.6, relevance=0.75)) == [MEDICAL, POLICE]
     assert offered(first, hit(POLICE, 0.6, relevance=0.74)) == []

@@ -101,7 +101,6 @@ def test_first_question_is_never_a_follow_up() -> None:
 
 
 def test_few_follow_ups_of_the_half_that_rules_were_made_on_are_missed() -> None:
-    """The benchmark's other half is measured there, and is not what rules may be mended by."""
     lines = DIALOGUES.read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if row["split"] == "dev"]
     missed = [row["question"] for row in rows if bool(follow_up_rule(row["question"])) is not row["follow_up"]]
@@ -257,7 +256,6 @@ def test_unfaithful_rewriting_is_refused_with_its_reason(text: str, reason: str)
 
 @given(st.text(max_size=500))
 def test_no_word_or_number_of_a_taken_rewriting_is_new(text: str) -> None:
-    """Whatever a model writes: what is taken is made of the conversation's words."""
     written = f"Quel est le tarif de la piscine en 2024 {text} ?"
     if rejection(written, "Et en 2024 ?", SAID) == "":
         known = f"{SAID} Et en 2024 ?"

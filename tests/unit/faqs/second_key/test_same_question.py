@@ -52,7 +52,6 @@ def test_pairs_written_for_the_rules_are_told_apart_or_not_and_say_why() -> None
 
 
 def test_no_pair_of_opposite_meaning_agrees() -> None:
-    """Those called a known error do: « changer d'adresse » is « changer son adresse »; « manquer de » is not known."""
     opposites = rows_of("operators_review", "operators_probe", "operators_fresh", "rephrasing_traps", "forms_traps")
     agreed = [row for row in opposites if any(each.agrees for each in both_ways(row))]
     assert [row for row in agreed if row["category"] != "known error"] == []
@@ -76,7 +75,6 @@ def test_no_pair_of_opposite_meaning_agrees() -> None:
     ],
 )
 def test_pairs_keep_their_floor(name: str, floor: float) -> None:
-    """The development halves; the others are measured by `benchmarks/thresholds` and never read by a rule's author."""
     agrees = [(row["same_answer"], compare_questions(row["a"], row["b"]).agrees) for row in rows_of(name)]
     hits = [agreed for same, agreed in agrees if same]
     assert sum(hits) / len(hits) >= floor

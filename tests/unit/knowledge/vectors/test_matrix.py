@@ -98,7 +98,6 @@ def test_any_order_of_writes_gives_what_stands(monkeypatch: pytest.MonkeyPatch) 
 @given(limit=st.integers(1, 300), copies=st.integers(1, 40))
 @settings(max_examples=30, deadline=None)
 def test_equal_rows_tie_wherever_they_stand(limit: int, copies: int) -> None:
-    """A matrix product rounds equal rows differently by position; the order must not show it."""
     random = np.random.default_rng(copies)
     rows = random.normal(size=(200, 64)).astype(np.float32)
     rows[random.permutation(200)[:copies]] = rows[0]
@@ -128,7 +127,6 @@ def test_memory_stays_bounded_when_one_row_is_rewritten() -> None:
 
 
 def test_readers_never_see_half_a_write() -> None:
-    """A writer turns all rows from one direction to the other; no search finds both."""
     keys = list(range(50))
     sides = [np.array([unit([sign, 0, 0, 0])] * 50) for sign in (1, -1)]
     matrix: Matrix[int] = Matrix(DIMENSIONS)
