@@ -240,10 +240,9 @@ class ReadOnlyAdmin(StaffAdmin):
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         actions: dict[str, Any] = super().get_actions(request)
-        found = actions.pop("delete_selected", None)
-        if found is not None and self.is_erasable:
-            _action, name, description = found
-            actions[name] = (_delete_some, name, description)
+        name = "delete_selected"
+        if actions.pop(name, None) is not None and self.is_erasable:
+            actions[name] = (_delete_some, name, gettext("Supprimer la sélection"))
         return actions
 
     def delete_view(

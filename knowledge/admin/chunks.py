@@ -35,6 +35,7 @@ from agents.admin_base import (
     long_text,
     require,
 )
+from agents.llm.base import language_model
 from agents.models import Agent
 from agents.roles import visible
 from knowledge.above import answers_above
@@ -226,7 +227,7 @@ class ChunkAdmin(StaffAdmin):
     )
     fieldsets = (
         (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),
-        (_("Texte"), {"fields": ("parent_context", "content", "source_text", "resting", "withdraw")}),
+        (_("Texte"), {"fields": ("parent_context", "content", "source_text")}),
         (_("Questions et réponses"), {"fields": ("origin", "units", "rejected")}),
         (_("Résumé"), {"fields": ("summary", "keyword_list")}),
     )
@@ -261,10 +262,11 @@ class ChunkAdmin(StaffAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         if not self.has_change_permission(request, obj):
             return self.shown_fieldsets
-        if not isinstance(obj, Chunk) or not obj.is_in_conflict:
-            return self.fieldsets
-        text = (_("Texte"), {"fields": ("parent_context", "content", "source_text", "settled", "resting", "withdraw")})
-        return (self.fieldsets[0], text, *self.fieldsets[2:])
+        fields = ["parent_context", "content", "source_text"]
+        if isinstance(obj, Chunk):
+            fields += ["settled"] if obj.is_in_conflict else []
+            fields += ["resting", "withdraw"] if answers_above().resting_on(obj, obj.content, []) else []
+        return (self.fieldsets[0], (_("Texte"), {"fields": fields}), *self.fieldsets[2:])
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -385,6 +387,8 @@ class ChunkAdmin(StaffAdmin):
 
     @admin.display(description=_("questions"), ordering="units_origin")
     def origin(self, chunk: Chunk) -> SafeString:
+        if chunk.units_origin == UnitsOrigin.WAITING and language_model() is None:
+            return badge(_("Trouvé par son texte"), "neutral")
         tone = _ORIGIN_TONES.get(chunk.units_origin, "neutral")
         return badge(chunk.get_units_origin_display(), tone)
 

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 
 _GOOD, _FAIR = 75, 50
-
+_TAGS = {SIGNED_IN_TAG: _("toute personne connectée"), STAFF_TAG: _("l’équipe")}
 
 PARAMETER_PREFIX = "parameter_"
 _LONGEST_PARAMETER = 1_000
@@ -156,7 +156,7 @@ def tag_choices(stored: Sequence[object]) -> list[tuple[str, str]]:
     """The groups, the tags that everyone signed in or of the staff holds, and whatever is stored."""
     groups = Group.objects.order_by("name").values_list("name", flat=True)
     names = dict.fromkeys([*groups, SIGNED_IN_TAG, STAFF_TAG, *map(str, stored)])
-    return [(name, name) for name in names]
+    return [(name, str(_TAGS.get(name, name))) for name in names]
 
 
 class _ToolChangeList(ChangeList):
@@ -361,7 +361,7 @@ class ToolOverrideAdmin(StaffAdmin):
         spec: ToolSpec | None = tool.effective
         if spec is None or not spec.tags:
             return gettext("tout le monde") if spec is not None else "–"
-        return ", ".join(sorted(spec.tags))
+        return ", ".join(sorted(str(_TAGS.get(tag, tag)) for tag in spec.tags))
 
     @admin.display(description=_("qualité"))
     def quality(self, tool: Any) -> SafeString | str:
