@@ -136,8 +136,7 @@ async def _tool_call(tried: Tried) -> Found:
 
 
 async def _window(tried: Tried) -> Found:
-    window = getattr(tried.llm, "window", None)
-    tokens = await window(tried.model) if window else None
+    tokens = await tried.llm.window(tried.model)
     return tokens is None or tokens >= WINDOW_TOKENS, str(tokens or "?")
 
 
