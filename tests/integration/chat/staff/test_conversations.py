@@ -205,7 +205,7 @@ class WhyPageTest(TestCase):
             "Pourquoi cette réponse",
             "Quels horaires ?",
             "De 9 à 17&nbsp;h.",
-            "elles ne demandent pas la même chose",
+            "mais demandent autre chose",
             "Combien coûte la carte en 2023 ?",
             "0,720",
         ):
