@@ -21,9 +21,7 @@ def check_backends(app_configs: Sequence[AppConfig] | None = None, **_kwargs: An
 def check_document_storage(
     app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> list[CheckMessage]:
-    """A warning, since it stops nothing but indexing here; looked for where the database may be asked (`check
-    --database default`).
-    """
+    """A warning, since it stops nothing but indexing here; the database is asked by `check --database default`."""
     problem = storage_problem() if databases else None
     return [Warning(problem, id="knowledge.W002")] if problem else []
 

@@ -100,9 +100,7 @@ class WebSource(models.Model):
 
 
 class Document(models.Model):
-    """One file given by staff, or one page of the web. `name` identifies it within its agent: the path inside what was
-    added, or the page's address.
-    """
+    """One file given by staff, or one page of the web; `name` is its path or address, once in an agent."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="documents", verbose_name=_("agent"))
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

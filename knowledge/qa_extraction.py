@@ -61,9 +61,7 @@ def _by_heading(blocks: Sequence[Block], *, title: str, above: int) -> Iterator[
 
 
 def _asking_path(block: Block, *, above: int) -> tuple[str, ...]:
-    """The path down to the outermost heading that asks, if one does. Guessed headings do not count: answers are shown
-    word for word.
-    """
+    """The path down to the outermost heading that asks, if one does; guessed headings do not count."""
     marked = block.headings[: len(block.headings) - block.inferred]
     for depth, heading in enumerate(marked, start=1):
         if depth > above and asks(heading) and len(heading) <= QA_MAX_QUESTION_CHARACTERS:

@@ -22,9 +22,7 @@ UNSHARED = (
 
 
 def storage_problem() -> str | None:
-    """Why this process cannot read the newest file of the site's documents, in a sentence; `None` where it can, or there
-    is none yet.
-    """
+    """Why this process cannot read the newest file of the site's documents, in a sentence, if it cannot."""
     stored = Document.objects.exclude(file="").order_by("-pk").values_list("file", flat=True)
     try:
         name = stored.first()

@@ -252,7 +252,8 @@ def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
     moved = [
         chunk
         for index, chunk in found.same.items()
-        if chunk.conflict is not None or _where(chunk) != (index, *_place_of(drafts[index]))
+        if chunk.conflict is not None
+        or (chunk.index, chunk.page, chunk.places, chunk.anchor) != (index, *_place_of(drafts[index]))
     ]
     for index, chunk in (found.same | found.renamed).items():
         chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(drafts[index])
@@ -344,10 +345,6 @@ def _page_of(draft: ChunkDraft) -> int | None:
 def _place_of(draft: ChunkDraft) -> tuple[int | None, list[list[float]] | None, str]:
     """Its page, boxes and anchor."""
     return _page_of(draft), places_as_json(draft.places) or None, draft.anchor
-
-
-def _where(chunk: Chunk) -> tuple[int, int | None, list[list[float]] | None, str]:
-    return chunk.index, chunk.page, chunk.places, chunk.anchor
 
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:

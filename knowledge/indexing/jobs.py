@@ -225,9 +225,7 @@ def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> Inde
 
 
 def _seconds_for_others(build: IndexBuild, since: float) -> float | None:
-    """The seconds after which the writing of questions resumes; `None` while it need not pause. Other builds go first,
-    since documents must be found before more questions are written.
-    """
+    """The seconds after which the writing of questions resumes, if it must pause: other builds go first."""
     if IndexBuild.objects.due().exclude(pk=build.pk).exclude(kind=JobKind.QUESTIONS).exists():
         return settings.JOB_REAP_SECONDS
     return 0.0 if time.monotonic() - since > QUESTIONS_TURN_SECONDS else None

@@ -131,7 +131,7 @@ def write_documents(
     built is left to a rebuild (`methods_without_index`): these documents alone would not be one.
     """
     methods = _methods_to_write(agent)
-    sizes = {document.pk: _size(document, methods) for document in documents}
+    sizes = {document.pk: count_points(document.chunks.all(), methods) for document in documents}
     total, done, failures = sum(sizes.values()), 0, 0
     written: list[Document] = []
     on_progress(0, total, BuildPhase.VECTORS)
@@ -362,8 +362,3 @@ def _groups(documents: Sequence[Document], sizes: dict[int, int]) -> Iterator[li
         size += sizes[document.pk]
     if group:
         yield group
-
-
-def _size(document: Document, methods: Sequence[IndexingMethod]) -> int:
-    """How many points a document has, in all methods."""
-    return count_points(document.chunks.all(), methods)

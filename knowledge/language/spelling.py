@@ -381,19 +381,15 @@ def _in_small_letters(token: Token, vocabulary: Vocabulary) -> str:
     if vocabulary.is_capital(token.folded):
         return vocabulary.forms[token.folded]
     if len(token.text) <= _ACRONYM_LETTERS and len(token.text) > 1:
-        if not vocabulary.knows(token.folded) and not _is_form(token.folded):
+        if not vocabulary.knows(token.folded) and not any(
+            phrases("forms", code).length_at([token.folded], 0) for code in LANGUAGES
+        ):
             return token.text
     return token.text.lower()
 
 
-def _is_form(folded: str) -> bool:
-    return any(phrases("forms", code).length_at([folded], 0) for code in LANGUAGES)
-
-
 def spelled(text: str, vocabulary: Vocabulary, language: str) -> tuple[str, str]:
-    """The text with its signs, accents and letters, as surely as it can be told, and as it is guessed where that
-    differs.
-    """
+    """The text with its signs, accents and letters: as surely as it can be told, and as it is guessed."""
     return _Speller(text, vocabulary, language).read()
 
 

@@ -39,7 +39,7 @@ class Courtesy:
 
 def courtesy_in(text: str) -> Courtesy | None:
     """The courtesy that a text is, or nothing. `unclear`: no word at all, or one letter; a figure may be a choice."""
-    said = _words_of(text)
+    said = words(_DRAWN_OUT.sub(r"\1", fold(text)))
     if said and len(text) > _MOST_CHARACTERS:
         return None
     if not said or (len(said) == 1 and len(said[0]) == 1 and said[0].isalpha()):
@@ -57,10 +57,6 @@ def courtesy_in(text: str) -> Courtesy | None:
         said = said[len(phrase or "_") :]
     first = next((kind for kind in _CLASSES.values() if kind in kinds), None)
     return None if first is None else Courtesy(first, *languages) if len(languages) == 1 else Courtesy(first)
-
-
-def _words_of(text: str) -> list[str]:
-    return words(_DRAWN_OUT.sub(r"\1", fold(text)))
 
 
 @cache
@@ -147,7 +143,8 @@ class _Wrapped:
             at = self.last - length
             if not length or at < 1 or not self._may_close(at, length):
                 return
-            if self._has_digits_behind(self.last - 1):
+            # A figure behind the last word belongs to something.
+            if any(map(str.isdigit, self.text[self.tokens[self.last - 1].end :])):
                 return
             self.last = at
 
@@ -156,10 +153,6 @@ class _Wrapped:
             return True
         has_marks = any(token.starts for token in self.tokens[1:])
         return not has_marks and at > 2 and self.tokens[at - 1].folded not in words_of("speaking")
-
-    def _has_digits_behind(self, at: int) -> bool:
-        """What stands behind the last word: a figure there belongs to something."""
-        return any(map(str.isdigit, self.text[self.tokens[at].end :]))
 
     def _take_openings(self, words: list[str]) -> None:
         openings, fillers = phrases("openings"), phrases("fillers")

@@ -152,14 +152,9 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
             f"{filename}: not a {declared}",
             _("Ce fichier est nommé %(suffix)s mais n’en est pas un, ou son début est abîmé.") % {"suffix": suffix},
         )
-    if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _is_page(data[:4096]):
+    if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _HTML_START.match(data[:4096]):
         return SourceType.HTML
     return declared
-
-
-def _is_page(start: bytes) -> bool:
-    """Whether it begins as an HTML page does, comments apart."""
-    return _HTML_START.match(start) is not None
 
 
 def _refuse_known(data: bytes, *, filename: str) -> None:

@@ -65,9 +65,7 @@ class Terms:
 
 
 def content_words(text: str) -> list[str]:
-    """The words of `text` that have content: lower case, without accents; then each number that is written in groups
-    once more as one word, so that « 0475641010 » finds « 04 75 64 10 10 ».
-    """
+    """The words of `text` that have content, without accents; numbers written in groups once more as one word."""
     plain = fold(text).replace("æ", "ae")  # as the terms are stored
     numbers = ("".join(words(found)) for found in _GROUPED_NUMBER.findall(plain))
     return [*(word for word in words(plain) if word not in _STOP_WORDS), *numbers]

@@ -175,9 +175,7 @@ def validated_answers() -> PayloadFilter:
 
 
 def searched_filter(categories: list[str]) -> PayloadFilter | None:
-    """What a search in these categories may find, in both formats (seed 001, section 5.2); a validated answer stands
-    beside every category.
-    """
+    """What a search in these categories may find, in both formats; a validated answer stands beside every category."""
     if not categories:
         return None
     conditions = [Condition(key, name) for name in categories for key in ("category", "chunk_category")]

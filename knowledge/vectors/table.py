@@ -414,9 +414,7 @@ def _kept(state: _State) -> _Points:
 
 
 def _snapshot(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The matrix at `state` or later, with the columns `keys`; a transaction that has written to the collection reads
-    all rows anew, since how rare a word is depends on every one of them.
-    """
+    """The matrix at `state` or later, with the columns `keys`; after a writing in this transaction, all rows anew."""
     own = Uncommitted.covers(state.uuid)
     points = _Points(state.recipe.dimensions) if own else _kept(state)
     with points.lock:
