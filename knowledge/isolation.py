@@ -58,9 +58,7 @@ class Reader:
         self._told: frozenset[str] = frozenset()
 
     def read(self, data: bytes, *, filename: str, pages: frozenset[str] = frozenset()) -> ReadDocument:
-        """A file as passages; `pages` as in `parse_document`. Raises `UnreadableDocumentError`, also for a file that takes too long or too much memory, and
-        `MachineTroubleError`.
-        """
+        """A file as passages. Raises `UnreadableDocumentError` (also for time and memory) and `MachineTroubleError`."""
         if not settings.PARSE_ISOLATED:
             return read_guarded(data, filename=filename, pages=pages)
         self._started()

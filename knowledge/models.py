@@ -341,9 +341,7 @@ class _Builds(models.Manager["IndexBuild"]):
 
 
 class IndexBuild(Job):
-    """A job that makes an index, with what its payload says by name; and one of any other kind once it has failed, so
-    that staff see it and have it tried again.
-    """
+    """A job that makes an index; any other kind once it has failed, so that staff see it and try it again."""
 
     objects = _Builds.from_queryset(JobQuerySet)()  # type: ignore[misc, assignment]  # of fewer rows
 

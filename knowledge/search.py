@@ -107,9 +107,7 @@ class SearchResult:
         return list(best.values())[:limit]
 
     def direct_candidates(self, threshold: float | None) -> list[Passage]:
-        """The `qa_pair` hits at or above the threshold, best first, validated answers before others at the same score;
-        the second key decides among them.
-        """
+        """The `qa_pair` hits at or above the threshold, best first; at one score validated answers before others."""
         if threshold is None:
             return []
         found = [hit for hit in self.hits if hit.type is PointType.QA_PAIR and hit.score >= threshold and hit.content]

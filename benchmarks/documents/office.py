@@ -57,9 +57,10 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold())
 
 
-def _unlinked(text: str) -> str:
-    """Without the addresses of links and the tags that Markdown may hold."""
-    return re.sub(r"</?[a-z][^<>]*>", "", re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text))
+def _unlinked(text: str, kind: str) -> str:
+    """Without the addresses of links, and the tags that Markdown may hold."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"</?[a-z][^<>]*>", "", text) if kind == "md" else text
 
 
 def _unmarked(text: str) -> str:
@@ -324,7 +325,7 @@ def measure(path: Path, kind: str) -> Counter[str]:
         same = len(posixpath.commonprefix([above, steps]))
         headings.update(word for step in steps[same:] for word in words(step))
         above = steps
-    contents = [_unmarked(chunk.content) for chunk in chunks]
+    contents = [_unmarked(_unlinked(chunk.content, kind)) for chunk in chunks]
     for chunk in chunks:
         contents += [u.question for u in chunk.units if u.question not in chunk.content]
     said = Counter(word for content in contents for word in words(content))
@@ -340,7 +341,7 @@ def measure(path: Path, kind: str) -> Counter[str]:
     for chunk in chunks:
         count["fences"] += len(re.findall(r"(?m)^\s*(?:- )?`{3,}", chunk.content)) % 2
         count["bare"] += bool(re.fullmatch(r"\*\*[^*]+\*\*", chunk.content.strip().split("\n")[-1]))
-    rows = _markdown_tables("\n".join(_unlinked(c.content) if kind == "md" else c.content for c in chunks))
+    rows = _markdown_tables("\n".join(_unlinked(c.content, kind) for c in chunks))
     right, cells, whole = _cells_right(shown.tables, rows)
     count += Counter(cells=cells, right=right, tables=len(shown.tables), whole=whole)
     most = ", ".join(f"{word} {number}" for word, number in lost.most_common(12))

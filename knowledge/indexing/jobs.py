@@ -66,9 +66,7 @@ def enqueue_sync(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
 
 
 def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None) -> IndexBuild | None:
-    """Have a worker write questions for these documents (default: all of the agent's), or add them to an open job, which
-    stays postponed. `None` where no model is configured, or no passage waits.
-    """
+    """Have a worker write questions for these documents (default: all); `None` where there is nothing to do."""
     model = questions_model(agent)
     passages = waiting_passages(agent, model, document_ids) if model else []
     if not passages:

@@ -39,9 +39,7 @@ def no_progress(done: int, total: int, phase: BuildPhase = BuildPhase.VECTORS, /
 
 @dataclass(slots=True)
 class IndexReport:
-    """The counts of one run. `waiting`: chunks without questions, `rejected`: discarded units of the model. `skipped`,
-    `failed`: `{item, reason}`.
-    """
+    """The counts of one run; `waiting` chunks have no questions, `rejected` are units of the model."""
 
     documents: int = 0
     chunks: int = 0

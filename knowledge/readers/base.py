@@ -9,8 +9,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import PurePath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from django.utils.translation import gettext as _
 
@@ -45,8 +46,16 @@ _WAS_ESCAPED = re.compile("[\U0010ff21-\U0010ff7e]")
 _ORDINAL = re.compile(r"\d (?:ers?|res?|ères?|de?s?|nde?s?|es?|[èe]mes?|st|nd|rd|th|os?|h)$", re.IGNORECASE)
 _POWER = re.compile(r"(?:(?<![^\W\d_])[^\W\d_]|\b[kcdmµn]m|(?<![\w.,])10) [-−+]?\d{1,2}$")
 _RAISED = str.maketrans("0123456789-−+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻⁺")
+_LOWERED = str.maketrans("0123456789-−+", "₀₁₂₃₄₅₆₇₈₉₋₋₊")
 _ROMAN_VALUES = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
 _MOST_STRUCK, _STRUCK_LENGTH = 5, 60
+#: What programs, scanners and templates call a document by themselves: a default name, a name of a file, a long number.
+_NO_TITLE = re.compile(
+    r"\(.*\)|.*\.\w{2,4}|\S*\d{6,}\S*|microsoft (?:word|excel|powerpoint)\b.*|"
+    r"(?:document|doc|classeur|book|workbook|présentation(?: powerpoint)?|(?:powerpoint )?presentation|untitled|"
+    r"sans (?:titre|nom)|scan|numérisation|image|img|mod[eè]le|template|brouillon|draft)[\s_-]*\d*",
+    re.IGNORECASE,
+)
 _INTERROGATIVE = re.compile(
     r"(?:comment|pourquoi|combien|quand|qui|que|quoi|où|quel(?:le)?s?|lequel|laquelle|lesquel(?:le)?s|"
     r"est-ce|peut-on|puis-je|dois-je|faut-il|how|what|when|where|who|why|which|can|could|do|does|is|"
@@ -114,6 +123,10 @@ class Outline:
         self.lines: list[PlacedLine] = []
         #: What is struck out in the source: left out, and said.
         self.struck: list[str] = []
+        #: The page that what is added stands on, where its caller does not say.
+        self.page: int | None = None
+        self._items: list[str] = []
+        self._margins: list[tuple[int, int]] = []
         self._stack: list[_Heading] = []
         self._inferred: tuple[str, ...] = ()
 
@@ -144,6 +157,16 @@ class Outline:
             parent.used = True
         self._stack.append(_Heading(level, text, anchor))
 
+    def item(self, text: str, *, depth: int = 0, mark: str = "-") -> None:
+        """Add an item to the list that ends where anything else is added; a mark that Markdown does not know is text."""
+        while self._margins and self._margins[-1][0] >= depth:
+            self._margins.pop()
+        if mark == "1." and not depth:
+            self.end_list()
+        margin = " " * sum(width for _depth, width in self._margins)
+        self._margins.append((depth, len(mark) + 1 if re.fullmatch(r"\d{1,9}\.", mark) else 2))
+        self._items.append(f"{margin}{mark if self._margins[-1][1] > 2 or mark == '-' else f'- {mark}'} {text}")
+
     def leave_sections(self) -> None:
         """What follows stands under no heading yet."""
         self._close(0)
@@ -164,6 +187,7 @@ class Outline:
         text = text.strip("\n").rstrip()
         if not text.strip():
             return
+        self.end_list()
         self.leave_out()
         inferred = len(self._inferred)
         self.blocks.append(
@@ -173,7 +197,7 @@ class Outline:
                 kind=kind,
                 question=one_line(question),
                 category=self.category,
-                page=page,
+                page=page or self.page,
                 inferred=inferred,
                 anchor=anchor or self.anchor,
             )
@@ -195,9 +219,10 @@ class Outline:
             )
         if said := [one_line(text)[:_STRUCK_LENGTH] for text in self.struck if text.strip()]:
             texts = ", ".join(f"« {text} »" for text in said[:_MOST_STRUCK]) + ("…" if said[_MOST_STRUCK:] else "")
+            texts += f" ({len(said)})" if said[1:] else ""
             self.notices.append(_("texte barré, laissé de côté : %(texts)s") % {"texts": texts})
         root = self._root()
-        title = self.title or root_title(root, one_line(title))
+        title = self.title or (root if _NO_TITLE.fullmatch(one_line(title)) else root_title(root, one_line(title)))
         return ParsedDocument(
             title=title or title_from_filename(filename),
             blocks=tuple(_undoubled(block, title) for block in self.blocks),
@@ -211,7 +236,13 @@ class Outline:
         roots = {block.headings[: len(block.headings) - block.inferred][:1] for block in self.blocks}
         return roots.pop()[0] if len(roots) == 1 and () not in roots else ""
 
+    def end_list(self) -> None:
+        """What follows begins another list."""
+        items, self._items, self._margins = self._items, [], []
+        self.add("\n".join(items), kind="list")
+
     def _close(self, level: int) -> None:
+        self.end_list()
         self._inferred = ()
         while self._stack and self._stack[-1].level >= level:
             heading = self._stack.pop()
@@ -281,6 +312,36 @@ def raised(before: str, text: str) -> str:
     if not re.search(r"\w", text) or _ORDINAL.search(joint) or (text.isalpha() and before[-1:].isalpha()):
         return text
     return f" ({text.strip('()[] ') or text})" if len(text) <= 12 else f" {text}"
+
+
+class Run(NamedTuple):
+    """A piece of a paragraph: raised (1), lowered (-1) or neither, struck out or not, and where it leads."""
+
+    text: str
+    height: int = 0
+    is_struck: bool = False
+    link: str = ""
+
+
+def joined(runs: Iterable[Run], struck: list[str]) -> str:
+    """The text of a paragraph; what is struck out is added to `struck`."""
+    said, is_raised = "", False
+    for style, group in groupby(runs, lambda run: run[1:]):
+        height, is_struck, link = style
+        text = "".join(run.text for run in group)
+        if said[-1:].isspace():
+            text = text.lstrip(" ")
+        if is_struck:
+            struck.append(text)
+        elif height > 0 and text.strip():
+            said += raised(said, text)
+        elif link and (label := text.strip()) and re.match(r"(?:https?://|mailto:)[^\s()<>]+$", link):
+            said += text if label in link or "[" in label else text.replace(label, f"[{label}]({link})", 1)
+        else:
+            is_apart = text[:1].isalnum() and re.search(r"\(\S{1,12}\)$", said) and is_raised
+            said += f" {text}" if is_apart else text.translate(_LOWERED) if height else text
+        is_raised = height > 0 and not is_struck
+    return said
 
 
 def one_line(text: str) -> str:
@@ -408,7 +469,7 @@ def check_length(characters: int, *, filename: str) -> None:
         )
 
 
-def some_numbers(numbers: Sequence[int]) -> str:
+def some_numbers(numbers: Sequence[int | str]) -> str:
     """As many as somebody may read."""
     return ", ".join(map(str, numbers[:20])) + ("…" if numbers[20:] else "")
 

@@ -16,7 +16,7 @@ from lxml import etree
 
 from knowledge.errors import UnreadableDocumentError
 from knowledge.models import SourceType
-from knowledge.readers.base import MALFORMED, BlockKind, clean_text, one_line, table_text, unreadable
+from knowledge.readers.base import MALFORMED, BlockKind, clean_text, letters, one_line, roman, table_text, unreadable
 
 #: What an archive (DOCX, XLSX, PPTX) may unpack to, and its highest ratio of unpacked to packed bytes: zip bombs.
 MAX_UNPACKED_BYTES = 200 * 1024 * 1024
@@ -31,6 +31,15 @@ _MAIN_PARTS = {
 #: Word's "Strict Open XML" names what the usual, transitional form names by years (ISO/IEC 29500 parts 1 and 4).
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
+#: The types of main parts: templates, shows and files with macros have others.
+_TYPES = "[Content_Types].xml"
+_WORD_MAIN, _POWERPOINT_MAIN = (
+    re.compile(rb"(application/vnd\.)(?:%b)\.[\w.]+\.main\+xml" % names)
+    for names in (
+        rb"ms-word|openxmlformats-officedocument\.wordprocessingml",
+        rb"ms-powerpoint|openxmlformats-officedocument\.presentationml",
+    )
+)
 _XML = (".xml", ".rels")
 _RELATIONSHIPS = "_rels/.rels"
 #: What the XML parser raises derives from `SyntaxError`.
@@ -60,29 +69,39 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
         raise damaged(filename, error) from error
 
 
-def as_transitional(data: bytes) -> bytes:
-    """A checked Office file with the names that the libraries read, which know nothing of strict ones; `data` where it
-    has them.
+def as_plain(data: bytes) -> bytes:
+    """A checked Office file with the names that the libraries read, which know nothing of strict ones, nor of templates,
+    shows and files with macros; `data` where it has them.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = archive.infolist()
-        is_strict = any(entry.filename == _RELATIONSHIPS and _STRICT.search(archive.read(entry)) for entry in entries)
-        if not is_strict:
+        names = archive.namelist()
+        types = archive.read(_TYPES) if _TYPES in names else b""
+        named = _WORD_MAIN.sub(rb"\1openxmlformats-officedocument.wordprocessingml.document.main+xml", types)
+        named = _POWERPOINT_MAIN.sub(rb"\1openxmlformats-officedocument.presentationml.presentation.main+xml", named)
+        is_strict = _RELATIONSHIPS in names and _STRICT.search(archive.read(_RELATIONSHIPS)) is not None
+        if named == types and not is_strict:
             return data
         written = io.BytesIO()
         with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as renamed:
-            for entry in entries:
-                content = archive.read(entry)
-                if entry.filename.endswith(_XML):
-                    content = _STRICT.sub(_TRANSITIONAL, content)
-                renamed.writestr(entry.filename, content)
-        return written.getvalue()
+            for name in names:
+                content = named if name == _TYPES else archive.read(name)
+                is_read = is_strict and name.endswith(_XML)
+                renamed.writestr(name, _STRICT.sub(_TRANSITIONAL, content) if is_read else content)
+    return written.getvalue()
+
+
+def counted(number: int, kind: str) -> str:
+    """A number as a list shows it: `1`, `01`, `a`, `A`, `i`, `I`, or nothing; letters repeat past z: aa, bb."""
+    if kind.upper() not in ("A", "I"):
+        return str(number).zfill(len(kind)) if kind else ""
+    text = roman(number) if kind.upper() == "I" else letters((number - 1) % 26 + 1).upper() * ((number + 25) // 26)
+    return text if kind.isupper() else text.lower()
 
 
 def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:
     return unreadable(
         f"{filename}: {type(error).__name__}: {error}",
-        _("Ce document Word, Excel ou PowerPoint est tronqué ou abîmé. Rouvrez-le et enregistrez-le de nouveau."),
+        _("Ce document bureautique est tronqué ou abîmé. Rouvrez-le et enregistrez-le de nouveau."),
     )
 
 

@@ -1,12 +1,13 @@
 """Presentations (PPTX): each slide's title as a heading, its text, lists, tables, charts, diagrams and speaker's notes
 below.
 
-The archive has been checked (`knowledge.readers.office`). Shapes come in the order people read them: from the top,
-then from the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
+The archive has been checked (`knowledge.readers.office`). Shapes come in the order people read them: row by row, then
+from the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
 """
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import pptx
@@ -20,16 +21,23 @@ from knowledge.readers.base import (
     MAX_DOCUMENT_PAGES,
     Outline,
     ParsedDocument,
+    Run,
     check_length,
     clean_text,
+    joined,
     one_line,
     some_numbers,
     table_text,
     unreadable,
 )
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged, drawn
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, counted, damaged, drawn
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_AUTOMATIC = {"alphaLc": "a", "alphaUc": "A", "romanLc": "i", "romanUc": "I"}
+#: Boxes that begin within this of each other (a quarter of an inch, in EMU) begin a column.
+_COLUMN = 228_600
 _TITLES = (PP_PLACEHOLDER.TITLE, PP_PLACEHOLDER.CENTER_TITLE, PP_PLACEHOLDER.VERTICAL_TITLE)
 _UNREAD = (PP_PLACEHOLDER.FOOTER, PP_PLACEHOLDER.DATE, PP_PLACEHOLDER.SLIDE_NUMBER)
 #: Placeholders whose paragraphs have bullets unless they say otherwise.
@@ -39,13 +47,11 @@ _BULLETED = (PP_PLACEHOLDER.BODY, PP_PLACEHOLDER.OBJECT, PP_PLACEHOLDER.VERTICAL
 def parse_pptx(data: bytes, *, filename: str) -> ParsedDocument:
     outline = Outline()
     try:
-        presentation = pptx.Presentation(io.BytesIO(as_transitional(data)))
+        presentation = pptx.Presentation(io.BytesIO(as_plain(data)))
         title = presentation.core_properties.title or ""
         _read(presentation, outline, filename=filename)
     except (PythonPptxError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error
-    # What every new presentation of the commonest programs is called.
-    title = "" if one_line(title).casefold() in ("powerpoint presentation", "présentation powerpoint") else title
     return outline.finish(filename=filename, source_type=SourceType.PPTX, title=title)
 
 
@@ -80,101 +86,151 @@ class _Slide:
     def __init__(self, outline: Outline, slide: Any, number: int) -> None:
         self._outline = outline
         self._slide = slide
-        self._number = number
-        self._items: list[str] = []
+        self._place = _("diapositive %(slide)d") % {"slide": number}
+        outline.page = number
 
     def read(self, *, opens: bool) -> None:
         """`opens`: the first slide, whose title is the document's."""
-        shapes = list(_in_order(self._slide.shapes))
-        titles = [shape for shape in shapes if _placeholder(shape) in _TITLES]
+        title = next((shape for shape in self._slide.shapes if _placeholder(shape) in _TITLES), None)
         self._outline.leave_sections()
-        heading = " ".join(_lines(titles[0].text_frame)) if titles else ""
-        self._outline.heading(1 if opens else 2, heading)
-        for shape in shapes:
-            if shape not in titles[:1]:
-                self._shape(shape)
-        self._flush()
+        self._outline.heading(1 if opens else 2, " ".join(self._lines(title)) if title is not None else "")
+        self._arranged(shape for shape in self._slide.shapes if title is None or shape._element is not title._element)
         if self._slide.has_notes_slide:
-            frame = self._slide.notes_slide.notes_text_frame
-            self._add("\n\n".join(_lines(frame)) if frame is not None else "")
+            for shape in self._slide.notes_slide.shapes:
+                if shape.has_text_frame and _placeholder(shape) not in _UNREAD:
+                    self._outline.add("\n\n".join(self._lines(shape)))
+
+    def _arranged(self, shapes: Iterable[Any]) -> None:
+        """Shapes in the order people read them: row by row, from the left. Boxes under each other are a table, or where
+        they hold more than a line, columns.
+        """
+        for columns, group in groupby(_in_rows(shapes), _columns):
+            rows = list(group)
+            if columns and len(rows) > 1:
+                texts = [[self._lines(shape) for shape in row] for row in rows]
+                if all(len(lines) == 1 for row in texts for lines in row):
+                    self._outline.add(table_text([[lines[0] for lines in row] for row in texts]), kind="table")
+                    continue
+                rows = list(map(list, zip(*rows, strict=True)))
+            for row in rows:
+                for shape in row:
+                    self._shape(shape)
 
     def _shape(self, shape: Any) -> None:
         kind = _placeholder(shape)
         if kind in _UNREAD:
             return
-        if getattr(shape, "has_table", False):
-            self._flush()
-            self._add(_table(shape.table), kind="table")
+        if hasattr(shape, "shapes"):
+            self._arranged(shape.shapes)
+        elif getattr(shape, "has_table", False):
+            self._outline.add(table_text(self._table(shape)), kind="table")
         elif shape.has_text_frame:
-            self._text(shape.text_frame, bulleted=kind in _BULLETED)
+            self._text(shape, bulleted=kind in _BULLETED)
         else:
             for drawn_kind, text in drawn(shape._element, lambda key: shape.part.related_part(key).blob):
-                self._add(text, kind=drawn_kind)
-        self._flush()
+                self._outline.add(text, kind=drawn_kind)
 
-    def _text(self, frame: Any, *, bulleted: bool) -> None:
-        paragraphs = [(part, text) for part in frame.paragraphs if (text := _text_of(part))]
+    def _text(self, shape: Any, *, bulleted: bool) -> None:
+        paragraphs = [(part, text) for part in shape.text_frame.paragraphs if (text := self._text_of(part, shape.part))]
+        numbers: dict[int, tuple[str, int]] = {}
         for part, text in paragraphs:
-            if _is_item(part, bulleted=bulleted and len(paragraphs) > 1):
-                self._items.append(f"{'  ' * min(part.level, 5)}- {one_line(text)}")
+            mark = _mark(part, numbers, bulleted=bulleted and len(paragraphs) > 1)
+            if mark:
+                self._outline.item(one_line(text), depth=part.level, mark=mark)
             else:
-                self._flush()
-                self._add(text)
+                self._outline.add(text)
+        self._outline.end_list()
 
-    def _add(self, text: str, *, kind: Any = "prose") -> None:
-        self._outline.add(text, kind=kind, page=self._number)
+    def _lines(self, shape: Any, frame: Any = None) -> list[str]:
+        texts = (self._text_of(part, shape.part) for part in (frame or shape.text_frame).paragraphs)
+        return [text for text in texts if text]
 
-    def _flush(self) -> None:
-        self._add("\n".join(self._items), kind="list")
-        self._items.clear()
+    def _text_of(self, part: Any, holder: Any) -> str:
+        struck: list[str] = []
+        text = joined(_runs(part._p, holder), struck)
+        self._outline.struck += [f"{one_line(said)} ({self._place})" for said in struck if said.strip()]
+        return clean_text(text).strip()
+
+    def _table(self, shape: Any) -> list[list[str]]:
+        """The table as rows of text; what a cell merged downwards says is given in each row it covers."""
+        rows: list[list[str]] = []
+        below: dict[int, tuple[str, int]] = {}
+        for row in shape.table.rows:
+            line: list[str] = []
+            for column, cell in enumerate(row.cells):
+                text = " ".join(self._lines(shape, cell.text_frame))
+                held, left = below.pop(column, ("", 0))
+                if cell.is_spanned and left:
+                    text = text or held
+                elif cell.is_merge_origin:
+                    held, left = text, cell.span_height
+                if left > 1:
+                    below[column] = (held, left - 1)
+                line.append(text)
+            rows.append(line)
+        return rows
 
 
-def _in_order(shapes: Iterable[Any]) -> Iterator[Any]:
-    """The shapes, groups opened, as they are read; those that stand nowhere keep their place at the top."""
+def _in_rows(shapes: Iterable[Any]) -> list[list[Any]]:
+    """Shapes whose upper edges differ by less than half a shape's height stand in a row; those that stand nowhere keep
+    their place at the top.
+    """
+    rows: list[list[Any]] = []
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
-        if hasattr(shape, "shapes"):
-            yield from _in_order(shape.shapes)
+        first = rows[-1][0] if rows else None
+        lower = min(shape.height or 0, first.height or 0) / 2 if first is not None else 0
+        if first is not None and (shape.top or 0) - (first.top or 0) <= lower:
+            rows[-1].append(shape)
         else:
-            yield shape
+            rows.append([shape])
+    return [sorted(row, key=lambda shape: shape.left or 0) for row in rows]
+
+
+def _columns(row: Sequence[Any]) -> tuple[int, ...]:
+    """Where the boxes of a row begin, near enough; empty where it is no row of boxes with text."""
+    if len(row) < 2 or any(not getattr(s, "has_text_frame", False) or not s.text_frame.text.strip() for s in row):
+        return ()
+    return tuple(round((shape.left or 0) / _COLUMN) for shape in row)
+
+
+def _runs(paragraph: Any, holder: Any) -> Iterator[Run]:
+    for child in paragraph:
+        match str(child.tag).removeprefix(_A):
+            case "br":
+                yield Run("\n")
+            case "r" | "fld":
+                style = child.find(f"{_A}rPr")
+                get = style.get if style is not None else {}.get
+                baseline = get("baseline", "0")
+                key = style.find(f"{_A}hlinkClick") if style is not None else None
+                relation = holder.rels.get(key.get(f"{_R}id", "")) if key is not None else None
+                yield Run(
+                    (child.findtext(f"{_A}t") or "").replace("\v", "\n"),
+                    0 if baseline in ("0", "0%") else -1 if baseline.startswith("-") else 1,
+                    get("strike", "noStrike") != "noStrike",
+                    relation.target_ref if relation is not None and relation.is_external else "",
+                )
+            case "m" | "AlternateContent":
+                yield Run("".join(child.itertext(f"{_M}t")))
 
 
 def _placeholder(shape: Any) -> Any:
     return shape.placeholder_format.type if shape.is_placeholder else None
 
 
-def _lines(frame: Any) -> list[str]:
-    return [text for part in frame.paragraphs if (text := _text_of(part))]
-
-
-def _text_of(part: Any) -> str:
-    return clean_text(part.text.replace("\v", "\n")).strip()
-
-
-def _is_item(part: Any, *, bulleted: bool) -> bool:
+def _mark(part: Any, numbers: dict[int, tuple[str, int]], *, bulleted: bool) -> str:
+    """What stands before a paragraph: a bullet, or a number, counted in `numbers` by level; empty for none."""
     properties = part._p.find(f"{_A}pPr")
-    if properties is not None:
-        if properties.find(f"{_A}buNone") is not None:
-            return False
-        if any(properties.find(f"{_A}{mark}") is not None for mark in ("buChar", "buAutoNum")):
-            return True
-    return bulleted
-
-
-def _table(table: Any) -> str:
-    """The table as rows of text; what a cell merged downwards says is given in each row it covers."""
-    rows: list[list[str]] = []
-    below: dict[int, tuple[str, int]] = {}
-    for row in table.rows:
-        line: list[str] = []
-        for column, cell in enumerate(row.cells):
-            text = clean_text(cell.text_frame.text.replace("\v", " ")).strip()
-            held, left = below.pop(column, ("", 0))
-            if cell.is_spanned and left:
-                text = text or held
-            elif cell.is_merge_origin:
-                held, left = text, cell.span_height
-            if left > 1:
-                below[column] = (held, left - 1)
-            line.append(text)
-        rows.append(line)
-    return table_text(rows)
+    marks = {str(child.tag).removeprefix(_A): child for child in (properties if properties is not None else ())}
+    for deeper in [level for level in numbers if level > part.level]:
+        del numbers[deeper]
+    if (auto := marks.get("buAutoNum")) is None:
+        numbers.pop(part.level, None)
+        return "-" if "buChar" in marks or (bulleted and "buNone" not in marks) else ""
+    kind = auto.get("type", "arabicPeriod")
+    before, number = numbers.get(part.level, ("", 0))
+    number = number + 1 if kind == before else int(auto.get("startAt", "1"))
+    numbers[part.level] = kind, number
+    form = next((form for name, form in _AUTOMATIC.items() if kind.startswith(name)), "1")
+    text = counted(number, form)
+    return f"({text})" if kind.endswith("Both") else f"{text})" if kind.endswith("R") else f"{text}."

@@ -26,9 +26,9 @@ _SUFFIXES = {
     ".htm": SourceType.HTML,
     ".xhtml": SourceType.HTML,
     ".pdf": SourceType.PDF,
-    ".docx": SourceType.DOCX,
-    ".pptx": SourceType.PPTX,
-    ".xlsx": SourceType.XLSX,
+    **dict.fromkeys((".docx", ".docm", ".dotx", ".dotm"), SourceType.DOCX),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), SourceType.PPTX),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), SourceType.XLSX),
     ".csv": SourceType.CSV,
     ".tsv": SourceType.CSV,
 }
@@ -180,7 +180,7 @@ READER_VERSIONS = {
     SourceType.HTML: 5,
     SourceType.MARKDOWN: 3,
     SourceType.DOCX: 2,
-    SourceType.PPTX: 2,
+    SourceType.PPTX: 3,
     SourceType.XLSX: 2,
     SourceType.CSV: 1,
 }

@@ -23,7 +23,7 @@ from knowledge.models import SourceType
 from knowledge.question_tables import question_columns, question_rows, table_rows
 from knowledge.readers.base import Outline, ParsedDocument, check_length, clean_text, one_line, table_text, unreadable
 from knowledge.readers.html import html_fragment_text
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged
 from knowledge.readers.text import decode_text
 
 _HTML = re.compile(
@@ -126,9 +126,7 @@ class _Budget:
 def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
     outline, budget = Outline(), _Budget(filename)
     try:
-        workbook = openpyxl.load_workbook(
-            io.BytesIO(as_transitional(data)), read_only=True, data_only=True, keep_links=False
-        )
+        workbook = openpyxl.load_workbook(io.BytesIO(as_plain(data)), read_only=True, data_only=True, keep_links=False)
         title = workbook.properties.title or ""
         for sheet in workbook.worksheets:
             if sheet.sheet_state != "visible":

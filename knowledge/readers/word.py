@@ -18,7 +18,7 @@ from lxml import etree
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, clean_text, table_text
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_transitional, damaged, drawn
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
@@ -42,7 +42,7 @@ _MOST_SPANNED = 100
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
     try:
-        document = docx.Document(io.BytesIO(as_transitional(data)))
+        document = docx.Document(io.BytesIO(as_plain(data)))
         outline = _read(document)
     except (OpcError, *MALFORMED_ARCHIVE) as error:
         raise damaged(filename, error) from error

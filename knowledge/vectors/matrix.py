@@ -122,9 +122,7 @@ class Snapshot(Generic[K]):
         lexical_weight: float = 0.0,
         together: Together | None = None,
     ) -> list[tuple[K, float, float]]:
-        """The `limit` best keys with their cosine to the unit `vector` and their overlap with the question's words, best
-        first, ties by key; see `Wanted`. The columns of the filter and of `together` must be there.
-        """
+        """The `limit` best keys with cosine to `vector` and overlap, best first, ties by key; see `Wanted`."""
         if limit <= 0 or not self.live:
             return []
         rows, scores = self._scores(vector, payload_filter)

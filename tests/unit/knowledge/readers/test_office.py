@@ -12,7 +12,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from knowledge.models import SourceType
-from knowledge.readers.office import as_transitional
+from knowledge.readers.office import as_plain
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import excel, powerpoint, refusal, rewritten, saved, word
 
@@ -105,4 +105,4 @@ def test_strict_file_is_read_like_the_usual_one(name: str) -> None:
 
 def test_usual_file_is_left_as_it_is() -> None:
     usual = word()
-    assert as_transitional(usual) is usual
+    assert as_plain(usual) is usual

@@ -138,19 +138,6 @@ def test_row_and_column_at_the_far_end_cost_what_they_hold() -> None:
     assert [block.text for block in parsed.blocks] == ["| 1 | 2 |\n| --- | --- |", "3"]
 
 
-def test_cell_merged_downwards_is_said_in_each_row_it_covers() -> None:
-    workbook = make_workbook(
-        Tarifs=[["Zone", "Carte", "Prix"], ["Paris", "Adulte", 12], [None, "Enfant", 6], ["Lyon", "Adulte", 9]]
-    )  # fmt: skip
-    workbook["Tarifs"].merge_cells("A2:A3")
-    workbook["Tarifs"].row_dimensions[3].hidden = True
-    assert read(workbook).blocks[0].text.splitlines()[2:] == [
-        "| Paris | Adulte | 12 |",
-        "| Paris | Enfant | 6 |",
-        "| Lyon | Adulte | 9 |",
-    ]
-
-
 def test_column_of_words_beside_questions_and_answers_is_noticed() -> None:
     rows: list[list[Any]] = [
         ["N°", "Question", "Réponse", "Textes"],

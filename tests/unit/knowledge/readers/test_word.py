@@ -32,46 +32,6 @@ def test_styles_give_title_headings_lists_and_tables() -> None:
     assert {block.headings for block in parsed.blocks} == {("Horaires",)}
 
 
-def test_bold_paragraph_keeps_its_mark() -> None:
-    document = docx.Document()
-    document.add_paragraph().add_run("Qui signe ?").bold = True
-    assert parse_document(saved(document), filename="n.docx").blocks[0].text == "**Qui signe ?**"
-
-
-def test_cells_merged_across_columns_leave_the_others_in_theirs() -> None:
-    document = docx.Document()
-    table = document.add_table(3, 3)
-    for row, texts in enumerate((("Ville", "Jour", "An"), ("Lens", "2", "20"), ("", "3", "30"))):
-        for column, text in enumerate(texts):
-            table.cell(row, column).text = text
-    table.cell(1, 0).merge(table.cell(2, 0))
-    table.cell(1, 1).merge(table.cell(1, 2)).text = "gratuit"
-    inner = table.cell(2, 2).add_table(1, 1)
-    inner.cell(0, 0).text = "dedans"
-    parsed = parse_document(saved(document), filename="a.docx")
-    assert parsed.blocks[0].text.split("\n") == [
-        "| Ville | Jour | An |",
-        "| --- | --- | --- |",
-        "| Lens | gratuit |  |",
-        "| Lens | 3 | 30 dedans |",
-    ]
-
-
-def test_text_of_content_controls_is_read_and_a_table_of_contents_is_not() -> None:
-    document = docx.Document()
-    document.add_paragraph("Dedans \\df, C:\\Users\\bob")
-    element = document.paragraphs[0]._p
-    control = element.makeelement(element.tag.replace("}p", "}sdt"), {})
-    content = element.makeelement(element.tag.replace("}p", "}sdtContent"), {})
-    element.addprevious(control)
-    control.append(content)
-    content.append(element)
-    style = document.styles.add_style("toc 1", 1)
-    document.add_paragraph("Horaires 3", style=style)
-    parsed = parse_document(saved(document), filename="a.docx")
-    assert [block.text for block in parsed.blocks] == ["Dedans \\df, C:\\Users\\bob"]
-
-
 def noted(paragraph: Any, number: int) -> None:
     reference = paragraph.add_run()._r
     note = reference.makeelement(reference.tag.replace("}r", "}footnoteReference"), {})
@@ -109,54 +69,6 @@ def test_note_of_an_item_stands_after_its_list_under_the_same_heading(after: str
 
     assert [block.text for block in blocks[:2]] == ["- Prime de 500 €\n- Prime de 100 €", "Sauf stagiaires."]
     assert blocks[0].headings == blocks[1].headings
-
-
-def test_text_is_read_where_it_was_moved_to_alone() -> None:
-    document = docx.Document()
-    for name, text in (("moveFrom", "Lundi"), ("moveTo", "Mardi")):
-        paragraph = document.add_paragraph(text)
-        run = paragraph.runs[0]._r
-        moved = run.makeelement(run.tag.replace("}r", f"}}{name}"), {})
-        run.addprevious(moved)
-        moved.append(run)
-    parsed = parse_document(saved(document), filename="note.docx")
-    assert [block.text for block in parsed.blocks] == ["Mardi"]
-
-
-def in_body(xml: str) -> Any:
-    """A document with this in its body, before the end of its section."""
-    document = docx.Document()
-    names = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    for child in etree.fromstring(f'<w:body xmlns:w="{names}">{xml}</w:body>'):
-        document.element.body.insert(len(document.element.body) - 1, child)
-    return document
-
-
-def said(text: str, properties: str = "") -> str:
-    return f"<w:p><w:r>{properties}<w:t>{text}</w:t></w:r></w:p>"
-
-
-def test_cells_and_rows_of_content_controls_stand_in_their_table() -> None:
-    def control(inner: str) -> str:
-        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
-
-    def row(left: str, right: str) -> str:
-        return f"<w:tr><w:tc>{left}</w:tc>{control(f'<w:tc>{right}</w:tc>')}</w:tr>"
-
-    rows = row(said("Auteur"), said("Ada")) + control(row(said("Date"), said("12 mai")))
-    blocks = parse_document(saved(in_body(f"<w:tbl>{rows}</w:tbl>")), filename="n.docx").blocks
-    assert blocks[0].text == "| Auteur | Ada |\n| --- | --- |\n| Date | 12 mai |"
-
-
-def test_hidden_text_and_contents_in_plain_style_are_not_read() -> None:
-    gallery = '<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>'
-    body = (
-        f"<w:sdt><w:sdtPr>{gallery}</w:sdtPr><w:sdtContent>{said('Congés 3')}</w:sdtContent></w:sdt>"
-        + said("caché", "<w:rPr><w:vanish/></w:rPr>")
-        + said("montré", '<w:rPr><w:vanish w:val="0"/></w:rPr>')
-    )
-    parsed = parse_document(saved(in_body(body)), filename="n.docx")
-    assert [block.text for block in parsed.blocks] == ["montré"]
 
 
 def test_chart_is_a_table_and_a_diagram_a_list_after_their_paragraph() -> None:
