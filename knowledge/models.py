@@ -65,10 +65,7 @@ class SourceKind(models.TextChoices):
 
 
 class WebSource(models.Model):
-    """An address that staff gave: a page, or a sitemap with its pages. It is read again at its interval.
-
-    `due_at` is when; empty, never. A refresh is an `IndexBuild`, whose row is also the lock of its source.
-    """
+    """An address that staff gave, a page or a sitemap with its pages; read again when it is due (empty: never)."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="web_sources", verbose_name=_("agent"))
     url = models.CharField(_("adresse"), max_length=500)
@@ -164,10 +161,7 @@ _IN_FRAGMENTS = "!$&'()*+,;=:@/?"
 
 
 def page_address(name: str, anchor: str = "") -> str:
-    """A name or a path that is an address of the web, else an empty string: files are never named like that.
-
-    With the identifier of a place in the page, the address opens there.
-    """
+    """A name or a path that is an address of the web (at a place of the page, with its identifier), else empty."""
     if not name.lower().startswith(("http://", "https://")):
         return ""
     return f"{name}#{quote(anchor, safe=_IN_FRAGMENTS)}" if anchor and "#" not in name else name

@@ -236,10 +236,7 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
-    """Keep the hits whose chunk or validated answer exists and belongs to the agent; complete legacy hits.
-
-    With the question, the result also holds late answers: validated ones not indexed yet (`compare_late`).
-    """
+    """Keep the hits whose chunk or answer is the agent's; complete legacy hits, add answers that wait for the index."""
     by_rank, where = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     answers = answers_above().confirm(faq_hits, agent_id, question) if faq_hits or question else ConfirmedAnswers()

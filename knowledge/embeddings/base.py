@@ -74,10 +74,7 @@ class Embedder(ABC):
     def embed(
         self, texts: Sequence[str], *, purpose: Purpose, on_progress: Callable[[int], None] | None = None
     ) -> Vectors:
-        """Embed `texts` as unit rows in their order; `on_progress` receives the number done after each batch.
-
-        A text that comes again is embedded once.
-        """
+        """Embed `texts`, each once, as unit rows in their order; `on_progress` receives the number done."""
         recipe = self.recipe
         prefix = recipe.query_prefix if purpose is Purpose.QUERY else recipe.passage_prefix
         prepared = [prefix + self._prepare(text) for text in texts]

@@ -55,10 +55,7 @@ _PAGES = (".html", ".htm", ".xhtml")
 
 
 class SitePages:
-    """The page names of each site, by which links are told apart; a run looks each site up once.
-
-    A site is a host; all pages uploaded as files to an agent are one site.
-    """
+    """The page names of each site, looked up once in a run: a host, or all pages uploaded as files to an agent."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], frozenset[str]] = {}
@@ -285,10 +282,7 @@ def store_files(
 
 
 def gone_documents(agent: Agent, folders: Collection[Path], names: Iterable[str]) -> list[Document]:
-    """Documents loaded from one of these folders whose file is no longer among `names`.
-
-    The caller leaves out a folder in which nothing is found: it may not be mounted.
-    """
+    """Documents of these folders whose file is no longer among `names`; an empty folder may not be mounted."""
     seen = set(names)
     loaded = agent.documents.filter(folder__in=[str(folder) for folder in folders])
     return [document for document in loaded.order_by("name") if document.name not in seen]

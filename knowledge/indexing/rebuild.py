@@ -141,10 +141,7 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
 
 
 def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
-    """Put the previous generation in service again, with current points of other apps; returns its name.
-
-    This is for emergencies; the journal records it.
-    """
+    """Put the previous generation in service again, in an emergency; returns its name. The journal records it."""
     target = prepare_rollback(agent=agent, method=method)
     store, alias = vector_store(), collection_alias(agent.slug, method)
     left = store.resolve_alias(alias)

@@ -245,10 +245,7 @@ def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:
 
 
 def release_indexes(*, agent_slug: str) -> list[str]:
-    """Remove the aliases of a deleted agent; returns its generations, to be dropped.
-
-    The caller drops them by these names, never by the slug: a new agent of the same name may have an index by then.
-    """
+    """Remove the aliases of a deleted agent; returns its generations, to be dropped by these names, not the slug."""
     store, deleted = vector_store(), Agent(slug=agent_slug)
     names = [name for method in IndexingMethod for name in generations(store, deleted, method)]
     for method in IndexingMethod:

@@ -290,10 +290,7 @@ def is_foreign(text: str, question: str, language: str, *, is_sure: bool) -> boo
 
 
 def document_language(passages: Sequence[str]) -> str:
-    """A code of two or three letters, of any language; empty where there is too little text to tell.
-
-    The model is large and loaded at first use, which is why only what reads files calls this.
-    """
+    """A code of two or three letters, or empty; only what reads files calls this, as the model is large."""
     sample = " ".join(text[:_SAMPLE_CHARACTERS] for text in passages[: 2 * SAMPLES])
     if sum(map(str.isalpha, sample)) < _ENOUGH_LETTERS:
         return ""

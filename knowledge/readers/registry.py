@@ -72,10 +72,7 @@ _HTML_START = re.compile(
 
 
 def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ParsedDocument:
-    """Read a file of any supported format; raise `UnreadableDocumentError` for anything else.
-
-    `pages` are the names (`page_name`) of the pages of an HTML page's site.
-    """
+    """Read a file, or raise `UnreadableDocumentError`; `pages`: the names (`page_name`) of an HTML page's site."""
     if not data.strip():
         raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
     check_size(len(data), filename=filename)
@@ -120,10 +117,7 @@ def check_size(size: int, *, filename: str) -> None:
 
 
 def refuse_unsupported(start: bytes, *, filename: str) -> None:
-    """Raise `UnreadableDocumentError` for what a name and the first kilobyte say is no format that is read here.
-
-    Whether the rest can be read is found out by reading it, in a process of its own.
-    """
+    """Raise `UnreadableDocumentError` for what a name and the first kilobyte say is not read here."""
     if b"%PDF-" in start[:1024] or start.startswith(_ZIP):
         return
     _refuse_known(start, filename=filename)
