@@ -361,8 +361,7 @@ class OpenAILanguageModel(LanguageModel):
         reply, knew = decoder.reply(), model in self._reasoning
         if reply.reasoning:
             self._reasoning.add(model)
-        if decoder.closes_alone:
-            self._closing.add(model)
+        (self._closing.add if decoder.closes_alone else self._closing.discard)(model)
         is_empty = not reply.text.strip() and not reply.tool_calls
         return is_empty and bool(reply.reasoning) and reply.finish_reason == "length" and not knew
 
@@ -677,7 +676,7 @@ class StreamDecoder:
         if _SURROGATE.search(text) and hold and "\ud800" <= text[-1] <= "\udbff":
             text, self._held = text[:-1], text[-1]
         text = self._filter.feed(storable(text))
-        return text if hold else text + self._filter.flush()
+        return text if hold else text + self._filter.flush(is_cut=self._finish_reason == "length")
 
 
 class _CallAssembler:

@@ -24,8 +24,9 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 #: An end that more text may make a mark of.
+_HEADER = r"[|｜](?:channel\|>[^<\n]{0,80}(?:<\|constrain\|>[^<\n]{0,40})?(?:<\|?\w{0,12}\|?)?|start\|>\w{0,20}|[\w▁]{0,40}[|｜]?)"
 _PARTIAL = re.compile(
-    r"(?:<(?:/?[\w:]{0,24}|\w[\w:]*\s[^<>\n]{0,80}|[|｜][^\n]{0,120})|◁[^▷\n]{0,8}|\[/?(?:T(?:H(?:I(?:NK?)?)?)?)?)\Z",
+    rf"(?:<(?:/?[\w:]{{0,24}}|\w[\w:]*\s[^<>\n]{{0,80}}|{_HEADER})|◁[^▷\n]{{0,8}}|\[/?(?:T(?:H(?:I(?:NK?)?)?)?)?)\Z",
     re.IGNORECASE,
 )
 _FENCE_BEGUN = re.compile(r"`+\Z")
@@ -92,9 +93,9 @@ class ReasoningFilter:
         self._held = text[end:]
         return self._taken(text[:end])
 
-    def flush(self) -> str:
+    def flush(self, *, is_cut: bool = False) -> str:
         shown, self._held = self._taken(self._held), ""
-        if self._awaits_close and self._is_open and not self._texts:
+        if self._awaits_close and self._is_open and not self._texts and not is_cut:
             shown, self._texts, self._reasoning, self._is_open = self.reasoning, self._reasoning, [], False
         return shown
 
@@ -121,6 +122,7 @@ class ReasoningFilter:
         """Whether a mark is one where it stands; marks of code are noted, and stay in the text."""
         kind = mark.lastgroup
         if self._is_open:
+            self._awaits_close &= kind != "open"
             is_quoted = (before or "".join(self._reasoning[-1:])).endswith("`")
             return kind not in ("code", "open", "plain") and not is_quoted
         if kind == "code":

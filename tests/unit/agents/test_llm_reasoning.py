@@ -30,7 +30,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 50, 1000])
 @pytest.mark.parametrize("form", FORMS)
 def test_no_cut_of_a_reply_lets_reasoning_through(form: str, size: int) -> None:
     pieces = [form[at : at + size] for at in range(0, len(form), size)]

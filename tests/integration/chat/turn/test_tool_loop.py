@@ -37,7 +37,6 @@ from chat.models import (
 )
 from chat.protocol import Tool
 from chat.runs.following import settle_stale_turns
-from chat.staff.explanation import explain_trace
 from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
 from chat.turn.tool_loop import BATCH_TRIES
 from chat.turn.toolbox import Toolbox, choose_tools
@@ -150,21 +149,6 @@ class SectionOneTests(LoopTestCase):
             criteria = model().calls[0].messages[0].content
         assert (result.answer.text, result.answer.stop_reason) == ("Oui.", StopReason.ANSWERED)
         assert "COMPLÈTE et SATISFAISANTE" in criteria
-
-    async def test_qualite_de_reponse_is_a_step_that_the_trace_shows(self) -> None:
-        answer = "Les salles se réservent à l'accueil, au plus tard la veille, avec la carte [1]."
-        for text, quality in ((answer, "sound"), ("Oui.", "by_tool"), ("[1]", "only_number")):
-            with self.story(asking(call("clock")), [text]):
-                result, _listener = await self.ask()
-            (line,) = [line for line in result.trace.lines if line["step"] == "check"]
-            assert line["outcome"] == quality
-        shown = {step.title: step for step in explain_trace(result.trace.lines)}
-        assert shown["Vérification de la réponse"].outcome == "Le modèle n’a écrit qu’un nombre, ou qu’une citation."
-
-    async def test_loop_that_ends_without_an_answer_judges_none(self) -> None:
-        with self.story(*(asking(call("weather", city="Lyon")) for _ in range(4))):
-            result, _listener = await self.ask()
-        assert "check" not in [line["step"] for line in result.trace.lines]
 
     async def test_boucle_bornee_calls_tools_then_recalls_until_the_answer(self) -> None:
         replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Il fait 12 °C."])
