@@ -173,7 +173,7 @@ READER_VERSIONS = {
     SourceType.PDF: 2,
     SourceType.HTML: 5,
     SourceType.MARKDOWN: 3,
-    SourceType.DOCX: 2,
+    SourceType.DOCX: 3,
     SourceType.PPTX: 3,
     SourceType.XLSX: 2,
     SourceType.CSV: 1,

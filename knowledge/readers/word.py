@@ -2,7 +2,7 @@
 what they are noted at.
 
 The archive has been checked (`knowledge.readers.office`). Pictures, headers, footers, comments, hidden text, text
-deleted or moved away and tables of contents are not read.
+moved away and tables of contents are not read; struck and deleted text is noticed.
 """
 
 import io
@@ -17,7 +17,7 @@ from docx.text.paragraph import Paragraph
 from lxml import etree
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, clean_text, table_text
+from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, joined, one_line, table_text
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
@@ -27,6 +27,7 @@ _CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
 _HOLDERS = ("sdt", "sdtContent", "customXml", "ins", "smartTag")
 _NOTES = ("footnotes", "endnotes")
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 #: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer
 #: one.
@@ -37,7 +38,7 @@ _UNREAD = (
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
 )
 #: A cell that claims to cover more columns than this covers one.
-_MOST_SPANNED = 100
+_MOST_SPANNED, _LONGEST_STYLES = 100, 20
 
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
@@ -52,38 +53,37 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
 
 def _read(document: Any) -> Outline:
     outline = Outline()
-    items: list[str] = []
-    #: The notes of these items, which stand after their list.
+    #: The notes of items, which stand after their list.
     beside: list[str] = []
     notes = _footnotes(document)
     for part in _parts(document):
-        if isinstance(part, Table):
-            _flush(outline, items, beside)
-            outline.add(_table(part), kind="table")
-            continue
-        if _CONTENTS_STYLE.match(part.style.name if part.style is not None else ""):
-            continue
-        text = clean_text(_text(part)).strip()
-        style = part.style.name if part.style is not None else ""
+        style = "" if isinstance(part, Table) or part.style is None else part.style.name
+        text = "" if isinstance(part, Table) or _CONTENTS_STYLE.match(style) else _text(part, outline)
         if text and _is_item(part, style):
-            depth = min(_number(part._p, f"{_W}pPr/{_W}numPr/{_W}ilvl", 0), 5)
-            items.append(f"{'  ' * depth}- {text}")
+            outline.item(one_line(text), depth=_number(part._p, f"{_W}pPr/{_W}numPr/{_W}ilvl", 0))
             beside.extend(notes.pop(number, "") for number in _note_numbers(part))
             continue
-        _flush(outline, items, beside)
-        _paragraph(outline, part, style, text)
-        for kind, said in drawn(part._p, lambda key: document.part.related_parts[key].blob):
-            outline.add(said, kind=kind)
-        for number in _note_numbers(part):
-            outline.add(notes.pop(number, ""))
-    _flush(outline, items, beside)
+        for note in beside:
+            outline.add(note)
+        beside.clear()
+        outline.end_list()
+        if isinstance(part, Table):
+            headers = len(part._tbl.findall(f"{_W}tr/{_W}trPr/{_W}tblHeader"))
+            outline.add(table_text(_table(part, outline), headers=headers), kind="table")
+        elif not _CONTENTS_STYLE.match(style):
+            _paragraph(outline, part, style, text)
+            for kind, said in drawn(part._p, lambda key: document.part.related_parts[key].blob):
+                outline.add(said, kind=kind)
+            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
+    for note in beside:
+        outline.add(note)
     for note in notes.values():
         outline.add(note)
     return outline
 
 
 def _parts(document: Any) -> Iterator[Any]:
-    """The paragraphs and tables of the body in order, those in content controls as well."""
+    """The paragraphs and tables of the body in order, those in content controls as well, and in boxes after theirs."""
     pending = list(document.element.body)[::-1]
     while pending:
         element = pending.pop()
@@ -91,6 +91,13 @@ def _parts(document: Any) -> Iterator[Any]:
         match str(element.tag).removeprefix(_W):
             case "p":
                 yield Paragraph(element, document._body)
+                boxes = [
+                    box
+                    for box in element.iter(f"{_W}txbxContent")
+                    if not any(a.tag in _UNREAD for a in box.iterancestors())
+                ]
+                outer = (box for box in boxes if next(box.iterancestors(f"{_W}p")) is element)
+                pending.extend([inner for box in outer for inner in box][::-1])
             case "tbl":
                 yield Table(element, document._body)
             case name if name in _HOLDERS and not _is_contents(element):
@@ -103,9 +110,9 @@ def _is_contents(element: Any) -> bool:
     return gallery is not None and gallery.get(f"{_W}val") == "Table of Contents"
 
 
-def _is_hidden(run: Any) -> bool:
-    mark = run.find(f"{_W}rPr/{_W}vanish")
-    return mark is not None and mark.get(f"{_W}val") not in ("0", "false")
+def _is_on(run: Any, name: str) -> bool:
+    mark = run.find(f"{_W}rPr/{_W}{name}")
+    return mark is not None and mark.get(f"{_W}val") not in ("0", "false", "off")
 
 
 def _held(element: Any, name: str) -> Iterator[Any]:
@@ -139,14 +146,6 @@ def _note_numbers(part: Any) -> Iterator[str]:
         yield f"{kind}s{node.get(f'{_W}id')}"
 
 
-def _flush(outline: Outline, items: list[str], beside: list[str]) -> None:
-    outline.add("\n".join(items), kind="list")
-    for note in beside:
-        outline.add(note)
-    items.clear()
-    beside.clear()
-
-
 def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
     level = _heading_level(part, style)
     if style == "Title" and not outline.title:
@@ -160,9 +159,15 @@ def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
 
 
 def _heading_level(part: Any, style: str) -> int:
-    if match := _HEADING_STYLE.match(style):
-        return int(match[1])
+    """By the paragraph itself, its style or one that this is based on."""
     level = _number(part._p, f"{_W}pPr/{_W}outlineLvl", 9)
+    based = part.style
+    for _step in range(_LONGEST_STYLES):
+        if level < 9 or based is None:
+            break
+        if match := _HEADING_STYLE.match(based.name or ""):
+            return int(match[1])
+        level, based = _number(based.element, f"{_W}pPr/{_W}outlineLvl", 9), based.base_style
     return level + 1 if level < 6 else 0
 
 
@@ -171,29 +176,30 @@ def _is_item(part: Any, style: str) -> bool:
     return (numbered or bool(_LIST_STYLE.match(style))) and not _heading_level(part, style)
 
 
-def _text(part: Any) -> str:
-    """The paragraph's text, hyperlinks, inserted text and text moved here included, deleted text and text moved away
-    not.
-    """
-    pieces: list[str] = []
-    marks = (f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen")
-    for node in part._p.iter(*marks):
-        unread = any(parent.tag in _UNREAD for parent in node.iterancestors())
-        if unread or _is_hidden(node.getparent()):
+def _text(part: Any, outline: Outline) -> str:
+    outline.struck += ["".join(one.itertext(f"{_W}delText")) for one in part._p.iter(f"{_W}del")]
+    return clean_text(joined(_runs(part), outline.struck)).strip()
+
+
+def _runs(part: Any) -> Iterator[Run]:
+    """The paragraph's text, inserted text and text moved here included; that of boxes in it is read after it."""
+    for node in part._p.iter(f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen"):
+        run, around = node.getparent(), list(node.iterancestors())
+        is_elsewhere = next(holder for holder in around if holder.tag == f"{_W}p") is not part._p
+        if is_elsewhere or _is_on(run, "vanish") or any(holder.tag in _UNREAD for holder in around):
             continue
-        match node.tag.rpartition("}")[2]:
-            case "t":
-                pieces.append(node.text or "")
-            case "tab":
-                pieces.append(" ")
-            case "br":
-                pieces.append("\n")
-            case _:
-                pieces.append("-")
-    return "".join(pieces)
+        height = run.find(f"{_W}rPr/{_W}vertAlign")
+        key = next((holder.get(f"{_R}id") for holder in around if holder.tag == f"{_W}hyperlink"), None)
+        relation = part.part.rels.get(key)
+        yield Run(
+            {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}noBreakHyphen": "-"}.get(node.tag, node.text or ""),
+            {"superscript": 1, "subscript": -1}.get(height.get(f"{_W}val") if height is not None else "", 0),
+            _is_on(run, "strike") or _is_on(run, "dstrike"),
+            relation.target_ref if relation is not None and relation.is_external else "",
+        )
 
 
-def _table(table: Any) -> str:
+def _table(table: Any, outline: Outline) -> list[list[str]]:
     """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
     rows: list[list[str]] = []
     above: dict[int, str] = {}
@@ -206,14 +212,14 @@ def _table(table: Any) -> str:
             if continues and column in above:
                 current[column] = above[column]
             else:
-                current[column] = _cell_text(cell, table)
+                current[column] = _cell_text(cell, table, outline)
             span = max(1, _number(cell, f"{_W}tcPr/{_W}gridSpan", 1))
             if span <= _MOST_SPANNED:
                 current |= dict.fromkeys(range(column + 1, column + span), "")
             column += span
         rows.append(_in_columns(current))
         above = current
-    return table_text(rows)
+    return rows
 
 
 def _in_columns(cells: dict[int, str]) -> list[str]:
@@ -223,13 +229,9 @@ def _in_columns(cells: dict[int, str]) -> list[str]:
     return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
 
 
-def _cell_text(cell: Any, table: Any) -> str:
-    """The paragraphs of a cell, those of tables in it as well."""
-    # What stands in a frame within a paragraph is read with it.
-    outer = (n for n in cell.iter(f"{_W}p") if next(n.iterancestors(f"{_W}p"), None) is None)
-    paragraphs = (Paragraph(node, table) for node in outer)
-    texts = (clean_text(_text(paragraph)).strip() for paragraph in paragraphs)
-    return "\n".join(filter(None, texts))
+def _cell_text(cell: Any, table: Any, outline: Outline) -> str:
+    """The paragraphs of a cell, those of tables and boxes in it as well."""
+    return "\n".join(filter(None, (_text(Paragraph(node, table), outline) for node in cell.iter(f"{_W}p"))))
 
 
 def _number(element: Any, path: str, default: int) -> int:
