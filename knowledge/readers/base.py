@@ -311,7 +311,8 @@ def raised(before: str, text: str) -> str:
         return text.translate(_RAISED)
     if not re.search(r"\w", text) or _ORDINAL.search(joint) or (text.isalpha() and before[-1:].isalpha()):
         return text
-    return f" ({text.strip('()[] ') or text})" if len(text) <= 12 else f" {text}"
+    is_note = len(text) <= 12 and not (text.isalpha() and len(text) > 3)
+    return f" ({text.strip('()[] ') or text})" if is_note else f" {text}"
 
 
 class Run(NamedTuple):

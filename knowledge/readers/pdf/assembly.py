@@ -197,7 +197,7 @@ class Assembler:
         return None
 
     def _heading_level(self, line: Line) -> int:
-        if not any(character.isalpha() for character in line.text):
+        if line.turned or not any(character.isalpha() for character in line.text):
             return 0
         if self._is_larger(line):
             return self._level_by_size(line)
@@ -261,7 +261,7 @@ class Assembler:
     def _continues(self, index: int) -> bool:
         """Whether a line goes on with the paragraph of the line above it."""
         above, line = self._line(index - 1), self._line(index)
-        if above is None or line is None or above.turned or line.turned:
+        if above is None or line is None or above.turned or line.turned or above.filled or line.filled:
             return False
         if abs(above.size - line.size) > 0.6 or _BULLET.match(line.text):
             return False

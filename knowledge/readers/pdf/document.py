@@ -4,7 +4,6 @@ A file that is encrypted, cut short, or only pictures is refused. Pages without 
 (`knowledge.readers.ocr`) where Tesseract is installed, else noticed.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +24,7 @@ from knowledge.readers.base import (
     unreadable,
 )
 from knowledge.readers.ocr import Recognised, ocr_languages, recognise_pages
+from knowledge.readers.pdf.annotations import page_annotations, put_in
 from knowledge.readers.pdf.assembly import Assembler, main_size, read_bookmarks
 from knowledge.readers.pdf.layout import Page, arranged, without_furniture
 from knowledge.readers.pdf.lines import Line, PageFrame, page_lines
@@ -43,7 +43,8 @@ def parse_pdf(data: bytes, *, filename: str) -> ParsedDocument:
 
 
 def _read(document: Any, data: bytes, *, filename: str) -> ParsedDocument:
-    pages = _read_pages(document, filename=filename)
+    outline = Outline()
+    pages = _read_pages(document, outline.struck, filename=filename)
     empty = [page.number for page in pages if not page.items]
     languages = ocr_languages() if empty else ""
     recognised = Recognised()
@@ -55,7 +56,6 @@ def _read(document: Any, data: bytes, *, filename: str) -> ParsedDocument:
         raise _without_text(filename, tried=bool(languages))
     bookmarks = read_bookmarks(document)
     without_furniture(pages, bookmarks.keys)
-    outline = Outline()
     Assembler(outline, pages, bookmarks).run()
     outline.notices.extend(_notices(empty, recognised))
     return outline.finish(filename=filename, source_type=SourceType.PDF, title=_title(document))
@@ -123,6 +123,7 @@ def _open(data: bytes, *, filename: str) -> Any:
     try:
         document = pypdfium2.PdfDocument(data)
         count = len(document)
+        document.init_forms()
     except pypdfium2.PdfiumError as error:
         # The code is that of a file before where this one was opened and has no page.
         if error.err_code in _PROTECTED and b"/Encrypt" in data:
@@ -160,12 +161,12 @@ def _corrupt(filename: str, error: object) -> Exception:
     )
 
 
-def _read_pages(document: Any, *, filename: str) -> list[Page]:
+def _read_pages(document: Any, struck: list[str], *, filename: str) -> list[Page]:
     pages: list[Page] = []
     characters = 0
     for index in range(len(document)):
         try:
-            pages.append(_read_page(document, index))
+            pages.append(_read_page(document, index, struck))
         except _MALFORMED as error:
             raise _corrupt(filename, error) from error
         characters += sum(len(item.text) for item in pages[-1].lines)
@@ -173,14 +174,17 @@ def _read_pages(document: Any, *, filename: str) -> list[Page]:
     return pages
 
 
-def _read_page(document: Any, index: int) -> Page:
+def _read_page(document: Any, index: int, struck: list[str]) -> Page:
     page = document[index]
     try:
         frame = PageFrame(page)
         rules = page_rules(page, frame)
         walls = [(rule.at, rule.start, rule.end) for rule in rules.upright]
-        pieces = page_lines(page, index + 1, frame, walls)
-        items = arranged(pieces, page_tables(pieces, rules), frame.width)
+        found = page_annotations(document, page, frame)
+        strokes = [*found.strokes, *((rule.at, rule.start, rule.end) for rule in rules.level)]
+        pieces = page_lines(page, index + 1, frame, walls, strokes, found.links, struck)
+        pieces = put_in(pieces, found, index + 1, main_size(pieces)) if found.texts else pieces
+        items = arranged(pieces, page_tables(pieces, rules))
         return Page(index + 1, frame.width, frame.height, items)
     finally:
         page.close()
@@ -188,9 +192,6 @@ def _read_page(document: Any, index: int) -> Page:
 
 def _title(document: Any) -> str:
     try:
-        title = one_line(clean_text(document.get_metadata_value("Title")))
+        return one_line(clean_text(document.get_metadata_value("Title")))
     except _MALFORMED:
         return ""
-    # Office programs leave the file's name there.
-    named = r"\.\w{2,4}$|^(?:untitled|sans titre|microsoft word)"
-    return "" if re.search(named, title, re.I) else title

@@ -1,8 +1,7 @@
 """The pieces of a page to written lines, in the order that they are read, without what only serves for leafing through.
 
-The order of the file is right almost always, as it is the order in which the text was set. Where it goes back and forth
-between two columns of running text, the columns are read one after the other, between what stands across both. A running
-head is found by its place and its return; a list of contents by its dots and by the titles that it names.
+The order of the file is kept, as it is the order in which the text was set. A running head is found by its place and its
+return; a list of contents by its dots and by the titles that it names.
 """
 
 import re
@@ -10,19 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from statistics import median
 
 from knowledge.readers.pdf.lines import Line
 from knowledge.readers.pdf.tables import Table
-
-#: Lines that must begin in one place before it is taken for a column.
-_COLUMN_LINES = 6
-#: Where across the page a second column may begin.
-_COLUMN_FROM, _COLUMN_TO = 0.25, 0.8
-#: How full the lines of a column of running text are.
-_FULL = 0.7
-#: How often the file must go from one column to the other within one row of text.
-_BACK_AND_FORTH = 3
 
 
 @dataclass(slots=True)
@@ -39,31 +28,24 @@ class Page:
         return [item for item in self.items if isinstance(item, Line)]
 
 
-def arranged(pieces: Sequence[Line], tables: Sequence[Table], width: float) -> list[Line | Table]:
+def arranged(pieces: Sequence[Line], tables: Sequence[Table]) -> list[Line | Table]:
     """Written lines and tables, each table where its first cell comes in the order of the file."""
     places = {id(line): table for table in tables for row in table.lines for line in row}
-    kept = [piece for piece in pieces if id(piece) not in places]
-    start = _second_column(kept, width)
-    if start and _goes_back_and_forth(kept, start):
-        rows: list[Line | Table] = []
-        for piece in kept:
-            _append(rows, piece, start)
-        return _by_column([*rows, *tables], start)
     items: list[Line | Table] = []
     put: set[int] = set()
     for piece in pieces:
         table = places.get(id(piece))
         if table is None:
-            _append(items, piece, start)
+            _append(items, piece)
         elif id(table) not in put:
             put.add(id(table))
             items.append(table)
     return items
 
 
-def _append(items: list[Line | Table], piece: Line, start: float) -> None:
+def _append(items: list[Line | Table], piece: Line) -> None:
     last = items[-1] if items else None
-    if isinstance(last, Line) and _go_on(last, piece) and not _parted(last, piece, start):
+    if isinstance(last, Line) and _go_on(last, piece):
         items[-1] = _together(last, piece)
     else:
         items.append(piece)
@@ -75,61 +57,12 @@ def _go_on(last: Line, piece: Line) -> bool:
     return beside >= 0.5 * lower and piece.x0 >= last.x1 - last.size and not (last.turned or piece.turned)
 
 
-def _parted(last: Line, piece: Line, start: float) -> bool:
-    return bool(start) and last.x1 <= start + 2 and piece.x0 >= start - 2
-
-
 def _together(last: Line, piece: Line) -> Line:
     size = max(last, piece, key=lambda line: len(line.text)).size
     y0, y1 = min(last.y0, piece.y0), max(last.y1, piece.y1)
     text, bold = f"{last.text} {piece.text}", last.bold and piece.bold
-    return replace(last, text=text, y0=y0, x1=piece.x1, y1=y1, size=size, bold=bold)
-
-
-def _second_column(pieces: Sequence[Line], width: float) -> float:
-    """Where a second column of running text begins on a page of this width, else 0."""
-    starts: dict[int, list[Line]] = {}
-    for piece in pieces:
-        if _COLUMN_FROM * width < piece.x0 < _COLUMN_TO * width and not piece.turned:
-            starts.setdefault(round(piece.x0 / 4), []).append(piece)
-    if not starts:
-        return 0.0
-    best = max(starts.values(), key=len)
-    start = min(piece.x0 for piece in best)
-    left = [piece for piece in pieces if piece.x1 <= start + 1]
-    right = [piece for piece in pieces if piece.x0 >= start - 1]
-    across = len(pieces) - len(left) - len(right)
-    if min(len(left), len(right)) < _COLUMN_LINES or across > 0.4 * len(pieces):
-        return 0.0
-    return start if _is_prose(left) and _is_prose(right) else 0.0
-
-
-def _is_prose(column: Sequence[Line]) -> bool:
-    full = max(line.x1 for line in column) - min(line.x0 for line in column)
-    return median(line.x1 - line.x0 for line in column) >= _FULL * full
-
-
-def _goes_back_and_forth(pieces: Sequence[Line], start: float) -> bool:
-    times = sum(
-        _go_on(last, piece) and _parted(last, piece, start) for last, piece in zip(pieces, pieces[1:], strict=False)
-    )
-    return times >= _BACK_AND_FORTH
-
-
-def _by_column(items: Sequence[Line | Table], start: float) -> list[Line | Table]:
-    """Down the left, then down the right, between the items that stand across both."""
-    ordered: list[Line | Table] = []
-    left: list[Line | Table] = []
-    right: list[Line | Table] = []
-    for item in sorted(items, key=lambda item: item.y0):
-        if item.x1 <= start + 1:
-            left.append(item)
-        elif item.x0 >= start - 1:
-            right.append(item)
-        else:
-            ordered += [*left, *right, item]
-            left, right = [], []
-    return [*ordered, *left, *right]
+    filled = last.filled or piece.filled
+    return replace(last, filled=filled, text=text, y0=y0, x1=piece.x1, y1=y1, size=size, bold=bold)
 
 
 #: The outermost rows of a page that may be running heads, at each end.

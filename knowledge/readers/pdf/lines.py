@@ -15,7 +15,7 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from knowledge.readers.base import clean_text, one_line
+from knowledge.readers.base import Run, clean_text, joined, one_line
 
 #: A wider gap, in sizes of the letters, parts what stands on one line.
 WIDE_GAP = 1.0
@@ -39,8 +39,23 @@ _LIGATURES = dict(
 )
 _LINE_ENDS = (0x0A, 0x0D)
 _SPACES = (0x20, 0xA0, 0x09, 0x2002, 0x2003, 0x2009, 0x202F)
-#: An upright rule: x, and from where to where down the page.
+#: Smaller letters whose foot is so far above the others', in sizes of these, stand raised.
+_SMALLER, _RISE = 0.85, 0.15
+#: Where in the height of a letter a rule strikes it out, from the top; one further down underlines it.
+_STRIKE_FROM, _STRIKE_TO = 0.4, 0.72
+#: An upright rule: x, and from where to where down the page; a level one: y, and from where to where across.
 Wall = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A box of a page that leads to an address."""
+
+    address: str
+    x0: float
+    y0: float
+    x1: float
+    y1: float
 
 
 @dataclass(slots=True)
@@ -56,6 +71,8 @@ class Line:
     page: int
     bold: bool = False
     turned: bool = False
+    #: What somebody filled in.
+    filled: bool = False
 
     @property
     def middle(self) -> float:
@@ -105,14 +122,22 @@ class PageFrame:
         return min(left, right), min(top, bottom), max(left, right), max(top, bottom)
 
 
-def page_lines(page: Any, number: int, frame: PageFrame, walls: Sequence[Wall] = ()) -> list[Line]:
+def page_lines(
+    page: Any,
+    number: int,
+    frame: PageFrame,
+    walls: Sequence[Wall] = (),
+    strokes: Sequence[Wall] = (),
+    links: Sequence[Link] = (),
+    struck: list[str] | None = None,
+) -> list[Line]:
     """The pieces of lines of a page, in the order of its content; what is written sideways comes last.
 
-    No piece goes through one of `walls`, the upright rules of the page.
+    No piece goes through one of `walls`, the upright rules of the page; what `strokes` go through is moved to `struck`.
     """
     text_page = page.get_textpage()
     try:
-        gathering = _Gathering(number, walls)
+        gathering = _Gathering(number, walls, strokes, links, [] if struck is None else struck)
         for character in _characters(text_page, frame):
             gathering.take(character)
         return gathering.finish()
@@ -177,9 +202,14 @@ class _Looks:
 class _Gathering:
     """Characters to pieces of lines, by where they stand."""
 
-    def __init__(self, page: int, walls: Sequence[Wall]) -> None:
+    def __init__(
+        self, page: int, walls: Sequence[Wall], strokes: Sequence[Wall], links: Sequence[Link], struck: list[str]
+    ) -> None:
         self._page = page
         self._walls = walls
+        self._strokes = strokes
+        self._links = links
+        self._struck = struck
         self._lines: list[Line] = []
         self._turned: list[Line] = []
         self._current: list[_Character] = []
@@ -225,14 +255,17 @@ class _Gathering:
         return any(start - 0.5 <= x <= character.x0 + 0.5 and y0 <= y <= y1 for x, y0, y1 in self._walls)
 
     def _close(self) -> None:
-        characters, words = self._current, "".join(self._words)
+        characters, words = self._current, self._words
         self._current, self._words, self._spaced = [], [], False
-        # A soft hyphen at a line's end is a hyphen; elsewhere it is nothing.
-        text = one_line(clean_text(_accented(re.sub("\xad$", "-", words))))
-        if not characters or not text:
+        if not characters:
             return
         looks = [character.look for character in characters]
         size = max({look.size for look in looks}, key=lambda s: sum(look.size == s for look in looks))
+        # A soft hyphen at a line's end is a hyphen; elsewhere it is nothing.
+        words[-1] = re.sub("\xad$", "-", words[-1])
+        text = one_line(clean_text(_accented(joined(self._runs(characters, words, size), self._struck))))
+        if not text:
+            return
         line = Line(
             text,
             min(c.x0 for c in characters),
@@ -245,6 +278,29 @@ class _Gathering:
             turned=not looks[0].upright,
         )
         (self._turned if line.turned else self._lines).append(line)
+
+    def _runs(self, characters: Sequence[_Character], words: Sequence[str], size: float) -> Iterator[Run]:
+        """The letters with what they stand on: a note above the line, a stroke, a link."""
+        x0, x1 = min(c.x0 for c in characters), max(c.x1 for c in characters)
+        y0, y1 = min(c.y0 for c in characters), max(c.y1 for c in characters)
+        strokes = [(y, *at) for y, *at in self._strokes if y0 < y < y1 and x0 - size <= at[0] and at[1] <= x1 + size]
+        links = [each for each in self._links if each.y0 < (y0 + y1) / 2 < each.y1 and each.x0 < x1 and x0 < each.x1]
+        foot = max(c.y1 for c in characters if c.look.size == size)
+        run, link = Run(""), ""
+        for word, letter in zip(words, characters, strict=True):
+            middle, height = (letter.x0 + letter.x1) / 2, letter.y1 - letter.y0
+            top, bottom = letter.y0 + _STRIKE_FROM * height, letter.y0 + _STRIKE_TO * height
+            is_raised = letter.look.size <= _SMALLER * size and letter.y1 <= foot - _RISE * size
+            is_struck = any(top <= y <= bottom and start - 1 <= middle <= end + 1 for y, start, end in strokes)
+            is_new = letter is characters[0] or word != letter.text
+            if is_new:  # a link is of whole words
+                over = (each.address for each in links if each.x0 <= letter.x1 + size / 2 and middle <= each.x1)
+                link = next(over, "")
+            above, run = run, Run(word, int(is_raised), is_struck, link)
+            if word != letter.text and above[1:] != run[1:]:
+                yield Run(" ")
+                run = run._replace(text=letter.text)
+            yield run
 
 
 def _accented(text: str) -> str:

@@ -5,6 +5,7 @@ stands in the first.
 """
 
 import ctypes
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -158,6 +159,9 @@ _MOST_SLOTS = 20_000
 _GUTTER = 0.6
 #: Lines of two columns of running text are longer than most cells, in characters.
 _PROSE = 34
+#: Of a table without rules: white space between two rows, in sizes of the letters; how much of its width is written;
+#: characters in the cells of one column.
+_ROW_GAP, _MOST_FILLED, _LONGEST_CELLS = 1.6, 0.65, 30
 #: How much of a slot's side a rule must run along to close it.
 _CLOSED = 0.5
 
@@ -179,7 +183,7 @@ class Table:
 def page_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
     """The tables of a page, from top to bottom; none overlaps another."""
     tables: list[Table] = []
-    for found in (*_ruled(lines, rules), *_between_rules(lines, rules)):
+    for found in (*_ruled(lines, rules), *_unruled(lines), *_between_rules(lines, rules)):
         if not any(_overlap(found, table) for table in tables):
             tables.append(found)
     return sorted(tables, key=lambda table: (table.y0, table.x0))
@@ -320,11 +324,64 @@ def _between_rules(lines: Sequence[Line], rules: Rules) -> list[Table]:
         left = [rule for rule in left if not _same_width(rule, first)]
         if len(group) < 3:
             continue
-        box = first.start, group[0].at, first.end, group[-1].at
+        across = [line for line in lines if first.start - NEAR <= line.x0 and line.x1 <= first.end + NEAR]
+        # A header stands above its rule.
+        head = [line for line in across if -NEAR <= group[0].at - line.y1 <= line.size]
+        top = min((line.y0 for line in head), default=0.0) if len(head) > 1 else group[0].at
+        box = first.start, top, first.end, group[-1].at
         inside = [line for line in lines if not line.turned and _is_in(line, (box[0], box[2]), (box[1], box[3]))]
         if table := _by_white_space(inside, box):
             tables.append(table)
     return tables
+
+
+def _unruled(lines: Sequence[Line]) -> Iterator[Table]:
+    """Tables of white space alone: rows one below the other that have their parts in the same columns, far apart."""
+    group: list[list[Line]] = []
+    for row in [*text_rows([line for line in lines if not line.turned]), []]:
+        near = group and row and row[0].y0 - group[-1][0].y1 <= _ROW_GAP * row[0].size
+        is_alone = len(row) == 1 and bool(near) and _is_cell(row[0], group)
+        if row and (near or not group) and (len(row) > 1 or is_alone):
+            group.append(row)
+            continue
+        while group and len(group[-1]) < 2:
+            group.pop()
+        if table := _spaced_table(group):
+            yield table
+        group = [row] if len(row) > 1 else []
+
+
+def _is_cell(line: Line, rows: Sequence[Sequence[Line]]) -> bool:
+    """Whether a text alone in its row goes on with a cell above it, or names the rows below in the first column."""
+    places = [each for row in rows[-3:] for each in row if len(row) > 1]
+    after = min((each.x0 for each in places if each.x0 > line.x0 + 2), default=line.x1)
+    return any(abs(each.x0 - line.x0) < 2 for each in places) and line.x1 <= after
+
+
+def _spaced_table(rows: Sequence[Sequence[Line]]) -> Table | None:
+    cells = [line for row in rows for line in row]
+    if len(rows) < 3 or sum(len(row) > 1 for row in rows) < 3:
+        return None
+    box = min(c.x0 for c in cells), rows[0][0].y0, max(c.x1 for c in cells), max(c.y1 for c in rows[-1])
+    starts = _columns(cells)
+    columns = [{bisect_right(starts, cell.x0 + 1) for cell in row} for row in rows]
+    shares = [sum(c.x1 - c.x0 for c in row) / (box[2] - box[0]) for row in rows if len(row) > 1]
+    lengths = (
+        median(len(c.text) for c in cells if bisect_right(starts, c.x0 + 1) == n + 1) for n in range(len(starts))
+    )
+    alone = sum(len(row) == len(places) for row, places in zip(rows, columns, strict=True))
+    filled = sum(2 * len(places) > len(starts) for places in columns)
+    # Columns of running text fill their width; words that only stand apart have no columns.
+    if (
+        len(starts) < 2
+        or median(shares) > _MOST_FILLED
+        or min(alone, filled) < 0.8 * len(rows)
+        or max(lengths) > _PROSE
+    ):
+        return None
+    if not any(re.search(r"\w", cell.text) for row in rows for cell in row[:1]):
+        return None  # bullets, far from their items
+    return _by_white_space(cells, box)
 
 
 def _same_width(one: Rule, other: Rule) -> bool:

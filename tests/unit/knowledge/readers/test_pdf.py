@@ -244,14 +244,41 @@ def test_accent_that_is_drawn_over_its_letter_is_put_on_it() -> None:
     assert texts(read(pdf)) == ["Toute l'équipe est prête"]
 
 
-def test_columns_that_are_written_line_by_line_are_read_one_after_the_other() -> None:
+@pytest.mark.parametrize("rules", [(), (114,), (114, 132, 150), (96, 114, 150)])
+def test_table_without_upright_rules_keeps_its_header_and_cells(rules: tuple[int, ...]) -> None:
     pdf = page()
-    for line in range(8):
-        put(pdf, 60, 100 + 14 * line, f"gauche {line} avec assez de mots ici")
-        put(pdf, 320, 100 + 14 * line, f"droite {line} avec assez de mots ici")
-    written = " ".join(texts(read(pdf)))
-    assert [int(n) for n in re.findall(r"gauche (\d)", written)] == list(range(8))
-    assert written.index("gauche 7") < written.index("droite 0")
+    put(pdf, 60, 60, PHRASE)
+    for row, cells in enumerate([["Tarif", "Enfant", "Adulte"], ["Nage", "3,20", "5,40"], ["Aquagym", "-", "8,50"]]):
+        for column, text in enumerate(cells):
+            put(pdf, 70 + 120 * column, 110 + 18 * row, text)
+    for y in rules:
+        pdf.line(60, y, 420, y)
+    put(pdf, 60, 190, PHRASE)
+    assert texts(read(pdf))[1].splitlines() == [
+        "| Tarif | Enfant | Adulte |",
+        "| --- | --- | --- |",
+        "| Nage | 3,20 | 5,40 |",
+        "| Aquagym | - | 8,50 |",
+    ]
+
+
+def test_raised_notes_struck_text_links_and_free_notes_are_told_from_the_text() -> None:
+    pdf = page()
+    put(pdf, 60, 100, "Repas : 4")
+    x = 60 + pdf.get_string_width("Repas : 4")
+    put(pdf, x, 96, "1", size=6)
+    put(pdf, x + 6, 100, "€ au lieu de 7,50 €.".replace("€", "F"))
+    struck = x + 6 + pdf.get_string_width("F au lieu de ")
+    pdf.line(struck, 97, struck + pdf.get_string_width("7,50 F"), 97)
+    put(pdf, 60, 140, "Voir le formulaire.")
+    pdf.link(60 + pdf.get_string_width("Voir le "), 130, pdf.get_string_width("formulaire"), 12, "https://v.example/f")
+    pdf.free_text_annotation("Le lundi seulement", x=200, y=130, w=120, h=14)
+    parsed = read(pdf)
+    assert texts(parsed) == [
+        "Repas : 4 (1) F au lieu de .",
+        "Voir le [formulaire.](https://v.example/f) Le lundi seulement",
+    ]
+    assert parsed.notices == ("texte barré, laissé de côté : « 7,50 F »",)
 
 
 def test_table_between_level_rules_has_its_columns() -> None:
