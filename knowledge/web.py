@@ -3,11 +3,12 @@
 A page has one address however it was typed. It is fetched by a conditional GET with bounded redirects, size and time; each
 hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The total
 time is bounded by a cancellation, hence the asynchronous inside: a server that drips bytes would hold a synchronous
-client for ever. Of sitemaps (XML, gzip or lines of text, through one level of index) only addresses of their own host
+client for ever. Of sitemaps (XML, gzip or lines of text, through indexes of indexes) only addresses of their own host
 count; no entity is resolved. Which documents the pages become is `knowledge.indexing.refresh`'s.
 """
 
 import asyncio
+import re
 import ssl
 import threading
 import time
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.message import Message
+from urllib.parse import urljoin
 
 import httpx2
 from django.conf import settings
@@ -231,9 +233,48 @@ SITEMAP_MAX_FILES = 50
 
 #: Addresses of one file (the protocol's own limit).
 _MOST_ADDRESSES = 50_000
+#: What is looked at of a page for its head.
+_HEAD_BYTES = 100_000
 _ROOTS = ("urlset", "sitemapindex")
 _GZIP = b"\x1f\x8b"
 _BYTES = 50 * 1024 * 1024
+#: What many programs write before the declaration of an XML file, and an ampersand that begins no entity.
+_BEFORE_XML = b"\xef\xbb\xbf \t\r\n"
+_BARE_SIGN = re.compile(rb"&(?!#?\w{1,32};)")
+
+
+@dataclass(frozen=True, slots=True)
+class PageHead:
+    """What a page says of its own address: another that it is a copy of, or leads on to; and whether it is to be found."""
+
+    canonical: str = ""
+    leads_to: str = ""
+    is_hidden: bool = False
+
+
+def page_head(found: Fetched) -> PageHead:
+    if b"<" not in found.data[:1024] or (root := etree.HTML(found.data[:_HEAD_BYTES])) is None:
+        return PageHead()
+    metas = {
+        str(meta.get("name") or meta.get("http-equiv")).lower(): str(meta.get("content") or "")
+        for meta in root.iter("meta")
+    }
+    links = (str(link.get("href")) for link in root.iter("link") if str(link.get("rel")).lower() == "canonical")
+    led = re.match(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s]+)", metas.get("refresh", ""), re.IGNORECASE)
+    return PageHead(
+        _address_beside(found.address, next(links, "")),
+        _address_beside(found.address, led[1] if led else ""),
+        bool(re.search(r"\b(?:noindex|none)\b", metas.get("robots", ""), re.IGNORECASE)),
+    )
+
+
+def _address_beside(address: str, text: str) -> str:
+    """An address of the same host; empty for any other, and for the same."""
+    try:
+        target = normal_address(urljoin(address, text)) if text else ""
+        return target if target and same_host(target, address) and target != normal_address(address) else ""
+    except (PageRefusedError, ValueError):
+        return ""
 
 
 @dataclass(slots=True)
@@ -259,14 +300,16 @@ def read_sitemap(address: str) -> Sitemap:
     """
     sitemap = Sitemap()
     seen: dict[str, None] = {}
-    files = _add(sitemap, seen, address, _fetched(address))
-    for file in files[:SITEMAP_MAX_FILES]:
+    files = dict.fromkeys(_add(sitemap, seen, address, _fetched(address)))
+    read = {address}
+    while (file := next((file for file in files if file not in read), "")) and len(read) <= SITEMAP_MAX_FILES:
+        read.add(file)
         try:
-            _add(sitemap, seen, file, _fetched(file))
+            files |= dict.fromkeys(_add(sitemap, seen, file, _fetched(file)))
         except KnowledgeError as error:
             sitemap.is_complete = False
             sitemap.notices.append((file, f"{error.public_message} ({error})"))
-    if len(files) > SITEMAP_MAX_FILES:
+    if file:
         sitemap.is_complete = False
         sitemap.notices.append(
             (
@@ -295,7 +338,7 @@ def _add(sitemap: Sitemap, seen: dict[str, None], address: str, data: bytes) -> 
     files, foreign = [], 0
     for is_file, text in _listed(data):
         try:
-            listed = normal_address(text)
+            listed = normal_address(urljoin(address, text))
             is_ours = same_host(listed, address)
         except PageRefusedError:
             is_ours = False
@@ -313,9 +356,9 @@ def _add(sitemap: Sitemap, seen: dict[str, None], address: str, data: bytes) -> 
 
 def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
     """(whether it is another sitemap, address) for each entry."""
-    if not data.lstrip().startswith(b"<"):
+    if not data.lstrip(_BEFORE_XML).startswith(b"<"):
         lines = data[:_BYTES].decode("utf-8", "replace").splitlines()[:_MOST_ADDRESSES]
-        yield from ((False, line.strip()) for line in lines if page_address(line.strip()))
+        yield from ((False, line.strip("\ufeff ")) for line in lines if page_address(line.strip("\ufeff ")))
         return
     tree = _tree(data)
     if _local(tree) not in _ROOTS:
@@ -333,7 +376,7 @@ def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
 def _tree(data: bytes) -> "etree._Element":
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, recover=False)
     try:
-        return etree.fromstring(data, parser)
+        return etree.fromstring(_BARE_SIGN.sub(b"&amp;", data.lstrip(_BEFORE_XML)), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise _not_a_sitemap(str(error)) from error
 

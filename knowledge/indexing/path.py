@@ -22,6 +22,7 @@ older version's reader read.
 import hashlib
 import logging
 import time
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -96,8 +97,11 @@ def store_document(
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.
-        key = Document.objects.get_or_create(agent=agent, name=name)[0].pk
+        name = composed(name)
+        same = Document.objects.filter(agent=agent, name__in=[name, unicodedata.normalize("NFD", name)])
+        key = same.values_list("pk", flat=True).first() or Document.objects.get_or_create(agent=agent, name=name)[0].pk
         document = Document.objects.select_for_update().get(pk=key)
+        document.name = name
         is_same = document.file_hash == digest
         same_category = category is None or document.category_id == category.pk
         is_indexed = document.status == DocumentStatus.INDEXED and is_read_by_newest(document)
@@ -117,6 +121,11 @@ def store_document(
         if replaced and replaced != document.file.name:
             transaction.on_commit(partial(document.file.storage.delete, replaced))
     return StoredDocument(document, changed=True)
+
+
+def composed(name: str) -> str:
+    """A name as every system writes it but a Mac, which parts its accents from their letters."""
+    return unicodedata.normalize("NFC", name)
 
 
 def index_documents(
@@ -254,6 +263,7 @@ def store_files(
 
     One file that is too big, cannot be read or finds the disk full is reported, and the rest is done.
     """
+    files = {composed(name): file for name, file in files.items()}
     known = _known(agent, files)
     unchanged: list[int] = []
     due: list[Document] = []
@@ -283,9 +293,9 @@ def store_files(
 
 def gone_documents(agent: Agent, folders: Collection[Path], names: Iterable[str]) -> list[Document]:
     """Documents of these folders whose file is no longer among `names`; an empty folder may not be mounted."""
-    seen = set(names)
+    seen = set(map(composed, names))
     loaded = agent.documents.filter(folder__in=[str(folder) for folder in folders])
-    return [document for document in loaded.order_by("name") if document.name not in seen]
+    return [document for document in loaded.order_by("name") if composed(document.name) not in seen]
 
 
 def remove_documents(documents: Sequence[Document]) -> int:

@@ -29,7 +29,9 @@ from knowledge.web import (
     is_sitemap,
     looks_like_sitemap,
     normal_address,
+    page_head,
     read_sitemap,
+    same_host,
     site_robots,
 )
 
@@ -122,6 +124,7 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
         reason = _("%(count)d pages sont laissées de côté, comme robots.txt le demande.")
         report.skip(source.url, reason % {"count": forbidden})
     chosen = _chosen(source, allowed, report)
+    listed = dict.fromkeys(allowed)
     for done, address in enumerate(chosen):
         on_progress(done, len(chosen), BuildPhase.FETCHING)
         page = _page(source, address, report)
@@ -131,11 +134,45 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
             found = fetch_page(address, etag=page.etag, last_modified=page.last_modified)
         except (PageRefusedError, PageUnavailableError) as error:
             _note_failure(page, error, report)
-        else:
+            continue
+        own = _own_address(address, found)
+        if own == address:
             _settle(source, page, found, report)
+        elif own:
+            # One page is one document, whatever it is called.
+            if own not in listed and robots.allows(own):
+                listed[own] = None
+                chosen.append(own)
+            _note_copy(page, _("Cette page est %(address)s, qui est lue à sa place.") % {"address": own}, report)
+        else:
+            _note_copy(page, _("Cette page demande à ne pas être trouvée (noindex)."), report)
     on_progress(len(chosen), len(chosen), BuildPhase.FETCHING)
     if sitemap.is_complete:
-        _note_left(source, set(allowed), report)
+        _note_left(source, set(listed), report)
+
+
+def _own_address(address: str, found: Fetched | Unchanged | Gone) -> str:
+    """The address that a page has by its redirects and its head; empty for one that is not to be found."""
+    if not isinstance(found, Fetched):
+        return address
+    head, at = page_head(found), normal_address(found.address)
+    if head.is_hidden:
+        return ""
+    # Some sites name their first page as that of all others.
+    canonical = "" if httpx2.URL(head.canonical).path == "/" else head.canonical
+    return head.leads_to or canonical or (at if same_host(at, address) else address)
+
+
+def _note_copy(page: WebPage, reason: str, report: IndexReport) -> None:
+    """Of a page that is not read: without content it has no document, one that was read before is disabled."""
+    report.skip(page.document.name, reason)
+    if not page.document.file:
+        page.document.delete()
+        return
+    page.state, page.error = PageState.LEFT, reason
+    if not page.switched_off:
+        _switch(page, on=False)
+    _save(page)
 
 
 def _chosen(source: WebSource, addresses: Sequence[str], report: IndexReport) -> list[str]:
@@ -175,7 +212,7 @@ def _settle(source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone,
         return
     if isinstance(found, Fetched):
         try:
-            suffix = suffix_of_page(httpx2.URL(found.address).path, found.kind)
+            suffix = suffix_of_page(found.data, path=httpx2.URL(found.address).path, media_type=found.kind)
         except KnowledgeError as error:
             _note_failure(page, error, report)
             return

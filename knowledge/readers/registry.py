@@ -34,7 +34,7 @@ _SUFFIXES = {
 }
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(_SUFFIXES)
 
-#: What a web server says of these formats; a generic type leaves it to the name.
+#: What a web server says of texts; of other formats their bytes say more.
 _MEDIA_TYPES = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -42,12 +42,7 @@ _MEDIA_TYPES = {
     "text/csv": ".csv",
     "text/tab-separated-values": ".tsv",
     "text/plain": ".txt",
-    "application/pdf": ".pdf",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
 }
-_GENERIC_TYPES = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
 
 #: By name and loaded at first use: together their libraries take 30 MB, which an idle process does not need.
 _PARSERS = {
@@ -90,20 +85,25 @@ def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -
     return parsed
 
 
-def suffix_of_page(path: str, media_type: str) -> str:
-    """The suffix that says a page's format, by what its server says of it, else by its path; raises for any other
-    format.
+def suffix_of_page(data: bytes, *, path: str, media_type: str) -> str:
+    """The suffix that says a page's format: by its bytes, else by its name, else by what its server says; raises for any
+    other format.
     """
-    named = PurePath(path).suffix.lower()
-    if media_type in _GENERIC_TYPES and named in SUPPORTED_SUFFIXES:
+    if b"%PDF-" in data[:1024]:
+        return ".pdf"
+    if data.startswith(_ZIP):
+        return f".{office_type(data, filename=path)}"
+    named = _suffix(path)
+    if _is_page(data[:4096]):
+        return ".html"
+    if (_SUFFIXES.get(named, SourceType.HTML) not in (*_BINARY, SourceType.HTML)) and media_type != "text/html":
         return named
-    suffix = _MEDIA_TYPES.get(media_type, "")
-    if not suffix:
+    if media_type not in _MEDIA_TYPES:
         raise unreadable(
             f"media type {media_type[:100]!r}",
             _("Ce type de contenu n’est pas pris en charge : %(type)s.") % {"type": media_type or "?"},
         )
-    return suffix
+    return _MEDIA_TYPES[media_type]
 
 
 def check_size(size: int, *, filename: str) -> None:
