@@ -103,6 +103,14 @@ class Document(models.Model):
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(_("fichier"), max_length=500)
     title = models.CharField(_("titre"), max_length=500, blank=True, default="")
+    given_title = models.CharField(
+        _("titre donné"),
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("Prend la place de celui que la lecture trouve. Vide : celui de la lecture."),
+    )
     category = models.ForeignKey(
         Category, null=True, blank=True, on_delete=models.SET_NULL, verbose_name=_("catégorie")
     )

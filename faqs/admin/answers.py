@@ -163,6 +163,13 @@ class ReviewFilter(ConditionFilter):
         "overdue": (_("Dépassée"), lambda rows: rows.filter(review_date__lt=timezone.localdate())),
         "planned": (_("Prévue"), lambda rows: rows.filter(review_date__gte=timezone.localdate())),
         "none": (_("Sans date"), lambda rows: rows.filter(review_date=None)),
+        # 0.2.0 stored answers without their no-break spaces: « 1200€ », « article12 ».
+        "glued": (
+            _("Espaces peut-être perdues"),
+            lambda rows: rows.exclude(answer__regex="[\u00a0\u202f]").filter(
+                answer__regex="[a-z][a-z][a-z][0-9]|[0-9][€%]|«[^ ]|[^ ]»|[a-zé0-9][!?;:]( |$)"
+            ),
+        ),
     }
 
 

@@ -89,7 +89,7 @@ class DocumentForm(forms.ModelForm[Document]):
 
     class Meta:
         model = Document
-        fields = ("category", "enabled")
+        fields = ("given_title", "category", "enabled")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -128,7 +128,7 @@ class DocumentAdmin(StaffAdmin):
     readonly_fields = (*_DESCRIPTION, *_PAGE, *_FILE)
     fieldsets = (
         (None, {"fields": _DESCRIPTION}),
-        (_("Modifier"), {"fields": ("category", "enabled", "replacement")}),
+        (_("Modifier"), {"fields": ("given_title", "category", "enabled", "replacement")}),
         (_("Fichier"), {"fields": _FILE}),
     )
     page_fieldset = (_("Page du web"), {"fields": _PAGE})
@@ -147,7 +147,7 @@ class DocumentAdmin(StaffAdmin):
         may_change = self.has_change_permission(request, obj)
         if is_page or not may_change:
             title = edited[0] if may_change else _("Réglages")
-            edited = (title, {"fields": ("category", "enabled")})
+            edited = (title, {"fields": ("given_title", "category", "enabled")})
         return (first, edited, self.page_fieldset, last) if is_page else (first, edited, last)
 
     def get_urls(self) -> list[URLPattern]:
@@ -169,7 +169,7 @@ class DocumentAdmin(StaffAdmin):
             self.message_user(request, _("L’index suit dans quelques instants."))
         if file is not None:
             receive_file(agent=obj.agent, name=obj.name, size=file.size, read=file.read, category=obj.category)
-        if file is not None or "category" in form.changed_data:
+        if file is not None or {"category", "given_title"}.intersection(form.changed_data):
             build = enqueue_documents(agent=obj.agent, document_ids=[obj.pk])
             text = _("Le document va être indexé à nouveau.")
             self.message_user(request, with_progress(text, build))

@@ -201,7 +201,7 @@ def read_stored(reader: Reader, sites: SitePages, document: Document) -> ReadDoc
 
 def _update_document(document: Document, read: ReadDocument) -> None:
     found = {
-        "title": read.title[:500],
+        "title": document.given_title or read.title[:500],
         "source_type": read.source_type,
         "language": read.language,
         "reader_version": reader_version(read.source_type),
