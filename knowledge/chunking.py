@@ -150,15 +150,7 @@ def _chunks(parsed: ParsedDocument) -> Iterator[ChunkDraft]:
     blocks = extract_questions(parsed.blocks, title=parsed.title)
     for is_qa, group in groupby(blocks, key=lambda b: b.kind == "qa"):
         cut_up = _qa_group if is_qa else _prose_chunks
-        for draft in cut_up(list(group)):
-            yield _below(parsed.above, draft)
-
-
-def _below(above: Sequence[str], draft: ChunkDraft) -> ChunkDraft:
-    if not above:
-        return draft
-    path = PATH_SEPARATOR.join(filter(None, (*above, draft.parent_context)))
-    return replace(draft, parent_context=path)
+        yield from cut_up(list(group))
 
 
 def _qa_group(blocks: Sequence[Block]) -> Iterator[ChunkDraft]:

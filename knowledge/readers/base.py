@@ -92,15 +92,12 @@ class PlacedLine:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """`lines` say where the words of the blocks stand, in their order, where the format has pages. `above`: the titles
-    of what a page of a site is part of, as it says itself, and its own; empty where it says nothing.
-    """
+    """`lines` say where the words of the blocks stand, in their order, where the format has pages."""
 
     title: str
     blocks: tuple[Block, ...]
     source_type: SourceType
     notices: tuple[str, ...] = ()
-    above: tuple[str, ...] = ()
     lines: tuple[PlacedLine, ...] = ()
 
 

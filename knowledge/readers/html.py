@@ -1,17 +1,16 @@
-"""HTML pages and fragments: what a reader sees as content, and where a page stands in its site.
+"""HTML pages and fragments: what a reader sees as content.
 
 Scripts, navigation, footers and form fields go, and so do links that only lead elsewhere: to neighbours, to headings of
 the same page, to pages that are read as well, whose words stand where they lead. What the markup calls content stays,
 whatever surrounds it. Questions that the markup declares (FAQPage data) become questions and answers.
 """
 
-import html
 import posixpath
 import re
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
@@ -21,15 +20,7 @@ from django.utils.translation import gettext as _
 
 from agents.texts import read_json
 from knowledge.models import SourceType
-from knowledge.readers.base import (
-    MAX_HEADING_CHARACTERS,
-    Outline,
-    ParsedDocument,
-    bare_text,
-    one_line,
-    outline_text,
-    page_name,
-)
+from knowledge.readers.base import Outline, ParsedDocument, bare_text, one_line, outline_text, page_name
 from knowledge.readers.markup import (
     BLOCKS,
     HEADINGS,
@@ -74,13 +65,6 @@ _LEAST_POINTERS = 3
 _LABELS = frozenset([*HEADINGS, "caption", "dt", "summary", "strong", "b"])
 _POINTERS = frozenset("ul ol dl menu table div section aside details tr dd td".split())
 
-_BETWEEN = frozenset("»›>/→")
-_TRAIL = re.compile(r"bread-?crumbs?|fil-?\s?d.?ariane|ariane", re.IGNORECASE)
-#: A page deeper in its site names its nearest ancestors; a longer part is no trail, nor one far down its page.
-_MOST_STEPS = 4
-_MOST_TEXTS = 60
-_MOST_LINKS = 200
-
 
 def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ParsedDocument:
     """A page as text. `pages` are the names (`page_name`) of the pages of its site, where it is called
@@ -91,8 +75,6 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     declared = list(_declared_questions(soup))
     links = _Links(soup, filename, pages)
     _drop_permalinks(soup)
-    first = soup.find("h1") or soup.find("h2")
-    trail = _trail(soup, one_line(first.get_text()) if first else title)
     drop_unread(soup)
     whole = soup.get_text(" ", strip=True)
     _drop_furniture(soup)
@@ -108,8 +90,7 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
         # What a contents page says stands where it leads, and it would answer in the place of those pages.
         notice = _("Sommaire ou index : cette page n’a que des liens vers d’autres, qui sont lues.")
         return ParsedDocument(outline.title or title or filename, (), SourceType.HTML, (notice,))
-    parsed = outline.finish(filename=filename, source_type=SourceType.HTML, title=title)
-    return replace(parsed, above=(*trail, parsed.title) if trail else ())
+    return outline.finish(filename=filename, source_type=SourceType.HTML, title=title)
 
 
 def html_fragment_text(fragment: str) -> str:
@@ -160,17 +141,6 @@ def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
         question = entity.get("name")
         if isinstance(question, str) and isinstance(text, str):
             yield html_fragment_text(question), html_fragment_text(text)
-
-
-def _declared_trail(soup: BeautifulSoup) -> list[str]:
-    names = []
-    entries = next(_declared(soup, "BreadcrumbList"), {}).get("itemListElement")
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict):
-            item = entry.get("item")
-            name = entry.get("name") or (item.get("name") if isinstance(item, dict) else None)
-            names += [one_line(html.unescape(name))] if isinstance(name, str) else []
-    return names
 
 
 # What is no content
@@ -352,49 +322,3 @@ def _leads(tag: Tag, counts: _Counts, labels: Collection[str]) -> bool:
         said = [one_line(link.get_text()).casefold() for link in tags_named(tag, ("a",))]
         return all(text in labels for text in said if text)
     return counts.inside + counts.local >= 0.8 * counts.links
-
-
-# What the page is part of
-
-
-def _trail(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
-    """The titles of what holds the page, outermost first, without the site's own; empty where it says nothing."""
-    for tag in tags_named(soup, ("link", "a")):
-        # The link upwards that manuals have in their head, or as an access key.
-        is_up = attribute(tag, "rel").lower() == "up" or attribute(tag, "accesskey") == "u"
-        if is_up and (above := attribute(tag, "title")):
-            return _bounded_trail([one_line(above)], title)
-    # The first is the site.
-    return _bounded_trail((_declared_trail(soup) or _marked_trail(soup))[1:], title)
-
-
-def _bounded_trail(steps: Sequence[str], title: str) -> tuple[str, ...]:
-    """The last few steps above the page's own."""
-    own = title.casefold()
-    kept = [step for step in steps if own not in step.casefold() and step.casefold() not in own]
-    return tuple(s for s in kept[-_MOST_STEPS:] if 0 < len(s) <= MAX_HEADING_CHARACTERS)
-
-
-def _marked_trail(soup: BeautifulSoup) -> list[str]:
-    """Of a part that is called a breadcrumb."""
-    for tag in tags_named(soup, ("nav", "ol", "ul", "div"))[:_MOST_LINKS]:
-        if _TRAIL.search(f"{attribute(tag, 'aria-label')} {attribute(tag, 'class')} {attribute(tag, 'id')}"):
-            steps = [text for text in _texts(tag) if text not in _BETWEEN]
-            if len(steps) <= _MOST_STEPS * 2:
-                return steps
-    return []
-
-
-def _texts(tag: Tag) -> list[str]:
-    """The texts of a small part as they follow each other, a link's as one."""
-    found: list[str] = []
-    pending = list(tag.children)[::-1]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Tag) and node.name != "a":
-            pending += list(node.children)[::-1]
-        elif (text := one_line(node.get_text())) and not isinstance(node, Comment):
-            found.append(text)
-            if len(found) > _MOST_TEXTS:
-                return []
-    return found

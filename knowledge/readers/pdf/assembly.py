@@ -43,25 +43,13 @@ class Bookmarks:
     def __init__(self, entries: list[Bookmark]) -> None:
         self.keys: Collection[str] = {entry.key for entry in entries}
         self._by_key: dict[str, list[Bookmark]] = {}
-        self._by_page: dict[int, list[Bookmark]] = {}
         for entry in entries:
-            self._by_page.setdefault(entry.page, []).append(entry)
             self._by_key.setdefault(entry.key, []).append(entry)
 
     def find(self, text: str, page: int) -> Bookmark | None:
         """The bookmark of this title, if one that is not used yet leads to this page or beside it."""
         entries = self._by_key.get(title_key(text), ())
         return next((e for e in entries if not e.used and (not e.page or abs(e.page - page) <= 1)), None)
-
-    def begins(self, text: str, page: int) -> bool:
-        """Whether a title of this page begins with this line and goes on."""
-        key = title_key(text)
-        return len(key) >= 4 and any(
-            entry.key.startswith(key)
-            for number in (page - 1, page, page + 1)
-            for entry in self._by_page.get(number, ())
-            if not entry.used
-        )
 
 
 def read_bookmarks(document: Any) -> Bookmarks:
@@ -180,20 +168,17 @@ class Assembler:
         return count
 
     def _marked_title(self, index: int) -> tuple[int, int] | None:
-        text = ""
+        """The level of a title that a bookmark leads to, and how many lines it fills."""
         first = self._line(index)
+        text = ""
         for count in range(1, _TITLE_LINES + 1):
             line = self._line(index + count - 1)
             if first is None or line is None or (line.size, line.page) != (first.size, first.page):
                 return None
             text = f"{text} {line.text}".strip()
-            if len(text) > _HEADING_LENGTH * 2 or not any(c.isalpha() for c in text):
-                return None
-            if entry := self._bookmarks.find(text, line.page):
+            if len(text) <= 2 * _HEADING_LENGTH and (entry := self._bookmarks.find(text, line.page)):
                 entry.used = True
                 return min(entry.level + 1, 6), count
-            if not self._bookmarks.begins(text, line.page):
-                return None
         return None
 
     def _heading_level(self, line: Line) -> int:
