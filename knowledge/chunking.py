@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 
@@ -505,19 +505,12 @@ def _short_rows(row: str, room: int) -> Iterator[str]:
     label, *cells = table_cells(last)
     if len(label) > room // 4:
         label, cells = "", [label, *cells]
-    first = int(bool(label) or len(cells) == len(table_cells(last)) - 1)
-    part: dict[int, str] = {}
-    for column, cell in enumerate(cells, first):
-        for item in _fragments(cell, room):
-            if part and sum(map(len, part.values())) + len(item.text) > room:
-                yield "\n".join([*above, table_row([label] * first + _spread(part, first, len(cells)))])
-                above, part = [], {}
-            part[column] = part.get(column, "") + item.text
-    yield "\n".join([*above, table_row([label] * first + _spread(part, first, len(cells)))])
-
-
-def _spread(part: Mapping[int, str], first: int, width: int) -> list[str]:
-    return [part.get(column, "").strip() for column in range(first, first + width)]
+    first = len(table_cells(last)) - len(cells)
+    for column, cell in enumerate(cells):
+        around = [label] * first + [""] * column, [""] * (len(cells) - column - 1)
+        for group in segments(list(_fragments(cell, room)), aim=room) if cell else ():
+            yield "\n".join([*above, table_row([*around[0], "".join(group).strip(), *around[1]])])
+            above = []
 
 
 def _fragments(text: str, target: int) -> Iterator[Item]:

@@ -13,11 +13,10 @@ from itertools import islice, pairwise
 from knowledge.language.words import fold
 
 _MEANINGS = {
-    "question": re.compile(r"questions?|demandes?"),
-    "answer": re.compile(r"reponses?|answers?|reply|replies"),
+    "question": re.compile(r"questions?|demandes?|q"),
+    "answer": re.compile(r"reponses?|answers?|reply|replies|r"),
     "category": re.compile(r"categor(?:y|ie|ies)|themes?|thematiques?|rubriques?|topics?"),
 }
-_INITIALS = {"q": "question", "r": "answer", "a": "answer"}
 #: With one of these words a name says something about a question or an answer.
 _ABOUT = frozenset("n no num numero id date nombre type auteur statut etat source number author status count".split())
 #: What a table of questions may have above its names of columns.
@@ -38,7 +37,6 @@ def question_columns(header: Sequence[str]) -> dict[str, int]:
             if not 0 < len(words) <= most or not _ABOUT.isdisjoint(words) or index in columns.values():
                 continue
             said = {meaning for meaning, form in _MEANINGS.items() if any(map(form.fullmatch, words))}
-            said |= {_INITIALS[words[0]]} if words[0] in _INITIALS and len(words) == 1 else set()
             # « Question ou réponse ? » names neither.
             if len(said) == 1:
                 columns.setdefault(said.pop(), index)

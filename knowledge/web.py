@@ -1,9 +1,7 @@
 """Pages of the web, fetched within bounds: addresses, one page, robots.txt, sitemaps.
 
 A page has one address however it was typed. It is fetched by a conditional GET with bounded redirects, size and time; each
-hop is a new request through `agents.network`, so a redirect to an internal address is refused like any other. The total
-time is bounded by a cancellation, hence the asynchronous inside: a server that drips bytes would hold a synchronous
-client for ever. Of sitemaps (XML, gzip or lines of text, through indexes of indexes) only addresses of their own host
+hop is a new request through `agents.network`. The total time is bounded by a cancellation, hence the asynchronous inside. Of sitemaps (XML, gzip or lines of text, through indexes of indexes) only addresses of their own host
 count; no entity is resolved. Which documents the pages become is `knowledge.indexing.refresh`'s.
 """
 
@@ -14,6 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from urllib.parse import urljoin
@@ -243,38 +242,24 @@ _BEFORE_XML = b"\xef\xbb\xbf \t\r\n"
 _BARE_SIGN = re.compile(rb"&(?!#?\w{1,32};)")
 
 
-@dataclass(frozen=True, slots=True)
-class PageHead:
-    """What a page says of its own address: another that it is a copy of, or leads on to; and whether it is to be found."""
-
-    canonical: str = ""
-    leads_to: str = ""
-    is_hidden: bool = False
-
-
-def page_head(found: Fetched) -> PageHead:
-    if b"<" not in found.data[:1024] or (root := etree.HTML(found.data[:_HEAD_BYTES])) is None:
-        return PageHead()
-    metas = {
-        str(meta.get("name") or meta.get("http-equiv")).lower(): str(meta.get("content") or "")
-        for meta in root.iter("meta")
-    }
-    links = (str(link.get("href")) for link in root.iter("link") if str(link.get("rel")).lower() == "canonical")
-    led = re.match(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s]+)", metas.get("refresh", ""), re.IGNORECASE)
-    return PageHead(
-        _address_beside(found.address, next(links, "")),
-        _address_beside(found.address, led[1] if led else ""),
-        bool(re.search(r"\b(?:noindex|none)\b", metas.get("robots", ""), re.IGNORECASE)),
-    )
-
-
-def _address_beside(address: str, text: str) -> str:
-    """An address of the same host; empty for any other, and for the same."""
-    try:
-        target = normal_address(urljoin(address, text)) if text else ""
-        return target if target and same_host(target, address) and target != normal_address(address) else ""
-    except (PageRefusedError, ValueError):
+def own_address(address: str, found: Fetched) -> str:
+    """The address that a page has by its redirects and its head; empty for one that asks not to be found."""
+    at = found.address if same_host(found.address, address) else address
+    root = etree.HTML(found.data[:_HEAD_BYTES]) if re.search(rb"(?i)<(?:!doctype )?html", found.data[:4096]) else None
+    said: dict[str, str] = {}
+    for tag in root.iter("meta", "link") if root is not None else ():
+        name = tag.get("rel") or tag.get("name") or tag.get("http-equiv") or ""
+        said.setdefault(name.lower(), tag.get("href") or tag.get("content") or "")
+    if re.search(r"\b(?:noindex|none)\b", said.get("robots", ""), re.IGNORECASE):
         return ""
+    led = re.match(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"'\s]+)", said.get("refresh", ""), re.IGNORECASE)
+    for target in (led[1] if led else "", said.get("canonical", "")):
+        with suppress(PageRefusedError, ValueError):
+            named = normal_address(urljoin(at, target))
+            # Some sites name their first page as that of all others.
+            if target and same_host(named, address) and httpx2.URL(named).path != "/":
+                return named
+    return normal_address(at)
 
 
 @dataclass(slots=True)

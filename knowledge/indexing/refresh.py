@@ -29,9 +29,8 @@ from knowledge.web import (
     is_sitemap,
     looks_like_sitemap,
     normal_address,
-    page_head,
+    own_address,
     read_sitemap,
-    same_host,
     site_robots,
 )
 
@@ -135,7 +134,7 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
         except (PageRefusedError, PageUnavailableError) as error:
             _note_failure(page, error, report)
             continue
-        own = _own_address(address, found)
+        own = own_address(address, found) if isinstance(found, Fetched) else address
         if own == address:
             _settle(source, page, found, report)
         elif own:
@@ -149,18 +148,6 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
     on_progress(len(chosen), len(chosen), BuildPhase.FETCHING)
     if sitemap.is_complete:
         _note_left(source, set(listed), report)
-
-
-def _own_address(address: str, found: Fetched | Unchanged | Gone) -> str:
-    """The address that a page has by its redirects and its head; empty for one that is not to be found."""
-    if not isinstance(found, Fetched):
-        return address
-    head, at = page_head(found), normal_address(found.address)
-    if head.is_hidden:
-        return ""
-    # Some sites name their first page as that of all others.
-    canonical = "" if httpx2.URL(head.canonical).path == "/" else head.canonical
-    return head.leads_to or canonical or (at if same_host(at, address) else address)
 
 
 def _note_copy(page: WebPage, reason: str, report: IndexReport) -> None:

@@ -366,12 +366,8 @@ def seems_to_ask(text: str) -> bool:
 
 
 def letters(number: int) -> str:
-    """A number from 1 on as lists count in letters: a to z, aa, ab…"""
-    text = ""
-    while number > 0:
-        number, place = divmod(number - 1, 26)
-        text = chr(ord("a") + place) + text
-    return text
+    """A number from 1 on as lists count in letters; beyond z as it is."""
+    return chr(ord("a") + number - 1) if number <= 26 else str(number)
 
 
 def roman(number: int) -> str:

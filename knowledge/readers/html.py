@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
@@ -51,16 +51,8 @@ _ADDRESS_SIGNS = ":/?#@!$&'*+,;=%~"
 #: A longer text about cookies is a page about cookies.
 _LONGEST_SURROUNDING = 3_000
 
-#: Access keys of DocBook's and Sphinx's links to neighbours: previous, up, next, home, index.
-_NEIGHBOUR_KEYS = frozenset("puhni")
-_NEIGHBOURS = frozenset("prev previous next up home start first last index contents search".split())
-_CODE = ("code", "tt", "kbd", "samp")
-#: `config.site_name`
-_DOTTED = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z_]\w*)+")
 #: Of what stands beside links, such as "Table of contents".
 _LONGEST_LABEL = 40
-#: More links are no neighbours; fewer are a mention, not a list of contents.
-_MOST_NEIGHBOURS = 8
 _LEAST_POINTERS = 3
 _LABELS = frozenset([*HEADINGS, "caption", "dt", "summary", "strong", "b"])
 _POINTERS = frozenset("ul ol dl menu table div section aside details tr dd td".split())
@@ -117,30 +109,21 @@ def _decode_page(data: bytes, *, filename: str) -> str:
 # Data that the page declares (schema.org, JSON-LD)
 
 
-def _declared(soup: BeautifulSoup, kind: str) -> Iterator[dict[str, Any]]:
-    """The objects of a type, but for those within another."""
+def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
     for script in soup.find_all("script", type="application/ld+json"):
-        try:
-            pending = deque([read_json(script.get_text())])
-        except (ValueError, RecursionError):
-            continue
+        pending: deque[Any] = deque()
+        with suppress(ValueError, RecursionError):
+            pending.append(read_json(script.get_text()))
         while pending:
             value = pending.popleft()
-            if isinstance(value, dict) and value.get("@type") in (kind, [kind]):
-                yield value
-            elif isinstance(value, dict | list):
-                pending.extend(value.values() if isinstance(value, dict) else value)
-
-
-def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
-    for entity in _declared(soup, "Question"):
-        answer = entity.get("acceptedAnswer")
-        if isinstance(answer, list) and answer:
-            answer = answer[0]
-        text = answer.get("text") if isinstance(answer, dict) else None
-        question = entity.get("name")
-        if isinstance(question, str) and isinstance(text, str):
-            yield html_fragment_text(question), html_fragment_text(text)
+            if not isinstance(value, dict) or value.get("@type") not in ("Question", ["Question"]):
+                pending.extend(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+                continue
+            answer = value.get("acceptedAnswer")
+            answer = answer[0] if isinstance(answer, list) and answer else answer
+            text, question = answer.get("text") if isinstance(answer, dict) else None, value.get("name")
+            if isinstance(question, str) and isinstance(text, str):
+                yield html_fragment_text(question), html_fragment_text(text)
 
 
 # What is no content
@@ -196,15 +179,12 @@ def _is_furniture(tag: Tag) -> bool:
 
 @dataclass(slots=True)
 class _Counts:
-    """Of a part of a page: characters, those in links, headings, and links: all, and those that lead to a neighbour, within
-    the page, or to a page that is read as well.
-    """
+    """Of a part of a page: characters, those in links, headings, and links: all, within the page, to one that is read too."""
 
     characters: int = 0
     linked: int = 0
     headings: int = 0
     links: int = 0
-    neighbours: int = 0
     local: int = 0
     inside: int = 0
 
@@ -217,22 +197,17 @@ class _Links:
     name: str
     #: Names of the pages of the site.
     pages: Collection[str]
-    #: The neighbours that the head names.
-    declared: set[str] = field(default_factory=set)
     #: What relative addresses start from; empty where the page does not say, and was not fetched.
     base: str = ""
 
     def __post_init__(self) -> None:
-        for link in tags_named(self.soup, ("link",)):
-            if _NEIGHBOURS.intersection(attribute(link, "rel").lower().split()):
-                self.declared.add(self.target(attribute(link, "href")))
-        self.declared.discard("")
-        own = [attribute(tag, "href") for tag in tags_named(self.soup, ("base",))]
-        own += [
-            attribute(tag, "href") for tag in tags_named(self.soup, ("link",)) if attribute(tag, "rel") == "canonical"
+        own = [
+            tag
+            for tag in tags_named(self.soup, ("base", "link"))
+            if "canonical" in attribute(tag, "rel") or tag.name == "base"
         ]
-        own = [self.name] + ([urljoin(self.name, own[0])] if own else [])
-        self.base = own[-1] if "://" in own[-1] else ""
+        base = urljoin(self.name, attribute(min(own, key=lambda tag: tag.name), "href")) if own else self.name
+        self.base = base if "://" in base else ""
 
     def target(self, address: str) -> str:
         """The name of the page that an address leads to, empty for this one."""
@@ -274,20 +249,10 @@ class _Links:
 
     def _count_link(self, counts: _Counts, tag: Tag, target: str) -> None:
         counts.linked = counts.characters
-        counts.neighbours += attribute(tag, "accesskey") in _NEIGHBOUR_KEYS or target in self.declared
         counts.links += bool(counts.characters)
-        # A list of names in code says which there are, not where to read on.
-        if counts.characters and not _is_name(tag):
+        if counts.characters:
             counts.local += not target or target == page_name(self.name)
             counts.inside += target in self.pages
-
-
-def _is_name(tag: Tag) -> bool:
-    """Whether a link is a name in code, or written as one: a list of these says which there are, not where to read on."""
-    if _DOTTED.fullmatch(one_line(tag.get_text())):
-        return True
-    inner = [child for child in tag.children if isinstance(child, Tag) or str(child).strip()]
-    return len(inner) == 1 and isinstance(inner[0], Tag) and inner[0].name in _CODE
 
 
 def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
@@ -314,8 +279,6 @@ def _leads(tag: Tag, counts: _Counts, labels: Collection[str]) -> bool:
     apart = counts.characters - counts.linked
     if counts.headings or not counts.links or apart > min(_LONGEST_LABEL, counts.characters // 2):
         return False
-    if counts.links <= min(_MOST_NEIGHBOURS, 2 * counts.neighbours):
-        return True
     if tag.name not in _POINTERS or counts.links < _LEAST_POINTERS:
         return False
     if counts.local == counts.links:

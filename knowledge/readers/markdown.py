@@ -45,8 +45,9 @@ _FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)?(`{3,}|~{3,})[^`\n]*$", 
 _TEMPLATE = re.compile(r"\{%(?:(?!%\}|\{%).){0,2000}%\}|\{\{[<%](?:(?![>%]\}\}|\{\{).){0,2000}[>%]\}\}", re.DOTALL)
 _PRINTED = re.compile(r"\{\{[^{}\n]{0,300}\}\}")
 #: What a template or a line of JSON shows of its own.
-_TEMPLATE_TEXT = re.compile(r"""\b(?:title|caption|alt|text|content)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')""")
-_SHOWN_KEYS = frozenset("title caption alt text content description legend legende titre".split())
+_TEMPLATE_TEXT = re.compile(
+    r"""\b(?:title|titre|caption|alt|text|content|description)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')"""
+)
 _JSON = re.compile(r"^[ \t]*([\[{][\"{\[].*[\]}])[ \t]*$", re.MULTILINE)
 #: Lines that only say how the page is made: a list of contents, attributes of what is above.
 _SETTING = re.compile(r"^[ \t]*\[\[?_?toc_?\]?\][ \t]*$|[ \t]*\{[:#.][^{}\n]{0,200}\}[ \t]*$", re.I | re.M)
@@ -215,10 +216,10 @@ def without_templates(text: str) -> str:
 
 def _untemplated(text: str, *, printed: bool) -> str:
     text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
-    text = _TEMPLATE.sub(lambda found: " ".join(filter(None, map("".join, _TEMPLATE_TEXT.findall(found[0])))), text)
+    text = _TEMPLATE.sub(_shown_text, text)
     text = _PRINTED.sub("", text) if printed else text
     text = _BOX.sub(_box_title, text)
-    return _JSON.sub(lambda found: _json_text(found[1]), _SETTING.sub("", text))
+    return _JSON.sub(_json_text, _SETTING.sub("", text))
 
 
 def _box_title(box: re.Match[str]) -> str:
@@ -226,21 +227,17 @@ def _box_title(box: re.Match[str]) -> str:
     return f"\n{box[1]}**{said}**\n" if said else box[1].rstrip("-*+ ")
 
 
-def _json_text(line: str) -> str:
+def _shown_text(found: re.Match[str]) -> str:
+    return " ".join(filter(None, map("".join, _TEMPLATE_TEXT.findall(found[0]))))
+
+
+def _json_text(line: re.Match[str]) -> str:
     """What a line of JSON (pictures, settings of a page) shows; any other line as it is."""
     try:
-        pending = [json.loads(line)]
+        json.loads(line[0])
     except (ValueError, RecursionError):
-        return line
-    said: list[str] = []
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict):
-            said += [text for key, text in value.items() if isinstance(text, str) and key.lower() in _SHOWN_KEYS]
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value[::-1]
-    return "\n\n".join(said)
+        return line[0]
+    return _shown_text(line)
 
 
 def _fenced_parts(text: str) -> Iterator[tuple[bool, str]]:

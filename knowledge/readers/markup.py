@@ -125,18 +125,10 @@ def anchor_of(heading: Tag) -> str:
     for tag in tags_named(heading, ("a", "span", "strong"))[:5]:
         if found := attribute(tag, "id") or attribute(tag, "name"):
             return _bounded(found)
-    node = heading
-    while node.parent is not None and node.name != "body":
-        before = node.find_previous_sibling()
-        if any(str(sibling).strip() for sibling in node.previous_siblings if not isinstance(sibling, Tag)):
-            return ""
-        if before is not None:
-            is_mark = not before.get_text(strip=True)
-            return _bounded(attribute(before, "id") or attribute(before, "name")) if is_mark else ""
-        node = node.parent
-        if found := attribute(node, "id"):
-            return _bounded(found)
-    return ""
+    before = [node for node in heading.previous_siblings if str(node).strip()]
+    if before and isinstance(before[0], Tag) and not before[0].get_text(strip=True):
+        return _bounded(attribute(before[0], "id") or attribute(before[0], "name"))
+    return _bounded(attribute(heading.parent, "id")) if heading.parent is not None and not before else ""
 
 
 def _bounded(anchor: str) -> str:
@@ -283,15 +275,11 @@ def _entries(tag: Tag) -> Iterator[Tag]:
 
 def _language(tag: Tag) -> str:
     """The language that the classes of the code, or of what is around it, name."""
-    inner = next(iter(tags_named(tag, ("code",))), None)
-    around = [tag.parent, tag.parent.parent if tag.parent else None]
-    for node in (tag, inner, *around):
-        if node is not None:
-            for named in (attribute(node, "class"), f"lang-{attribute(node, 'data-lang')}"):
-                if found := _LANGUAGE.search(named):
-                    break
-            if found and found[1].lower() not in _NO_LANGUAGE:
-                return found[1].lower()
+    for node in (tag, *tags_named(tag, ("code",))[:1], *islice(tag.parents, 2)):
+        named = attribute(node, "data-lang")
+        found = _LANGUAGE.search(f"lang-{named}" if named else attribute(node, "class"))
+        if found and found[1].lower() not in _NO_LANGUAGE:
+            return found[1].lower()
     return ""
 
 

@@ -86,9 +86,7 @@ def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -
 
 
 def suffix_of_page(data: bytes, *, path: str, media_type: str) -> str:
-    """The suffix that says a page's format: by its bytes, else by its name, else by what its server says; raises for any
-    other format.
-    """
+    """The suffix that says a page's format: by its bytes, its name, or its server; raises for any other format."""
     if b"%PDF-" in data[:1024]:
         return ".pdf"
     if data.startswith(_ZIP):

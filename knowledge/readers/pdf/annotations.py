@@ -5,13 +5,12 @@ What a field or a note shows is a line of text where it stands.
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pypdfium2.raw as pdfium
 
 from knowledge.readers.base import clean_text, one_line
-from knowledge.readers.pdf.lines import Line, Link, PageFrame
+from knowledge.readers.pdf.lines import Line, Link, Marks, PageFrame
 
 _MOST_ANNOTATIONS = 5_000
 _MOST_CHARACTERS = 100_000
@@ -22,17 +21,8 @@ _HIDDEN = pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
 _PASSWORD = 1 << 13
 
 
-@dataclass(slots=True)
-class Annotations:
-    links: list[Link] = field(default_factory=list)
-    #: From left to right at a height: `(y, x0, x1)`.
-    strokes: list[tuple[float, float, float]] = field(default_factory=list)
-    #: `(text, box)` of fields and notes.
-    texts: list[tuple[str, tuple[float, float, float, float]]] = field(default_factory=list)
-
-
-def page_annotations(document: Any, page: Any, frame: PageFrame) -> Annotations:
-    found, box = Annotations(), pdfium.FS_RECTF()
+def page_annotations(document: Any, page: Any, frame: PageFrame) -> Marks:
+    found, box = Marks(), pdfium.FS_RECTF()
     form = document.formenv
     for index in range(min(pdfium.FPDFPage_GetAnnotCount(page), _MOST_ANNOTATIONS)):
         note = pdfium.FPDFPage_GetAnnot(page, index)
@@ -84,10 +74,8 @@ def _strokes(note: Any, frame: PageFrame) -> Iterator[tuple[float, float, float]
             yield (y0 + y1) / 2, x0, x1
 
 
-def put_in(lines: Sequence[Line], found: Annotations, number: int, size: float) -> list[Line]:
-    """The lines with what fields and notes show: each behind what stands left of it in its row, else before what stands
-    right of it, else behind what stands above.
-    """
+def put_in(lines: Sequence[Line], found: Marks, number: int, size: float) -> list[Line]:
+    """The lines with what fields and notes show: behind what is left of it in its row, before what is right, or below."""
     placed = list(lines)
     for text, (x0, y0, x1, y1) in sorted(found.texts, key=lambda each: (each[1][1], each[1][0])):
         line = Line(text, x0, y0, x1, y1, size, number, filled=True)

@@ -179,11 +179,12 @@ def _read_page(document: Any, index: int, struck: list[str]) -> Page:
     try:
         frame = PageFrame(page)
         rules = page_rules(page, frame)
-        walls = [(rule.at, rule.start, rule.end) for rule in rules.upright]
-        found = page_annotations(document, page, frame)
-        strokes = [*found.strokes, *((rule.at, rule.start, rule.end) for rule in rules.level)]
-        pieces = page_lines(page, index + 1, frame, walls, strokes, found.links, struck)
-        pieces = put_in(pieces, found, index + 1, main_size(pieces)) if found.texts else pieces
+        marks = page_annotations(document, page, frame)
+        marks.walls = [(rule.at, rule.start, rule.end) for rule in rules.upright]
+        marks.strokes += [(rule.at, rule.start, rule.end) for rule in rules.level]
+        pieces = page_lines(page, index + 1, frame, marks)
+        struck += marks.struck
+        pieces = put_in(pieces, marks, index + 1, main_size(pieces)) if marks.texts else pieces
         items = arranged(pieces, page_tables(pieces, rules))
         return Page(index + 1, frame.width, frame.height, items)
     finally:

@@ -79,12 +79,6 @@ _COUNTS = re.compile(r"^\d{1,4}(?=\s)|\b\d{1,4}(?:\s*(?:/|sur|of)\s*\d{1,4})?$")
 #: Dots, at least four, that lead to a page number.
 _LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
 _DOTS = re.compile(r"\s*(?:[.·…_]\s?){6,}\s*")
-_CONTENTS = re.compile(
-    r"(?:table of |list of )?contents|table des mati[èe]res|sommaire|list of (?:tables|figures)|"
-    r"liste des (?:tableaux|figures|illustrations)|inhaltsverzeichnis|[íi]ndice",
-    re.I,
-)
-_NUMBER_AT_END = re.compile(r"\s+(?:\d{1,4}|[ivxlc]{1,7})$")
 _CAPTION = re.compile(r"^(?:table|tableau|tabelle|tabla|figure|abbildung|fig\.)\s+[\d.]+\s*[-–—:.]?\s*", re.I)
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|chapitre|part|partie|appendix|annexe|section)\s+)?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[A-Z]|[IVXLC]+)[.:)]?\s+(?=\S)",
@@ -175,19 +169,12 @@ def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
     lines = [line for page in pages for line in page.lines if not _LEADER.search(line.text)]
     known = {*titles, *(title_key(_CAPTION.sub("", line.text)) for line in lines)}
     for page in pages:
-        is_contents = any(_CONTENTS.fullmatch(line.text) for line in page.lines[:6])
-        page.items = list(_without_contents(page, known, is_contents=is_contents))
-
-
-def _without_contents(page: Page, known: Collection[str], *, is_contents: bool) -> Iterator[Line | Table]:
-    for item in page.items:
-        if isinstance(item, Line):
-            number = _NUMBER_AT_END if is_contents and not _LEADER.search(item.text) else _LEADER
-            bare = number.sub("", item.text)
-            if (bare != item.text and (not bare or title_key(bare) in known)) or (
-                is_contents and _CONTENTS.fullmatch(bare)
-            ):
-                continue
+        page.items = [item for item in page.items if isinstance(item, Table) or not _leads_to(item, known)]
+        for line in page.lines:
             # What leads to no title may be a price: it keeps its number.
-            item.text = _DOTS.sub(" … ", item.text).strip()
-        yield item
+            line.text = _DOTS.sub(" … ", line.text).strip()
+
+
+def _leads_to(line: Line, titles: Collection[str]) -> bool:
+    bare = _LEADER.sub("", line.text)
+    return bare != line.text and (not bare or title_key(bare) in titles)

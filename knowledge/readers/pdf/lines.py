@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pypdfium2.raw as pdfium
@@ -56,6 +56,18 @@ class Link:
     y0: float
     x1: float
     y1: float
+
+
+@dataclass(slots=True)
+class Marks:
+    """What lies over the text of a page: upright rules, strokes, links; and what the strokes went through."""
+
+    walls: list[Wall] = field(default_factory=list)
+    strokes: list[Wall] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    struck: list[str] = field(default_factory=list)
+    #: `(text, box)` of fields and notes.
+    texts: list[tuple[str, tuple[float, float, float, float]]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -122,22 +134,14 @@ class PageFrame:
         return min(left, right), min(top, bottom), max(left, right), max(top, bottom)
 
 
-def page_lines(
-    page: Any,
-    number: int,
-    frame: PageFrame,
-    walls: Sequence[Wall] = (),
-    strokes: Sequence[Wall] = (),
-    links: Sequence[Link] = (),
-    struck: list[str] | None = None,
-) -> list[Line]:
+def page_lines(page: Any, number: int, frame: PageFrame, marks: "Marks | None" = None) -> list[Line]:
     """The pieces of lines of a page, in the order of its content; what is written sideways comes last.
 
-    No piece goes through one of `walls`, the upright rules of the page; what `strokes` go through is moved to `struck`.
+    No piece goes through a wall; what strokes go through is moved to `struck`.
     """
     text_page = page.get_textpage()
     try:
-        gathering = _Gathering(number, walls, strokes, links, [] if struck is None else struck)
+        gathering = _Gathering(number, marks or Marks())
         for character in _characters(text_page, frame):
             gathering.take(character)
         return gathering.finish()
@@ -202,14 +206,9 @@ class _Looks:
 class _Gathering:
     """Characters to pieces of lines, by where they stand."""
 
-    def __init__(
-        self, page: int, walls: Sequence[Wall], strokes: Sequence[Wall], links: Sequence[Link], struck: list[str]
-    ) -> None:
+    def __init__(self, page: int, marks: Marks) -> None:
         self._page = page
-        self._walls = walls
-        self._strokes = strokes
-        self._links = links
-        self._struck = struck
+        self._marks = marks
         self._lines: list[Line] = []
         self._turned: list[Line] = []
         self._current: list[_Character] = []
@@ -246,13 +245,13 @@ class _Gathering:
         gap = character.x0 - last.x1
         if beside < _SAME_LINE * lower or not -size <= gap <= WIDE_GAP * max(size, last.look.size):
             return False
-        return not (gap > 0 and self._walls and self._is_between(last, character))
+        return not (gap > 0 and self._marks.walls and self._is_between(last, character))
 
     def _is_between(self, last: _Character, character: _Character) -> bool:
         """Whether a wall stands before a new word; the word before it may run over its wall."""
         start = self._current[0].x0 if self._spaced else last.x1
         y = (last.y0 + last.y1) / 2
-        return any(start - 0.5 <= x <= character.x0 + 0.5 and y0 <= y <= y1 for x, y0, y1 in self._walls)
+        return any(start - 0.5 <= x <= character.x0 + 0.5 and y0 <= y <= y1 for x, y0, y1 in self._marks.walls)
 
     def _close(self) -> None:
         characters, words = self._current, self._words
@@ -263,7 +262,7 @@ class _Gathering:
         size = max({look.size for look in looks}, key=lambda s: sum(look.size == s for look in looks))
         # A soft hyphen at a line's end is a hyphen; elsewhere it is nothing.
         words[-1] = re.sub("\xad$", "-", words[-1])
-        text = one_line(clean_text(_accented(joined(self._runs(characters, words, size), self._struck))))
+        text = one_line(clean_text(_accented(joined(self._runs(characters, words, size), self._marks.struck))))
         if not text:
             return
         line = Line(
@@ -283,8 +282,12 @@ class _Gathering:
         """The letters with what they stand on: a note above the line, a stroke, a link."""
         x0, x1 = min(c.x0 for c in characters), max(c.x1 for c in characters)
         y0, y1 = min(c.y0 for c in characters), max(c.y1 for c in characters)
-        strokes = [(y, *at) for y, *at in self._strokes if y0 < y < y1 and x0 - size <= at[0] and at[1] <= x1 + size]
-        links = [each for each in self._links if each.y0 < (y0 + y1) / 2 < each.y1 and each.x0 < x1 and x0 < each.x1]
+        strokes = [
+            (y, *at) for y, *at in self._marks.strokes if y0 < y < y1 and x0 - size <= at[0] and at[1] <= x1 + size
+        ]
+        links = [
+            each for each in self._marks.links if each.y0 < (y0 + y1) / 2 < each.y1 and each.x0 < x1 and x0 < each.x1
+        ]
         foot = max(c.y1 for c in characters if c.look.size == size)
         run, link = Run(""), ""
         for word, letter in zip(words, characters, strict=True):

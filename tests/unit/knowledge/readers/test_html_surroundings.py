@@ -44,25 +44,15 @@ def test_links_to_neighbours_and_to_headings_of_the_page_are_no_content() -> Non
     ]
 
 
-def test_title_is_in_no_path_and_a_page_says_what_it_is_part_of() -> None:
+def test_title_is_in_no_path() -> None:
     parsed = read(MANUAL, MANUAL_HEAD)
 
     assert parsed.title == "9.7. Planification"
-    assert parsed.above == ("Chapitre 9. Services", "9.7. Planification")
     assert [block.headings for block in parsed.blocks] == [(), ("9.7.1. Format",), ("9.7.2. At",), ("9.7.3. Fin",)]
 
 
 def test_each_passage_has_the_anchor_of_its_heading() -> None:
     assert [block.anchor for block in read(MANUAL, MANUAL_HEAD).blocks] == ["cron", "format", "at", "fin"]
-
-
-def test_trail_is_read_from_breadcrumbs_without_the_first_page_of_the_site() -> None:
-    crumbs = (
-        "<nav aria-label='breadcrumb'><ol><li><a href='/'>Ma ville</a></li><li><a href='/e/'>Enfance</a></li>"
-        "<li>Crèches</li></ol></nav>"
-    )
-    assert read(f"{crumbs}<h1>Crèches</h1><p>Texte.</p>").above == ("Enfance", "Crèches")
-    assert read("<h1>Seule</h1><p>Texte.</p>").above == ()
 
 
 PAGES = frozenset(f"p{n}" for n in range(8))
@@ -100,11 +90,3 @@ def test_contents_of_pages_that_are_read_as_well_answer_nothing() -> None:
     assert "Deux" in said(read(CONTENTS, name="index.html"))
     forms = CONTENTS.replace("p1.html", "a.pdf").replace("p2.html", "b.pdf")
     assert "Deux" in said(read(forms, name="index.html", pages=PAGES))
-
-
-@pytest.mark.parametrize("name", ["<code>stat.F{0}</code>", "stat.F{0}"])
-def test_list_of_names_in_code_that_other_pages_explain_is_content(name: str) -> None:
-    links = (f"<li><a href='p{n}.html#f'>{name.format(n)}</a></li>" for n in range(5))
-    names = "".join(links)
-
-    assert "stat.F3" in said(read(f"<h1>Os</h1><ul>{names}</ul>", name="p1.html", pages=PAGES))
