@@ -52,9 +52,7 @@ def units_from_json(units: Sequence[dict[str, str]]) -> list[KnowledgeUnit]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A box on a page (from 1), as shares of its width and height from the top left corner; an empty box is the page
-    alone.
-    """
+    """A box on a page (from 1), as shares of its width and height from the top left; an empty box is the page alone."""
 
     page: int
     x0: float = 0.0

@@ -33,9 +33,7 @@ _SITEMAP_SUFFIXES = (".xml", ".xml.gz")
 
 
 def normal_address(text: str) -> str:
-    """The address without its fragment, its host in lower case and ASCII; raises `PageRefusedError` for any other
-    thing.
-    """
+    """The address without its fragment, its host in lower case and ASCII; raises `PageRefusedError` for no address."""
     text = text.strip()
     if any(ord(character) <= 32 for character in text):
         raise _refused(f"{text[:200]!r} holds spaces or control characters.")
@@ -217,9 +215,7 @@ class Robots:
 
 
 def site_robots(address: str) -> Robots:
-    """The rules of an address's site; a file that is not there or is refused (4xx) sets none (RFC 9309, section
-    2.3.1.3).
-    """
+    """The rules of an address's site; a file that is missing or refused (4xx) sets none (RFC 9309, 2.3.1.3)."""
     try:
         found = fetch_page(str(httpx2.URL(address).copy_with(raw_path=b"/robots.txt")))
     except PageRefusedError:
@@ -280,9 +276,7 @@ def is_sitemap(data: bytes) -> bool:
 
 
 def read_sitemap(address: str) -> Sitemap:
-    """Every page that the sitemap lists. Raises `PageRefusedError`, `PageUnavailableError` where it cannot be read
-    itself.
-    """
+    """Every page that the sitemap lists. Raises `PageRefusedError` and `PageUnavailableError` as `fetch_page` does."""
     sitemap = Sitemap()
     seen: dict[str, None] = {}
     files = dict.fromkeys(_add(sitemap, seen, address, _fetched(address)))

@@ -206,9 +206,7 @@ class Outline:
         self.add(text, kind="qa", question=question)
 
     def finish(self, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
-        """The document. Its title is the first heading of level 1, else `title` or the one heading that all stand
-        under, where they say the same or there is no other, else the file's name.
-        """
+        """The document; its title: the first heading of level 1, else `title` or the heading of all, else its name."""
         self._close(0)
         if not self.blocks:
             raise UnreadableDocumentError(
@@ -417,9 +415,7 @@ def table_cells(row: str) -> list[str]:
 
 
 def _header_rows(rows: Sequence[Sequence[str]]) -> int:
-    """How many rows at the top name columns: a title alone in its row above them; below a name that stands over several
-    columns one for each, where the first column has none, or the same again.
-    """
+    """How many rows at the top name columns: a title alone in its row, names below a name over several columns."""
     count = 1
     if len(rows) > 2 and len(rows[0]) > 2 and sum(map(bool, rows[0])) == 1:  # a title, a header, a row
         count += sum(map(bool, rows[1])) > 1 and not any(re.match(r"\d", cell) for cell in rows[1])

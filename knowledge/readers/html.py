@@ -154,10 +154,7 @@ def _drop_permalinks(soup: BeautifulSoup) -> None:
 
 
 def _drop_furniture(soup: BeautifulSoup) -> None:
-    """Take out what stands around the content by what the page calls it, unless it holds the page's title or article.
-
-    Hidden parts stay: accordions hide answers.
-    """
+    """Take out what stands around the content by its names, unless it holds the page's title or article."""
     for tag in [node for node in soup.descendants if isinstance(node, Tag)]:
         if not tag.decomposed and _is_furniture(tag) and tag.find(["h1", "main", "article"]) is None:
             tag.decompose()

@@ -432,9 +432,7 @@ def _list_lines(tag: Tag, indent: str = "", *, depth: int) -> Iterator[str]:
 
 
 def _marks(tag: Tag) -> dict[int, str]:
-    """The mark of each item of an ordered list, as a browser counts them. One that Markdown would number otherwise stands
-    behind a bullet.
-    """
+    """The marks of an ordered list's items as a browser counts; what Markdown would count otherwise has a bullet."""
     items = [child for child in tag.children if isinstance(child, Tag) and child.name not in _LISTS]
     if tag.name != "ol":
         return {}

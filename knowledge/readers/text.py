@@ -127,9 +127,7 @@ def broken_at_margin(lines: Iterable[str]) -> bool:
 
 
 def join_lines(lines: Sequence[str], *, width: int) -> list[str]:
-    """Paragraphs of lines broken at a margin. A break stays where the next word would have fitted on the line, and before
-    bullets and marks of questions and answers.
-    """
+    """Paragraphs of lines broken at a margin; a break stays where the next word would have fitted, and before marks."""
     paragraphs: list[str] = []
     previous = ""
     for line in lines:

@@ -135,10 +135,7 @@ class PageFrame:
 
 
 def page_lines(page: Any, number: int, frame: PageFrame, marks: "Marks | None" = None) -> list[Line]:
-    """The pieces of lines of a page, in the order of its content; what is written sideways comes last.
-
-    No piece goes through a wall; what strokes go through is moved to `struck`.
-    """
+    """The pieces of lines of a page, in the order of its content; what is written sideways comes last."""
     text_page = page.get_textpage()
     try:
         gathering = _Gathering(number, marks or Marks())
