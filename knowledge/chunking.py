@@ -468,10 +468,7 @@ def _table_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
 
 
 def _under_sections(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The open section rows (one text names the rows down to the next) and each row, with those that open just above it.
-
-    A shorter run of section rows leaves the outer ones open.
-    """
+    """The open section rows (one text names the rows down to the next) and each row with those that open above it."""
     open_: list[str] = []
     run: list[str] = []
     for row in rows:

@@ -253,9 +253,7 @@ class _Links:
 
 
 def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
-    """Take out parts that only lead elsewhere, from the outermost inwards; returns how many links led to pages that are
-    read as well. A mark is left in their place, so that a title above them does not look empty.
-    """
+    """Take out parts that only lead elsewhere, but for a mark; returns how many links led to pages read as well."""
     counts = links.counts()
     labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
     pointers = 0

@@ -128,10 +128,7 @@ def _escaped(_renderer: object, tokens: Sequence[Token], index: int, *_more: obj
 
 
 def _read_inline(state: StateCore) -> None:
-    """Parse the texts of blocks as far as their work is bounded; `plain` counts the others, which are text.
-
-    Lines that were broken at a margin are joined first; `has_plain_lines`: there is no margin, and each line is one.
-    """
+    """Parse texts as far as their work is bounded, lines of a margin joined; `plain` counts the others."""
     of_page = [
         token
         for above, token in pairwise(state.tokens)

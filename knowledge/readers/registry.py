@@ -67,7 +67,7 @@ _HTML_START = re.compile(
 
 
 def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ParsedDocument:
-    """Read a file, or raise `UnreadableDocumentError`; `pages`: the names (`page_name`) of an HTML page's site."""
+    """Read a file of any supported format; raise `UnreadableDocumentError` for others. `pages`: names of its site."""
     if not data.strip():
         raise unreadable(f"{filename}: empty", _("Ce fichier est vide."))
     check_size(len(data), filename=filename)
@@ -92,7 +92,7 @@ def suffix_of_page(data: bytes, *, path: str, media_type: str) -> str:
     if data.startswith(_ZIP):
         return f".{office_type(data, filename=path)}"
     named = _suffix(path)
-    if _is_page(data[:4096]):
+    if _HTML_START.match(data[:4096]):
         return ".html"
     if (_SUFFIXES.get(named, SourceType.HTML) not in (*_BINARY, SourceType.HTML)) and media_type != "text/html":
         return named

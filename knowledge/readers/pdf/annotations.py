@@ -75,7 +75,7 @@ def _strokes(note: Any, frame: PageFrame) -> Iterator[tuple[float, float, float]
 
 
 def put_in(lines: Sequence[Line], found: Marks, number: int, size: float) -> list[Line]:
-    """The lines with what fields and notes show: behind what is left of it in its row, before what is right, or below."""
+    """The lines with what fields and notes show: behind what is left in the row, before what is right, or below."""
     placed = list(lines)
     for text, (x0, y0, x1, y1) in sorted(found.texts, key=lambda each: (each[1][1], each[1][0])):
         line = Line(text, x0, y0, x1, y1, size, number, filled=True)
