@@ -1,7 +1,4 @@
-"""What lies on a page beside its own text: links, strokes of a marker through words, fields of forms, free notes.
-
-What a field or a note shows is a line of text where it stands.
-"""
+"""What lies on a page beside its own text: links, strokes of a marker through words, fields of forms, free notes."""
 
 import ctypes
 from collections.abc import Iterator, Sequence

@@ -82,11 +82,6 @@ def test_text_of_nothing_but_comments_is_read_in_no_time(opening: str) -> None:
     read(opening * 3000 + " texte", "a.txt")
 
 
-def test_page_after_comments_is_still_known_as_a_page() -> None:
-    page = "<?xml version='1.0'?>\n<!-- a -->\n<!-- b > -->\n<html><body><p>Bonjour</p>"
-    assert text_of(read(page, "a.txt")).strip() == "Bonjour"
-
-
 @pytest.mark.parametrize(
     "tag",
     [

@@ -26,10 +26,6 @@ def test_headings_lists_and_tables_keep_their_structure() -> None:
     assert parsed.blocks[1].text == "| x | y |\n| --- | --- |\n| 1 | 2 \\| 3 |"
 
 
-def test_page_title_is_used_without_h1() -> None:
-    assert parse("<p>Texte.</p>", "<title>Ma page</title>").title == "Ma page"
-
-
 def test_details_and_definitions_that_ask_are_questions() -> None:
     parsed = parse(
         "<details><summary>Qui signe ?</summary><p>Le maire.</p></details>"

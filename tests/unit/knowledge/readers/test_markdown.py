@@ -31,11 +31,6 @@ def test_breadcrumb_under_the_title_is_the_category() -> None:
     assert [(block.text, block.category) for block in parsed.blocks] == [("Texte.", "Transports / Conduite")]
 
 
-def test_quotation_is_no_breadcrumb() -> None:
-    parsed = parse("# Permis\n\n> Un avis important.\n\nTexte.")
-    assert [block.text for block in parsed.blocks] == ["Un avis important.", "Texte."]
-
-
 def test_lists_tables_and_code_keep_their_marks() -> None:
     parsed = parse("# T\n\nIl faut :\n\n- un\n  - deux\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nx = 1\n```")
     assert [block.kind for block in parsed.blocks] == ["prose", "list", "table", "code"]
