@@ -9,7 +9,7 @@ from tools_registry.errors import ToolReportedError
 from tools_registry.tool import ToolContext, tool
 
 
-@tool(keywords=("titre", "renommer"), uses_database=True)
+@tool(keywords=("titre", "renommer"), uses_database=True, optional=True)
 def set_conversation_title(
     title: Annotated[str, Field(min_length=1, max_length=200)], context: ToolContext
 ) -> dict[str, str]:

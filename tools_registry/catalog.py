@@ -193,7 +193,7 @@ def _build(key: tuple[str, int]) -> _Snapshot:
     for name, spec in declared_tools(is_active=True).items():
         override = overrides.get(name)
         if override is None:
-            specs.append(spec)
+            specs += [] if spec.is_optional else [spec]
         elif override.is_active:
             specs.append(apply_override(spec, override))
             if limited := frozenset(agent.pk for agent in override.agents.all()):
@@ -211,7 +211,8 @@ def _overrides() -> QuerySet[ToolOverride]:
     nothing = Q(description="", parameters={}, extra_tags=[], examples=[], needs_approval__isnull=True, is_active=True)
     limited = ToolOverride.agents.through.objects.values("tooloverride")
     waiting = Q(is_active=False, source__isnull=False)
-    rows = ToolOverride.objects.filter(~nothing | Q(pk__in=limited)).exclude(waiting)
+    optional = Q(tool_name__in=[spec.name for spec in registry if spec.is_optional])
+    rows = ToolOverride.objects.filter(~nothing | Q(pk__in=limited) | optional).exclude(waiting)
     own = ("tool_name", "description", "parameters", "extra_tags", "examples", "needs_approval", "is_active")
     return rows.only(*own).prefetch_related("agents")
 

@@ -85,10 +85,10 @@ def sync_index(
 def ensure_overrides() -> None:
     """A row of `ToolOverride` for every tool of the code, so that staff find it; reading a source makes those of its."""
     known = set(ToolOverride.objects.values_list("tool_name", flat=True))
-    missing = [spec.name for spec in registry if spec.name not in known]
+    missing = [spec for spec in registry if spec.name not in known]
     if missing:
-        # Empty rows change nothing that applies, so the catalogue's token stays.
-        ToolOverride.objects.bulk_create([ToolOverride(tool_name=name) for name in missing], ignore_conflicts=True)
+        rows = [ToolOverride(tool_name=spec.name, is_active=not spec.is_optional) for spec in missing]
+        ToolOverride.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def tool_digest(spec: ToolSpec, recipe: Recipe) -> str:

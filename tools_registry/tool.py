@@ -1,9 +1,7 @@
 """What a tool is: `ToolSpec`, the `@tool` decorator that makes one of a typed function, and the in-code registry.
 
-A name is unique in the process and fits what model APIs accept. The JSON schema of the parameters comes from the
-function's signature, their descriptions and the tool's own from its docstring (Google, NumPy or reST style): what
-cannot be described is refused when it is declared, not when it is called. A parameter annotated `ToolContext` is filled
-in by the execution and hidden from the model.
+The JSON schema of the parameters comes from the function's signature, descriptions from its docstring. A parameter
+annotated `ToolContext` is filled in by the execution and hidden from the model.
 
     @tool(keywords=("météo",), timeout_seconds=5)
     def weather(city: str, days: int = 1) -> dict[str, object]:
@@ -112,6 +110,7 @@ class ToolSpec:
     source_id: int | None = None
     examples: tuple[str, ...] = ()
     is_available: Callable[[], bool] | None = field(default=None, repr=False)
+    is_optional: bool = False
 
     def as_function(self) -> dict[str, Any]:
         """The tool as model APIs want it (`{"type": "function", "function": {…}}`)."""
@@ -170,10 +169,11 @@ class ToolOptions(TypedDict, total=False):
     needs_approval: bool
     timeout_seconds: float | None
     available: Callable[[], bool]
+    optional: bool
 
 
 #: The options that a `ToolSpec` calls otherwise.
-_SPEC_NAMES = {"personal": "is_personal", "available": "is_available"}
+_SPEC_NAMES = {"personal": "is_personal", "available": "is_available", "optional": "is_optional"}
 
 
 def tool(

@@ -42,7 +42,7 @@ class FoundPassage:
     score: float
 
 
-@tool(keywords=("documents", "connaissances", "rechercher"), uses_database=True)
+@tool(keywords=("documents", "connaissances", "rechercher"), uses_database=True, optional=True)
 def search_knowledge(
     query: Annotated[str, Field(min_length=2, max_length=1_000)],
     context: ToolContext,
@@ -95,7 +95,7 @@ def _shown(passage: Passage) -> FoundPassage:
     )
 
 
-@tool(keywords=("heure", "jour", "aujourd'hui", "date"))
+@tool(keywords=("heure", "jour", "aujourd'hui", "date"), optional=True)
 def current_date_and_time(context: ToolContext, time_zone: Annotated[str, Field(max_length=60)] = "") -> dict[str, str]:
     """Tell the current date, time and day of the week.
 

@@ -17,6 +17,7 @@ from tests.constants import override
 from tests.factories import make_conversation, make_learned, make_library, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
+from tools_registry.models import ToolOverride, replace_tools_token
 
 
 class BuiltinToolCase(TestCase):
@@ -24,6 +25,8 @@ class BuiltinToolCase(TestCase):
         cache.clear()
 
     async def call(self, name: str, context: ToolContext, **arguments: Any) -> ToolResult:
+        await sync_to_async(ToolOverride.objects.get_or_create)(tool_name=name)
+        await sync_to_async(replace_tools_token)()
         tools = await sync_to_async(available_tools)(user_tags=frozenset(), agent_id=None)
         call = ToolCall("c", name, json.dumps(arguments))
         return (await execute_calls([call], tools=tools, context=context, approved={"c"}))[0]

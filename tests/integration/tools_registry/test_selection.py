@@ -136,7 +136,7 @@ class ExternalModeTests(SelectionCase):
             local = self.select(question, tool_mode="local")
             assert [found.spec.name for found in external] == [f.spec.name for f in local]
             for one, other in zip(external, local, strict=True):
-                assert abs((one.score or 0) - (other.score or 0)) < 0.05
+                assert abs((one.score or 0) - (other.score or 0)) < 0.06
 
     def test_step_1_wall_holds_whatever_the_store_says(self) -> None:
         names = self.names("Deletes the account of a user", tool_threshold=-1.0, tool_top_k=50)

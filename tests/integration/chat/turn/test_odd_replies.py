@@ -1,6 +1,7 @@
 """Every odd form of a reply, behind every door: no reasoning leaks, and nothing worse than the quotation is shown."""
 
 from agents.database import in_database
+from agents.llm.base import language_model
 from chat.models import AnswerSource
 from chat.runs.afterwards import generate_title
 from faqs.models import CachedResponse
@@ -45,8 +46,6 @@ class OddReplyTests(V1Tests):
         assert not await in_database(CachedResponse.objects.filter(answer__contains="4711").exists)
 
     async def test_titles_and_rewritings_hold_none_of_it(self) -> None:
-        from agents.llm.base import language_model
-
         with ModelServer(api_key="k") as server, served(server):
             for form in FORMS:
                 server.script(ModelReply(tokens=[form]))
