@@ -131,10 +131,7 @@ def _by_initials(letters: str, words: Sequence[str]) -> bool:
 
 
 def _by_letters(letters: str, words: Sequence[str]) -> bool:
-    """Whether the letters stand in the words in order, each word entered at its beginning, at least half of them there.
-
-    The last word has a letter, and at most one in three of those that are not small has none.
-    """
+    """Whether the letters stand in the words in order, half of them at beginnings, the last word among them."""
     content = [index for index, word in enumerate(words) if word not in _SMALL]
     ways: list[tuple[int, int, frozenset[int]]] = [(0, 1, frozenset((0,)))]
     for letter in letters[1:]:

@@ -152,11 +152,7 @@ def serving_threshold(agent: Agent | None, *, model: str) -> float | None:
 def search(
     collection: str, query: Query, *, limit: int, min_score: float | None = None, categories: Sequence[str] = ()
 ) -> SearchResult:
-    """Search a collection for the best points for a question, in one query of the vector store.
-
-    The collection is an agent's index (`collection_alias`), or a generation not in service, for a preview. `min_score`
-    is a cosine. Raises `CollectionMissingError`, `EmbeddingMismatchError`.
-    """
+    """Search an index, or a generation not in service, for the best points of a question; `min_score` is a cosine."""
     profile = threshold_profile(query.recipe.model)
     weight = profile.lexical_weight if profile is not None and query.text else None
     wanted = Wanted(

@@ -1,7 +1,4 @@
-"""Whether this process sees the files of documents, and files that no document names.
-
-Web processes store files, workers read them: on several machines both need the same storage (`DOCUMENT_STORAGE`).
-"""
+"""Whether this process sees the files of documents (`DOCUMENT_STORAGE`), and files that no document names."""
 
 from collections.abc import Iterator
 from datetime import timedelta

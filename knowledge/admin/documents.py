@@ -431,10 +431,7 @@ def download_file(request: HttpRequest, document_id: int) -> HttpResponse | File
 
 
 def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:
-    """Why a file is not even stored, or an empty string; whether all of it can be read is found out by the indexing.
-
-    `name` is what it will be read under, where that is not its own.
-    """
+    """Why a file is not even stored, or an empty string; `name` is what it will be read under, if not its own."""
     if not file.size:
         return gettext("le fichier est vide")
     if file.size > settings.MAX_DOCUMENT_BYTES:

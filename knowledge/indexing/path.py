@@ -136,10 +136,7 @@ def index_documents(
     on_progress: OnProgress = no_progress,
     reader: Reader | None = None,
 ) -> IndexReport:
-    """Read, cut and index `documents` in every method in use; a document that fails stops no other.
-
-    `reader` is shared by a run of several calls; without it, each call starts its own.
-    """
+    """Read, cut and index `documents`, each by itself; `reader` is shared by a run of several calls."""
     report = report or IndexReport()
     with nullcontext(reader) if reader else isolated_reader() as reader:
         sites, done = SitePages(), 0
@@ -259,10 +256,7 @@ def store_files(
     *,
     again: bool = False,
 ) -> list[Document]:
-    """Store what is new or has changed (everything, if `again`) and return it, to be indexed.
-
-    One file that is too big, cannot be read or finds the disk full is reported, and the rest is done.
-    """
+    """Store what is new or has changed (everything, if `again`) and return it; a file that fails is reported."""
     files = {composed(name): file for name, file in files.items()}
     known = _known(agent, files)
     unchanged: list[int] = []

@@ -276,10 +276,7 @@ GivesWay = Callable[[], float | None]
 def write_questions(
     build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay = lambda: None
 ) -> None:
-    """Write the questions that the documents of `build` lack; `report.goes_on_at` says when the rest follows, if any.
-
-    When `on_progress` raises, calls under way are awaited and their questions stored, since they are paid.
-    """
+    """Write the questions that the documents lack; `report.goes_on_at` says when the rest follows, if any."""
     model = questions_model(build.indexed_agent)
     if model is None:
         return

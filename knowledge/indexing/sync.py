@@ -177,11 +177,7 @@ def count_points(chunks: ChunkQuerySet, methods: Sequence[IndexingMethod]) -> in
 
 
 def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
-    """Mark a document as failed, with the reason on its row and in the report.
-
-    Where the reason may pass, an indexed document stays indexed: its points exist, and its fingerprint marks them as
-    stale.
-    """
+    """Mark a document as failed, on its row and in the report; where that may pass, it stays indexed, as stale."""
     if may_pass and document.status == DocumentStatus.INDEXED:
         report.fail(document.name, reason, may_pass=True)
         return
@@ -295,11 +291,7 @@ def _write_group(
 def _write_as_rows_say(
     agent: Agent, method: IndexingMethod, keys: Sequence[int], report: IndexReport, on_progress: OnProgress
 ) -> int:
-    """Write the rows' points into the current generation; again where the rows or the alias changed meanwhile.
-
-    The rows are checked after the last write, so the slower of two writers notices that it wrote outdated points.
-    Returns the number of points.
-    """
+    """Write the rows' points into the current generation, again where they changed meanwhile; returns how many."""
     model, store = embedder(), vector_store()
     reused = 0
     written: dict[int, list[PlannedPoint]] = {}

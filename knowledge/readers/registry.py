@@ -173,7 +173,7 @@ READER_VERSIONS = {
     SourceType.MARKDOWN: 3,
     SourceType.DOCX: 3,
     SourceType.PPTX: 3,
-    SourceType.XLSX: 2,
+    SourceType.XLSX: 3,
     SourceType.CSV: 1,
 }
 

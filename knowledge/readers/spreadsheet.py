@@ -17,11 +17,23 @@ from typing import Any
 import openpyxl
 from django.utils.translation import gettext as _
 from openpyxl.cell.read_only import ReadOnlyCell
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.utils import get_column_letter
 from openpyxl.worksheet._reader import WorkSheetParser
 
 from knowledge.models import SourceType
 from knowledge.question_tables import question_columns, question_rows, table_rows
-from knowledge.readers.base import Outline, ParsedDocument, check_length, clean_text, one_line, table_text, unreadable
+from knowledge.readers.base import (
+    Outline,
+    ParsedDocument,
+    Run,
+    check_length,
+    clean_text,
+    joined,
+    one_line,
+    table_text,
+    unreadable,
+)
 from knowledge.readers.html import html_fragment_text
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged
 from knowledge.readers.text import decode_text
@@ -126,14 +138,15 @@ class _Budget:
 def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
     outline, budget = Outline(), _Budget(filename)
     try:
-        workbook = openpyxl.load_workbook(io.BytesIO(as_plain(data)), read_only=True, data_only=True, keep_links=False)
+        file = io.BytesIO(as_plain(data))
+        workbook = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False, rich_text=True)
         title = workbook.properties.title or ""
         for sheet in workbook.worksheets:
             if sheet.sheet_state != "visible":
                 outline.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
                 continue
             areas: list[Any] = []
-            rows = list(_rows(sheet, budget, areas))
+            rows = list(_rows(sheet, budget, areas, outline))
             _fill_down(rows, areas, budget)
             _read_sheet(outline, one_line(sheet.title), rows, budget)
     except MALFORMED_ARCHIVE as error:
@@ -141,7 +154,7 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
     return _finished(outline, filename=filename, source_type=SourceType.XLSX, title=title)
 
 
-def _rows(sheet: Any, budget: _Budget, areas: list[Any]) -> Iterator[_Row]:
+def _rows(sheet: Any, budget: _Budget, areas: list[Any], outline: Outline) -> Iterator[_Row]:
     """The rows that hold something; the areas of cells merged downwards, which stand after them, are added to `areas`."""
     book = sheet.parent
     with sheet._get_source() as source:
@@ -152,17 +165,26 @@ def _rows(sheet: Any, budget: _Budget, areas: list[Any]) -> Iterator[_Row]:
             epoch=book.epoch,
             date_formats=book._date_formats,
             timedelta_formats=book._timedelta_formats,
+            rich_text=True,
         )
+        hidden: set[int] = set()
         for line, raw in parser.parse():
+            shut = [(int(c["min"]), int(c["max"])) for c in parser.column_dimensions.values() if c.get("hidden") == "1"]
             cells: dict[int, str] = {}
             for cell in raw:
-                if text := _shown(ReadOnlyCell(sheet, **cell)):
-                    cells[cell["column"]] = text
+                if text := _shown(ReadOnlyCell(sheet, **cell), outline):
+                    if any(first <= cell["column"] <= last for first, last in shut):
+                        hidden.add(cell["column"])
+                    else:
+                        cells[cell["column"]] = text
             budget.take(len(raw), sum(map(len, cells.values())))
             if cells:
                 yield _Row(line, cells)
         merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
         areas.extend(area for area in merged if area.max_row > area.min_row)
+    if hidden:
+        named = {"name": one_line(sheet.title), "found": ", ".join(map(get_column_letter, sorted(hidden)))}
+        outline.notices.append(_("feuille « %(name)s » : colonnes masquées, ignorées : %(found)s") % named)
 
 
 def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> None:
@@ -178,9 +200,14 @@ def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> N
             row.cells.setdefault(area.min_col, text)
 
 
-def _shown(cell: ReadOnlyCell) -> str:
+def _shown(cell: ReadOnlyCell, outline: Outline) -> str:
     """A cell as people see it, near enough: dates without a midnight, percentages, currencies."""
+    if cell.font.strike and cell.value is not None:
+        outline.struck.append(f"{cell.value} ({cell.parent.title}, {cell.coordinate})")
+        return ""
     match cell.value:
+        case CellRichText() as pieces:
+            return clean_text(joined(map(_run, pieces), outline.struck).replace("_x000D_", "")).strip()
         case None:
             return ""
         case bool() as value:
@@ -200,6 +227,12 @@ def _shown(cell: ReadOnlyCell) -> str:
             if cell.data_type == "e":
                 return ""
             return clean_text(str(value).replace("_x000D_", "")).strip()
+
+
+def _run(piece: str | TextBlock) -> Run:
+    if isinstance(piece, str):
+        return Run(piece)
+    return Run(piece.text, {"superscript": 1, "subscript": -1}.get(piece.font.vertAlign, 0), bool(piece.font.strike))
 
 
 def _number(value: float, shape: str) -> str:

@@ -200,11 +200,7 @@ def legacy_payload(facts: ChunkFacts) -> dict[str, Json]:
 
 
 def embedded_text(payload: Payload) -> tuple[str, Purpose]:
-    """What a point's vector is made of; derived from its payload alone, so a vector can be reused safely.
-
-    `qa_pair`: the question. `source_material`: the summary, or the heading path where there is none, and the content.
-    `legacy`: category and content (seed 001, sections 1.2 and 1.3).
-    """
+    """What a point's vector is made of, by its payload alone: a question, else summary or path with the content."""
     content = _text(payload, "display_text") or _text(payload, "content")
     match _text(payload, "type"):
         case PointType.QA_PAIR:
