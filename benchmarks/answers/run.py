@@ -200,7 +200,8 @@ _HEAD = """\
 # What answers are worth, model by model
 
 Made by `benchmarks/answers` (`python -m benchmarks.answers.run`), without a judge model: every figure is a comparison of strings, which its
-README explains. *Quotations* is the desk without a model. Shares are of the questions, or sentences, that they are about.
+README explains. *Quotations* is the desk without a model. Shares are of the questions, or sentences, that they are about: where few were asked,
+a share says little.
 
 """
 
