@@ -169,7 +169,8 @@ def _rows(sheet: Any, budget: _Budget, areas: list[Any], outline: Outline) -> It
         )
         hidden: set[int] = set()
         for line, raw in parser.parse():
-            shut = [(int(c["min"]), int(c["max"])) for c in parser.column_dimensions.values() if c.get("hidden") == "1"]
+            columns = [c for c in parser.column_dimensions.values() if c.get("hidden") in ("1", "true")]
+            shut = [(int(column["min"]), int(column["max"])) for column in columns]
             cells: dict[int, str] = {}
             for cell in raw:
                 if text := _shown(ReadOnlyCell(sheet, **cell), outline):
