@@ -172,7 +172,10 @@ def _qa_chunks(block: Block) -> Iterator[ChunkDraft]:
 
 
 def _prose_chunks(blocks: Sequence[Block]) -> Iterator[ChunkDraft]:
-    for section in _joined_sections(_sections(blocks)):
+    sections = list(_sections(blocks))
+    # A short document would be one passage: its sections are, where they say something.
+    is_short = sum(section.size for section in sections) <= CHUNK_TARGET_CHARACTERS
+    for section in _joined_sections(sections, TINY_CHARACTERS // 3 if is_short else TINY_CHARACTERS):
         for content, anchor in _packed(section.pieces):
             yield ChunkDraft(
                 content=content,
@@ -202,20 +205,15 @@ def _announced(blocks: Sequence[Block]) -> list[_Piece]:
     return pieces
 
 
-def _joined_sections(sections: Iterable[_Section]) -> Iterator[_Section]:
+def _joined_sections(sections: Iterable[_Section], tiny: int) -> Iterator[_Section]:
     """Join tiny sections to their neighbours under what their paths share; their own headings become bold lines."""
     run: list[_Section] = []
     for section in sections:
-        if run and not _may_join(run[-1], section):
+        if run and not (min(run[-1].size, section.size) < tiny and run[-1].category == section.category):
             yield from _joined_run(run)
             run = []
         run.append(section)
     yield from _joined_run(run)
-
-
-def _may_join(first: _Section, second: _Section) -> bool:
-    tiny = first.size < TINY_CHARACTERS or second.size < TINY_CHARACTERS
-    return tiny and first.category == second.category
 
 
 def _joined_run(run: Sequence[_Section]) -> Iterator[_Section]:
