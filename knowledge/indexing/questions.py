@@ -1,8 +1,4 @@
-"""Questions and answers that a language model writes for one chunk, and the checks that let them in.
-
-The model's reply is data, not trust: it must match a schema (one repair is asked for, no more), and each unit must be a
-question with an answer that the chunk holds. A unit that fails is rejected with a reason. Bad JSON never raises.
-"""
+"""Questions and answers that a language model writes for one chunk, and the checks that let them in, or say why not."""
 
 import re
 from collections.abc import Callable, Collection
@@ -27,7 +23,7 @@ from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.points import IndexReport, OnProgress
 from knowledge.indexing.sync import stale_documents, write_documents
 from knowledge.language.numbers import values_in
-from knowledge.language.words import fold, words
+from knowledge.language.words import fold, word_class, words
 from knowledge.models import (
     QA_MAX_ANSWER_CHARACTERS,
     QA_MAX_QUESTION_CHARACTERS,
@@ -124,11 +120,7 @@ class GeneratedUnits:
 
 
 class UnitsRequest:
-    """What a model is asked about one chunk: its next call (`messages`), and what its reply gives. Sends nothing.
-
-    A model that is told in French to write in the passage's language may write French all the same, so any other
-    language is named.
-    """
+    """What a model is asked about one chunk: its next call (`messages`), and what its reply gives. Sends nothing."""
 
     def __init__(self, *, title: str, parent_context: str, content: str, language: str = "") -> None:
         self.messages = _prompt(title=title, parent_context=parent_context, content=content, language=language)
@@ -213,6 +205,11 @@ def _objection(question: str, answer: str, known: frozenset[str], numbers: froze
         return _("réponse trop longue")
     if values_in(answer, digits_only=True) - numbers:
         return _("la réponse donne un nombre que le passage ne contient pas")
+    asked, told = _telling(question), _telling(answer)
+    if told and told <= asked:
+        return _("la réponse ne dit rien de plus que la question")
+    if not asked & {word[:5] for word in known}:
+        return _("la question est trop générale : elle ne nomme rien du passage")
     if _grounding(answer, known) < QA_MIN_GROUNDING:
         return _("la réponse ne vient pas du passage")
     return ""
@@ -220,6 +217,12 @@ def _objection(question: str, answer: str, known: frozenset[str], numbers: froze
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(words(fold(text)))
+
+
+def _telling(text: str) -> frozenset[str]:
+    """The beginnings of the words that do not fit any subject."""
+    plain = word_class("stop_words") | word_class("generic")
+    return frozenset(word[:5] for word in _words(text) if len(word) > 2 and word not in plain)
 
 
 def _grounding(answer: str, known: frozenset[str]) -> float:
@@ -240,9 +243,7 @@ def questions_model(agent: Agent) -> LanguageModel | None:
 def waiting_passages(
     agent: Agent, model: LanguageModel, document_ids: Collection[int] | None = None
 ) -> list[tuple[int, int]]:
-    """The chunks of indexed documents (all of the agent's, if none are named) that the model was not asked about as
-    they are now, each with its document; the beginning of each document before its end.
-    """
+    """Chunks that the model was not asked about as they are now, each with its document; beginnings first."""
     rows = Chunk.objects.served().waiting().filter(document__agent=agent)
     rows = rows.filter(document__status=DocumentStatus.INDEXED)
     if document_ids is not None:

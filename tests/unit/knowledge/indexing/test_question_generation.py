@@ -60,6 +60,8 @@ def test_reply_that_stays_malformed_gives_no_units(bad: str) -> None:
         ("Le prix du passeport", "86 euros.", "pas une question"),
         ("Combien" + " vraiment" * 60 + " ?", "86 euros.", "trop longue"),
         ("Combien ?", "La demande coûte 96 euros.", "nombre"),
+        ("La demande de passeport coûte-t-elle 86 euros ?", "La demande de passeport coûte 86 euros.", "de plus"),
+        ("Quelles sont les conditions ?", "La demande coûte 86 euros.", "trop générale"),
         ("Où ?", "Le formulaire s’envoie par courrier recommandé au ministère.", "passage"),
     ],
 )
