@@ -20,7 +20,7 @@ _MEANINGS = {
 #: With one of these words a name says something about a question or an answer.
 _ABOUT = frozenset("n no num numero id date nombre type auteur statut etat source number author status count".split())
 #: What a table of questions may have above its names of columns.
-_TITLE_ROWS = 5
+TITLE_ROWS = 5
 _DELIMITERS = ",;\t|"
 #: Excel's own first line.
 _DECLARED = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
@@ -48,7 +48,7 @@ def question_rows(text: str) -> tuple[str, dict[str, int], CsvRows] | None:
     for delimiter in _delimiters(text):
         first: list[list[str]] = []
         with suppress(csv.Error):
-            for _line, cells in islice(csv_rows(text, delimiter), _TITLE_ROWS + 1):
+            for _line, cells in islice(csv_rows(text, delimiter), TITLE_ROWS + 1):
                 first.append(cells)
         for at, (cells, following) in enumerate(pairwise([*first, first[-1]] if first else [])):
             columns = question_columns(cells)

@@ -22,7 +22,7 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet._reader import WorkSheetParser
 
 from knowledge.models import SourceType
-from knowledge.question_tables import question_columns, question_rows, table_rows
+from knowledge.question_tables import TITLE_ROWS, question_columns, question_rows, table_rows
 from knowledge.readers.base import (
     Outline,
     ParsedDocument,
@@ -255,16 +255,18 @@ def _read_sheet(outline: Outline, name: str, rows: Sequence[_Row], budget: _Budg
         return
     outline.leave_sections()
     outline.heading(2, "" if _DEFAULT_NAME.fullmatch(name) else name)
-    if columns := question_columns(_filled(rows[0], max(rows[0].cells))):
+    found = (question_columns(_filled(row, max(row.cells))) for row in rows[: TITLE_ROWS + 1])
+    at, columns = next(((at, columns) for at, columns in enumerate(found) if columns), (0, {}))
+    if columns:
+        outline.add("\n\n".join(text for row in rows[:at] for text in row.cells.values()))
+        rows = rows[at:]
         width = max(columns.values()) + 1
         for row in rows[1:]:
             _add_question_row(outline, row.line, _filled(row, width), columns, sheet=f"{name}, ")
         outline.category = ""
-        if unread := _unread_columns(rows, columns):
-            outline.notices.append(
-                _("feuille « %(name)s » : colonnes ignorées : %(columns)s")
-                % {"name": name, "columns": ", ".join(unread)}
-            )
+        if unread := ", ".join(_unread_columns(rows, columns)):
+            said = _("feuille « %(name)s » : colonnes ignorées : %(columns)s")
+            outline.notices.append(said % {"name": name, "columns": unread})
         return
     for region in _regions(rows):
         _read_region(outline, region, budget)
