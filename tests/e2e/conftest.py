@@ -192,7 +192,7 @@ def browser() -> Iterator[Browser]:
 def troubles_of(page: Page) -> list[str]:
     """The page's script errors and breaches of its policy, as they come."""
     troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("pageerror", lambda error: troubles.append(f"{page.url}: {error}"))
     page.on(
         "console", lambda message: troubles.append(message.text) if "Content Security Policy" in message.text else None
     )

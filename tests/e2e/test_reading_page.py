@@ -234,7 +234,7 @@ def share(page: Page) -> str:
 ASK = """async (message) => {
   const { csrfToken, conversation } = JSON.parse(document.getElementById("page-config").textContent);
   const body = JSON.stringify({ deployment: "guide", conversationId: conversation, message, clientMessageId: message });
-  const answer = await fetch("/api/rag/chat", { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken }, body });
+  const answer = await fetch(`${location.pathname.split("/d/")[0]}/api/rag/chat`, { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrfToken }, body });
   await answer.text();
   return answer.status;
 }"""
