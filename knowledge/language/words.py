@@ -281,7 +281,7 @@ def is_foreign(text: str, question: str, language: str, *, is_sure: bool) -> boo
     letters = [letter for letter in text if letter.isalpha()]
     if sum(ord(letter) > 0x24F for letter in letters) > 0.3 * len(letters):
         return not any(ord(letter) > 0x24F for letter in question)
-    prose = words(fold(_CODE.sub(" ", text)))
+    prose = [word for word in words(fold(_CODE.sub(" ", text))) if word.isalpha()]
     small = {code: sum(word in word_class("signature", code) for word in prose) for code in LANGUAGES}
     own = small.pop(language, 0)
     if len(prose) >= _ENOUGH_WORDS and max(small.values(), default=0) >= _SURE * max(1, own):

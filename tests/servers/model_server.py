@@ -120,7 +120,9 @@ QUESTION_TOKENS = 15
 
 def constant_reply(*, tokens: int, interval: float = 0.0, delay: float = 0.0, stamped: bool = False) -> Respond:
     """The same number of tokens at the same pace for every call: what a benchmark wants."""
-    words = StampedTokens(tokens) if stamped else [" réponse"] * tokens
+    words = (
+        StampedTokens(tokens) if stamped else [f" réponse de {str(n).translate(_TO_LETTERS)}" for n in range(tokens)]
+    )
     reply = ModelReply(tokens=words, interval=interval, delay=delay)
     return lambda _body: reply
 
@@ -559,7 +561,6 @@ class _Connection(asyncio.Protocol):
             self._timer = asyncio.get_running_loop().call_later(seconds, action)
 
     def _refuse(self, path: str, body: Body, headers: Mapping[str, str], refusal: _Refusal) -> None:
-        # What is asked of other servers (`/props`, `/api/show`) is none of its calls.
         if path.startswith("/v1/"):
             self._server._record(Call(path, body, refusal.status, headers))
         self._send_json(refusal.status, refusal.body(), refusal.headers)
@@ -667,9 +668,7 @@ class ModelServer:
         port: int = 0,
         context: int = 0,
     ) -> None:
-        """`models` empty: any name is accepted. `refused`: arguments this server answers 400 to. `context`: a limit of
-        tokens, of three characters each.
-        """
+        """`models` empty: any name. `refused`: arguments answered 400. `context`: tokens of three characters each."""
         self.context = context
         self.models = tuple(models)
         self.refused = frozenset(refused)

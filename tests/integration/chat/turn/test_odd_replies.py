@@ -13,7 +13,6 @@ from tests.unit.agents.test_llm_reasoning import FORMS
 
 GOOD = "Les salles se réservent à l’accueil [1]."
 SHOWN = [form.replace("Bonjour [1].", GOOD) for form in FORMS]
-#: Quoted in its place: by the defect that the trace names.
 QUOTED = {
     "empty": ["<think>4711, then the limit", "\n \n"],
     "only_number": ["[1]", "12 [1]."],
