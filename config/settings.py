@@ -191,10 +191,7 @@ EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", default="")
 EMBEDDING_DIMENSIONS = env.int("EMBEDDING_DIMENSIONS", default=0)
 
 if EMBEDDER == "local":
-    _local_models = {
-        "universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder",
-        "multilingual-e5-small": "knowledge.embeddings.local.MultilingualE5Small",
-    }
+    _local_models = {"universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder"}
     EMBEDDING_MODEL = EMBEDDING_MODEL or "universal-sentence-encoder-multilingual-3"
     if EMBEDDING_MODEL not in _local_models:
         raise ImproperlyConfigured(

@@ -22,8 +22,7 @@ from knowledge.readers.base import Block, ParsedDocument, table_cells, table_row
 CHUNK_TARGET_CHARACTERS = 1_100
 CHUNK_MAX_CHARACTERS = 1_800
 #: What one document may become: passages, and pieces of words in them (some 4 MB of French prose, 1,500 pages). That is
-#: embedded in half a minute by the fast model and in six by the other; what is beyond is not read, and the document
-#: says so.
+#: embedded in half a minute by the local model; what is beyond is not read, and the document says so.
 MAX_DOCUMENT_CHUNKS = 20_000
 MAX_DOCUMENT_WEIGHT = 1_000_000
 

@@ -100,17 +100,6 @@ _PROFILES: dict[str, ThresholdProfile] = {
             guard_rail_questions=0.50,
             tool=0.25,
         ),
-        ThresholdProfile(
-            model="multilingual-e5-small",
-            direct_answer=0.90,
-            memory=0.90,
-            guard_rail=0.834,
-            same_meaning=0.92,
-            lexical_weight=0.10,
-            coverage_weight=0.05,  # its rails are those of 0.2.0's relevance: not measured with closeness
-            guard_rail_questions=0.900,
-            tool=0.90,
-        ),
     )
 }
 

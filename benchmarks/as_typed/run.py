@@ -126,7 +126,7 @@ def show(model: str, rows: dict[str, Row]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Questions as people type them.")
-    parser.add_argument("--model", choices=MODELS, action="append", help="default: both")
+    parser.add_argument("--model", choices=MODELS, action="append", help="default: all")
     parser.add_argument("--part", default="all", help="one part of the questions")
     parser.add_argument("--cache", type=Path, help="folder for the vectors, outside the repository")
     options = parser.parse_args(arguments)

@@ -45,10 +45,7 @@ from knowledge.vectors.payloads import (
     source_material_payload,
 )
 
-MODELS = {
-    "universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder",
-    "multilingual-e5-small": "knowledge.embeddings.local.MultilingualE5Small",
-}
+MODELS = {"universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder"}
 HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("REPONDANT_DATA") or HERE.parents[1].parent / "shared" / "data")
 REFORMULATIONS = "cnil_reformulations.jsonl"

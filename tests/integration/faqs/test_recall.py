@@ -178,10 +178,9 @@ class SeedSection4SimilarityTests(TestCase):
     def test_default_threshold_is_that_of_the_embedding_model(self) -> None:
         config = make_config(self.deployment)
         assert memory_threshold(config, model="text-embedding-3-small") == 0.85
-        for model in ("multilingual-e5-small", "universal-sentence-encoder-multilingual-3"):
-            profile = threshold_profile(model)
-            assert profile is not None
-            assert memory_threshold(config, model=model) == profile.memory
+        profile = threshold_profile("universal-sentence-encoder-multilingual-3")
+        assert profile is not None
+        assert memory_threshold(config, model=profile.model) == profile.memory
         assert memory_threshold(config, model="unknown") is None
 
 

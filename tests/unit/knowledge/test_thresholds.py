@@ -31,7 +31,7 @@ def test_openai_profile_keeps_the_seeds_values() -> None:
     assert (profile.direct_answer, profile.memory, profile.guard_rail) == (0.95, 0.85, 0.5)
 
 
-@pytest.mark.parametrize("model", ["text-embedding-3-small", USE, "multilingual-e5-small"])
+@pytest.mark.parametrize("model", ["text-embedding-3-small", USE])
 def test_profiles_are_complete_and_ordered(model: str) -> None:
     profile = threshold_profile(model)
     assert profile is not None
