@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,8 @@ from django.utils.translation import gettext as _
 from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.utils import get_column_letter
-from openpyxl.worksheet._reader import WorkSheetParser
+from openpyxl.utils.datetime import to_excel
+from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 
 from knowledge.models import SourceType
 from knowledge.question_tables import TITLE_ROWS, question_columns, question_rows, table_rows
@@ -31,10 +32,12 @@ from knowledge.readers.base import (
     clean_text,
     joined,
     one_line,
+    some_numbers,
     table_text,
     unreadable,
 )
 from knowledge.readers.html import html_fragment_text
+from knowledge.readers.number_formats import shown
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged
 from knowledge.readers.text import decode_text
 
@@ -105,15 +108,14 @@ MAX_WORKBOOK_CELLS = 2_000_000
 _MOST_NAMED, _NAME_LENGTH = 20, 50
 #: Names that programs give to sheets say nothing.
 _DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNORECASE)
-_DECIMALS = re.compile(r"[0#](?:\.(0+))?")
-#: What a number is shown with, where its format says so.
-_CURRENCIES = {"€": "€", "EUR": "€", "£": "£", "$": "$"}
 
 
 @dataclass(slots=True)
 class _Row:
     line: int
     cells: dict[int, str]
+    #: Whether the visible row above it holds something as well.
+    follows: bool
 
 
 @dataclass(slots=True)
@@ -154,20 +156,28 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
     return _finished(outline, filename=filename, source_type=SourceType.XLSX, title=title)
 
 
+class _Parser(WorkSheetParser):  # type: ignore[misc]
+    """openpyxl's reader of a sheet, with numbers of days left to their formats and formulas without a value named."""
+
+    def __init__(self, source: Any, sheet: Any) -> None:
+        super().__init__(source, sheet._shared_strings, data_only=True, epoch=sheet.parent.epoch, rich_text=True)
+        self.unvalued: list[str] = []
+
+    def parse_cell(self, element: Any) -> Any:
+        cell = super().parse_cell(element)
+        # An empty text is a value.
+        if cell["value"] is None and cell["data_type"] == "n" and element.find(FORMULA_TAG) is not None:
+            self.unvalued.append(f"{get_column_letter(cell['column'])}{cell['row']}")
+        return cell
+
+
 def _rows(sheet: Any, budget: _Budget, areas: list[Any], outline: Outline) -> Iterator[_Row]:
     """The rows that hold something; the areas of cells merged downwards, which stand after them, are added to `areas`."""
-    book = sheet.parent
     with sheet._get_source() as source:
-        parser = WorkSheetParser(
-            source,
-            sheet._shared_strings,
-            data_only=True,
-            epoch=book.epoch,
-            date_formats=book._date_formats,
-            timedelta_formats=book._timedelta_formats,
-            rich_text=True,
-        )
+        parser = _Parser(source, sheet)
         hidden: set[int] = set()
+        hidden_rows: list[int] = []
+        last = 0
         for line, raw in parser.parse():
             columns = [c for c in parser.column_dimensions.values() if c.get("hidden") in ("1", "true")]
             shut = [(int(column["min"]), int(column["max"])) for column in columns]
@@ -179,13 +189,24 @@ def _rows(sheet: Any, budget: _Budget, areas: list[Any], outline: Outline) -> It
                     else:
                         cells[cell["column"]] = text
             budget.take(len(raw), sum(map(len, cells.values())))
-            if cells:
-                yield _Row(line, cells)
+            if parser.row_dimensions.get(str(line), {}).get("hidden") in ("1", "true"):
+                hidden_rows += [line] if cells else []
+                last += line == last + 1
+            elif cells:
+                yield _Row(line, cells, follows=line == last + 1)
+                last = line
         merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
         areas.extend(area for area in merged if area.max_row > area.min_row)
-    if hidden:
-        named = {"name": one_line(sheet.title), "found": ", ".join(map(get_column_letter, sorted(hidden)))}
-        outline.notices.append(_("feuille « %(name)s » : colonnes masquées, ignorées : %(found)s") % named)
+    for said, found in (
+        (
+            _("feuille « %(name)s » : colonnes masquées, ignorées : %(found)s"),
+            [*map(get_column_letter, sorted(hidden))],
+        ),
+        (_("feuille « %(name)s » : lignes masquées, ignorées : %(found)s"), hidden_rows),
+        (_("feuille « %(name)s » : formules sans valeur enregistrée, ignorées : %(found)s"), parser.unvalued),
+    ):
+        if found:
+            outline.notices.append(said % {"name": one_line(sheet.title), "found": some_numbers(found)})
 
 
 def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> None:
@@ -202,52 +223,32 @@ def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> N
 
 
 def _shown(cell: ReadOnlyCell, outline: Outline) -> str:
-    """A cell as people see it, near enough: dates without a midnight, percentages, currencies."""
-    if cell.font.strike and cell.value is not None:
-        outline.struck.append(f"{cell.value} ({cell.parent.title}, {cell.coordinate})")
+    """A cell as people see it; what is struck is left out and named."""
+    text = clean_text(_text(cell, outline).replace("_x000D_", "")).strip()
+    if text and cell.font.strike:
+        outline.struck.append(f"{text} ({cell.parent.title}, {cell.coordinate})")
         return ""
+    return text
+
+
+def _text(cell: ReadOnlyCell, outline: Outline) -> str:
+    shape = cell.number_format or "General"
     match cell.value:
         case CellRichText() as pieces:
-            return clean_text(joined(map(_run, pieces), outline.struck).replace("_x000D_", "")).strip()
-        case None:
-            return ""
+            return joined(map(_run, pieces), outline.struck)
         case bool() as value:
-            return str(value).upper()
-        case int() | float() as value:
-            return _number(value, cell.number_format or "")
-        case datetime() as value:
-            midnight = value.time() == time()
-            return value.date().isoformat() if midnight else value.isoformat(" ", "minutes")
-        case date() as value:
-            return value.isoformat()
-        case time() as value:
-            return value.isoformat("minutes")
-        case timedelta() as value:
-            return str(value)
-        case value:
-            if cell.data_type == "e":
-                return ""
-            return clean_text(str(value).replace("_x000D_", "")).strip()
+            return _("VRAI") if value else _("FAUX")
+        case date() | time() | timedelta() as value:
+            return shown(to_excel(value, cell.parent.parent.epoch), shape, cell.parent.parent.epoch)
+        case int() | float() | str() as value if cell.data_type != "e":
+            return shown(value, shape, cell.parent.parent.epoch)
+    return ""
 
 
 def _run(piece: str | TextBlock) -> Run:
     if isinstance(piece, str):
         return Run(piece)
     return Run(piece.text, {"superscript": 1, "subscript": -1}.get(piece.font.vertAlign, 0), bool(piece.font.strike))
-
-
-def _number(value: float, shape: str) -> str:
-    shape = shape.split(";")[0]
-    percent = "%" in re.sub(r'"[^"]*"|\\.', "", shape)
-    if percent:
-        value *= 100
-    decimals = _DECIMALS.findall(shape)
-    if decimals:
-        text = f"{value:.{max(map(len, decimals))}f}"
-    else:
-        text = f"{value:.10g}" if isinstance(value, float) else str(value)
-    unit = next((sign for mark, sign in _CURRENCIES.items() if mark in shape), "")
-    return f"{text} %" if percent else f"{text} {unit}".strip()
 
 
 def _read_sheet(outline: Outline, name: str, rows: Sequence[_Row], budget: _Budget) -> None:
@@ -291,7 +292,7 @@ def _regions(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
     """Rows that touch each other: an empty row parts two tables."""
     region: list[_Row] = []
     for row in rows:
-        if region and row.line > region[-1].line + 1:
+        if region and not row.follows:
             yield region
             region = []
         region.append(row)

@@ -82,13 +82,15 @@ def test_lines_above_a_table_announce_it_and_an_empty_row_parts_two() -> None:
     ("value", "shape", "shown"),
     [
         (12.0, "General", "12"),
-        (0.1 + 0.2, "General", "0.3"),
-        (0.155, "0.0%", "15.5 %"),
-        (0.2, "0%", "20 %"),
-        (12.5, '#,##0.00 "€"', "12.50 €"),
-        (date(2026, 3, 1), "dd/mm/yyyy", "2026-03-01"),
-        (datetime.fromisoformat("2026-03-01 09:30"), "dd/mm/yyyy hh:mm", "2026-03-01 09:30"),
-        (True, "General", "TRUE"),
+        (0.1 + 0.2, "General", "0,3"),
+        (0.155, "0.0%", "15,5%"),
+        (0.2, "0%", "20%"),
+        (12.5, '#,##0.00 "€"', "12,50 €"),
+        (date(2026, 3, 1), "dd/mm/yyyy", "01/03/2026"),
+        (datetime.fromisoformat("2026-03-01 09:30"), "dd/mm/yyyy hh:mm", "01/03/2026 09:30"),
+        (475040506, '0#" "##" "##" "##" "##', "04 75 04 05 06"),
+        (2.552083333333333, "[h]:mm", "61:15"),
+        (True, "General", "VRAI"),
         ("#N/A", "General", ""),
     ],
 )
@@ -104,6 +106,17 @@ def test_hidden_sheet_is_left_out_and_noticed() -> None:
     parsed = read(workbook)
     assert "secret" not in parsed.blocks[-1].text
     assert "Interne" in parsed.notices[0]
+
+
+def test_hidden_rows_and_formulas_without_a_value_are_left_out_and_named() -> None:
+    workbook = make_workbook(Tarifs=[["Carte", "Prix"], ["Adulte", 12], ["Agent", 3], ["Club", "=B2*2"]])
+    workbook["Tarifs"].row_dimensions[3].hidden = True
+    parsed = read(workbook)
+    assert parsed.blocks[0].text.splitlines()[2:] == ["| Adulte | 12 |", "| Club |  |"]
+    assert parsed.notices == (
+        "feuille « Tarifs » : lignes masquées, ignorées : 3",
+        "feuille « Tarifs » : formules sans valeur enregistrée, ignorées : B4",
+    )
 
 
 def test_cells_are_bounded(settings: Settings) -> None:
