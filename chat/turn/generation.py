@@ -145,7 +145,7 @@ CUTS = {"length": AnswerCutError.code, "content_filter": AnswerFilteredError.cod
 #: Characters of a model's reasoning that the trace keeps for staff.
 MOST_REASONING = 4_000
 #: Characters of a token, before any was measured and at most; what usage measured by model, the least so far.
-CHARACTERS_PER_TOKEN, MOST_PER_TOKEN = 2.8, 4.5
+LEAST_PER_TOKEN, CHARACTERS_PER_TOKEN, MOST_PER_TOKEN = 1.5, 2.8, 4.5
 _measured: dict[str, float] = {}
 #: The share of a window that is never filled; tokens of an answer, and characters of passages, that it has room for.
 _MARGIN, _LEAST_ANSWER, _LEAST_GROUND = 0.05, 256, 1_500
@@ -187,6 +187,8 @@ async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
         try:
             await writing.write(await llm.window(config.llm_model) or config.context_tokens or None)
         except LLMContextError as error:
+            if turn.answer.text:
+                await turn.forget_text()
             await writing.write(error.window or writing.tokens // 2, again=True)
     except LLMError as error:
         is_said = has_sentence(turn.answer.text) or turn.answer.rounds
@@ -230,9 +232,8 @@ class _Writing:
     def __init__(self, turn: TurnInProgress, llm: LanguageModel, passages: list[Passage]) -> None:
         self.turn, self.llm, self.passages = turn, llm, passages
         self.model = turn.config.llm_model or llm.default_model
-        found = language_of(turn.asked.question)
-        self.language = found or (turn.request.language if turn.request.language in LANGUAGES else LANGUAGES[0])
-        self.is_sure = bool(found)
+        self.language = turn.result.language if turn.result.language in LANGUAGES else LANGUAGES[0]
+        self.is_sure = bool(language_of(turn.asked.question, least=2))
         self.reply = Reply(text="", model="")
         self.tokens = 0
         self.share = turn.config.max_answer_tokens
@@ -344,11 +345,12 @@ class _Writing:
         answer.model = reply.model
         answer.prompt_tokens += reply.usage.prompt_tokens
         answer.completion_tokens += reply.usage.completion_tokens
-        if reply.usage.prompt_tokens > 100:
-            characters = len(json.dumps(tools)) + sum(len(message.content) for message in messages)
-            _measured[self.model] = min(
-                _measured.get(self.model, MOST_PER_TOKEN), characters / reply.usage.prompt_tokens
-            )
+        # An image costs tokens and has no characters; a server that counts oddly shortens no prompt to nothing.
+        if reply.usage.prompt_tokens > 100 and not any(message.images for message in messages):
+            calls = sum(len(call.arguments) for message in messages for call in message.tool_calls)
+            characters = len(json.dumps(tools)) + calls + sum(len(message.content) for message in messages)
+            ratio = max(LEAST_PER_TOKEN, characters / reply.usage.prompt_tokens)
+            _measured[self.model] = min(_measured.get(self.model, MOST_PER_TOKEN), ratio)
         if reply.reasoning:
             turn.trace.step("reasoning", answer.model, detail=reply.reasoning[:MOST_REASONING])
         answer.cut = "" if reply.tool_calls else CUTS.get(reply.finish_reason, "")

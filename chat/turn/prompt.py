@@ -202,7 +202,7 @@ def fitted(
     history: Sequence[Exchange], passages: Sequence[Passage], question: str, room: int | None
 ) -> tuple[list[Exchange], list[Passage]]:
     """What of the exchanges and passages fits in so many characters: the oldest exchanges go first, then the last
-    passages, then the ends of those that are left.
+    passages, then the ends of those that are left; one passage stays, as an answer from nothing is none.
     """
     history, passages = list(history), list(passages)
     while room is not None and _length(history, passages) > room:
@@ -219,7 +219,7 @@ def fitted(
                 each.with_values(content=telling_part(each.content, question, each.place(), limit)[: limit + 20])
                 for each in passages
             ]
-        elif passages:
+        elif len(passages) > 1:
             del passages[-1]
         else:
             break

@@ -217,7 +217,7 @@ _LAST = {"fr": "Dernière question :", "en": "Last question:"}
 
 def rewriting_prompt(question: str, history: Sequence[Exchange], previous: str) -> list[PromptMessage]:
     """The instruction, then the last exchanges and the question as one quoted text."""
-    said, language = _said(history, previous), language_of(f"{previous} {question}") or "fr"
+    said, language = _said(history, previous), language_of(f"{previous} {question}", least=2) or "fr"
     return [
         PromptMessage("system", INSTRUCTION[language]),
         PromptMessage("user", f"Conversation:\n{said}\n\n{_LAST[language]} {question[:READ_CHARACTERS]}"),

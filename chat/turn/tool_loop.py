@@ -93,7 +93,7 @@ class ToolLoop:
         self.room = room
         self.system, self.question = messages[0], messages[-1]
         #: The conversation's first question: nothing but it is in the thread yet.
-        self.is_first = request.is_first and not request.is_resumed
+        self.is_first = request.is_first and not request.is_resumed and not turn.answer.rounds
         #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
         self.given = messages[1:-1] if request.given is not None else ()
         #: What stands in the place of the thread up to the end of its turn (`chat.runs.afterwards`).

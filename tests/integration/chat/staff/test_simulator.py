@@ -159,7 +159,7 @@ class NeighboursTests(TryingCase):
         route = make_tool("find_route", "Finds a route.", tags=frozenset({"drivers"}))
         driver = make_user(username="driver")
         driver.groups.add(Group.objects.create(name="drivers"))
-        settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,2"}
+        settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,15"}
         with declared_tools(weather, route):
             page = self.ask("weather forecast", **settings, setting_tool_top_k="1")
             found = page.context["tools"]
