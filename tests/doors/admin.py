@@ -78,7 +78,8 @@ class Staff:
         row = self.world.rows.get(door.model) if door.model else None
         key = str(row.pk) if row is not None else "1"
         parameters = (
-            "object_id id agent_id build_id chunk_id document_id group_id line run_id set_id source_id tool_id turn_id pk content_type_id"
+            "object_id id agent_id build_id chunk_id document_id group_id line run_id set_id source_id tool_id turn_id pk "
+            "content_type_id"
         ).split()
         values = dict.fromkeys(parameters, key)
         values |= {"number": "1", "key": "00000000-0000-4000-8000-000000000000", "app_label": "chat", "url": "none/"}
