@@ -316,8 +316,6 @@ AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
 ADMIN_LOG_DAYS = AUDIT_LOG_DAYS
 AUDITLOG_STORE_JSON_CHANGES = True
 AUDITLOG_DISABLE_REMOTE_ADDR = True
-if os.environ.get("RETAIN_HOUR", "").startswith("-"):
-    raise ImproperlyConfigured("RETAIN_HOUR=-1 is gone: workers delete what is past its time. Take the variable out.")
 
 # --- Jobs ------------------------------------------------------------------------------------------------------------
 
