@@ -79,16 +79,16 @@ _WINDOW_SECONDS, _WINDOW_WAIT_SECONDS = 300.0, 2.0
 _OLLAMA_TOKENS = 4_096
 #: A prompt that is too long, in the words of OpenAI, vLLM, llama.cpp, Ollama, Groq, Mistral, Anthropic…, and how much fits.
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|exceed_context_size|maximum context length|(?:context|input) (?:length|window|size)"
-    r"|context_window|too many tokens|prompt is too long|too large for model|input token count|must be <=|reduce the length|maximum allowed (?:input|length)",
+    r"context_length_exceeded|exceed_context_size|maximum context length|context (?:length|window|size)|context_window"
+    r"|input length[^\"]{0,60}(?:exceed|maximum|limit|long|large|great)|too many tokens|prompt is too long"
+    r"|too large for model|input token count|\btokens\b[^\"]{0,40} must be <=|reduce the length|maximum allowed (?:input|length)",
     re.IGNORECASE,
 )
 _FITS: tuple[str, ...] = (
-    r"n_ctx\W+(\d+)",
-    r"(\d{3,7}) (?:tokens? )?maximum",
+    *(r"n_ctx\W+(\d+)", r"(\d{3,7}) (?:tokens? )?maximum"),
     r"context (?:length|window|size)[^\d\"{}]{1,40}?(\d{3,7})",
+    r"(?:[Mm]aximum|[Ll]imit|<=|allowed)[^\d\"{}]{0,40}?(\d{3,7})",
 )
-_FITS += (r"(?:[Mm]aximum|[Ll]imit|<=|allowed)[^\d\"{}]{0,40}?(\d{3,7})",)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 #: What a model that reasons gets on top of the limit of its text.
 REASONING_TOKENS = 1_024
@@ -234,9 +234,8 @@ def _refusal(error: Any) -> LLMError:
     request_id = headers.get("x-request-id", "")
     request = f", request {_short_code(request_id)}" if request_id else ""
     detail = f"The server answered HTTP {error.status_code} (code {_short_code(said.get('code'))}{request})."
-    translated = _too_long(detail, error.response.text, error.status_code) or _error(
-        detail, _codes(said), error.status_code
-    )
+    codes, status = _codes(said), error.status_code
+    translated = _too_long(detail, error.response.text, codes, status) or _error(detail, codes, status)
     if error.status_code == 404 and "tool" not in error.response.text:  # which is what OpenRouter has no model for
         return LLMModelUnknownError.named(json.loads(error.request.content)["model"], detail)
     if isinstance(translated, LLMResponseError):
@@ -245,9 +244,11 @@ def _refusal(error: Any) -> LLMError:
     return translated
 
 
-def _too_long(detail: str, said: str, status: int | None) -> LLMContextError | None:
+def _too_long(detail: str, said: str, codes: str, status: int | None = None) -> LLMContextError | None:
     """The error of a request that is longer than the model reads, with what it reads where the server says so."""
-    if status not in (None, 400, 413, 422, 500) or (status != 413 and not _TOO_LONG.search(said)):
+    is_too_long = status == 413 or (status in (None, 400, 422, 500) and _TOO_LONG.search(said))
+    # Groq answers 413 to what is over its tokens per minute, which says nothing about the model.
+    if not is_too_long or _RATE_LIMIT.search(codes):
         return None
     error = LLMContextError(detail)
     found = next((match for pattern in _FITS if (match := re.search(pattern, said))), None)
@@ -263,7 +264,7 @@ def _error(detail: str, codes: str, status: int | None = None) -> LLMError:
         return LLMKeyRefusedError(detail)
     if status in _TIMED_OUT:
         return LLMTimeoutError(detail)
-    if status == 429 or (status is None and _RATE_LIMIT.search(codes)):
+    if status == 429 or (status in {None, 400, 413} and _RATE_LIMIT.search(codes)):
         return LLMRateLimitedError(detail)
     if status in {409, 425} or (status or 0) >= 500 or (status is None and _TRANSIENT.search(codes)):
         return LLMUnavailableError(detail)
@@ -479,16 +480,15 @@ class OpenAILanguageModel(LanguageModel):
 
 async def _asked_window(client: "AsyncOpenAI", model: str) -> int | None:
     """The window by llama.cpp's properties, Ollama's description of a model, or anybody's list of models."""
-    import httpx2
-
     listed = f"{str(client.base_url).rstrip('/')}/models"
     root = listed.removesuffix("/models").removesuffix("/v1")
     for address, body in ((f"{root}/props", None), (f"{root}/api/show", {"model": model}), (listed, None)):
         try:
             method = "POST" if body else "GET"
-            response = await client._client.request(method, address, json=body, headers=client.auth_headers)
+            with translated_errors():
+                response = await client._client.request(method, address, json=body, headers=client.auth_headers)
             said = response.json() if response.status_code == 200 else None
-        except (httpx2.HTTPError, ValueError):
+        except (LLMError, ValueError):
             continue
         if isinstance(said, dict) and (found := window_said(said, model)):
             return found
@@ -732,7 +732,8 @@ def _decoded(payload: bytes) -> Mapping[str, Any]:
         code, kind = str(told.get("code")), told.get("type")
         detail = f"The server announced an error (type {_short_code(kind)}, code {_short_code(code)})."
         text = json.dumps(told)
-        raise _too_long(detail, text, None) or _error(detail, _codes(told), int(code) if code.isdecimal() else None)
+        status, codes = int(code) if code.isdecimal() else None, _codes(told)
+        raise _too_long(detail, text, codes) or _error(detail, codes, status)
     return event
 
 

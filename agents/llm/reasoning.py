@@ -15,18 +15,19 @@ MAX_REASONING_CHARACTERS = 8_000
 _NAME = r"(?:\w+:)?(?:think|thinking|reasoning)"
 #: Words that placeholders and XML use as well: reasoning only where they begin a line.
 _PLAIN_NAME = r"(?:reason|thoughts?)"
+_CLOSE = rf"</{_NAME}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>"
 _MARK = re.compile(
     rf"(?P<code>```|`|\n)|(?P<open><{_NAME}(?:\s[^<>\n]*)?>|◁think▷|\[THINK\]|<\|begin_of_thought\|>)"
-    rf"|(?P<close></{_NAME}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>)"
+    rf"|(?P<close>{_CLOSE})"
     rf"|(?P<plain><{_PLAIN_NAME}>)|(?P<plain_close></{_PLAIN_NAME}>)"
     r"|<\|channel\|>\s*(?P<channel>\w+)[^<\n]*(?:<\|constrain\|>[^<\n]*)?<\|message\|>"
     r"|(?P<control><\|start\|>\w*|<[|｜](?!channel\|)[\w▁]+[|｜]>)",
     re.IGNORECASE,
 )
-#: An end that more text may make a mark of.
+#: An end that more text may make a mark of, or a closing mark that it may quote.
 _HEADER = r"[|｜](?:channel\|>[^<\n]{0,80}(?:<\|constrain\|>[^<\n]{0,40})?(?:<\|?\w{0,12}\|?)?|start\|>\w{0,20}|[\w▁]{0,40}[|｜]?)"
 _PARTIAL = re.compile(
-    rf"(?:<(?:/?[\w:]{{0,24}}|\w[\w:]*\s[^<>\n]{{0,80}}|{_HEADER})|◁[^▷\n]{{0,8}}|\[/?(?:T(?:H(?:I(?:NK?)?)?)?)?)\Z",
+    rf"(?:<(?:/?[\w:]{{0,24}}|\w[\w:]*\s[^<>\n]{{0,80}}|{_HEADER})|◁[^▷\n]{{0,8}}|\[/?(?:T(?:H(?:I(?:NK?)?)?)?)?|{_CLOSE})\Z",
     re.IGNORECASE,
 )
 _FENCE_BEGUN = re.compile(r"`+\Z")
@@ -58,7 +59,10 @@ class ReasoningFilter:
         self._awaits_close = self._is_open = awaits_close
         self._held = ""
         self._texts: list[str] = []
-        self._reasoning: list[str] = []
+        #: Reasoning that the server told apart, and what was taken out of the text.
+        self._noted: list[str] = []
+        self._taken_out: list[str] = []
+        self._closed_just_now = False
         self._in_fence = self._in_span = False
         #: Whether text that was sent turned out to be reasoning, and whether a closing mark stood alone.
         self.starts_over = self.closes_alone = False
@@ -69,24 +73,24 @@ class ReasoningFilter:
 
     @property
     def reasoning(self) -> str:
-        return "".join(self._reasoning).strip()[:MAX_REASONING_CHARACTERS]
+        return "".join(self._noted + self._taken_out).strip()[:MAX_REASONING_CHARACTERS]
 
     @property
     def is_reasoning(self) -> bool:
         """Whether nothing but reasoning has come so far, or comes now."""
-        return self._is_open or (bool(self._reasoning) and not self._texts)
+        return self._is_open or (bool(self._noted or self._taken_out) and not self._texts)
 
     def note(self, reasoning: str) -> None:
         """Keep reasoning that the server itself told apart."""
-        self._reasoning += [reasoning] if reasoning else []
+        self._noted += [reasoning] if reasoning else []
 
     def feed(self, piece: str) -> str:
         text = self._held + piece
         end = len(text)
-        if found := _PARTIAL.search(text):
-            end = found.start()
         if begun := _FENCE_BEGUN.search(text):
-            end = min(end, len(text) - len(begun[0]) % 3)
+            end -= len(begun[0]) % 3
+        if found := _PARTIAL.search(text[:end]):
+            end = found.start()
         # White space before the first word may stand before reasoning.
         if not self._texts and not self._is_open and not text[:end].strip():
             end = 0
@@ -96,7 +100,8 @@ class ReasoningFilter:
     def flush(self, *, is_cut: bool = False) -> str:
         shown, self._held = self._taken(self._held), ""
         if self._awaits_close and self._is_open and not self._texts and not is_cut:
-            shown, self._texts, self._reasoning, self._is_open = self.reasoning, self._reasoning, [], False
+            shown = "".join(self._taken_out).strip()
+            self._texts, self._taken_out, self._is_open = [shown] if shown else [], [], False
         return shown
 
     def _taken(self, text: str) -> str:
@@ -109,11 +114,12 @@ class ReasoningFilter:
             position = mark.end()
             kind, was_open = mark.lastgroup, self._is_open
             self._is_open = kind in ("open", "plain") or (kind == "channel" and mark[kind].lower() != "final")
+            self._closed_just_now |= was_open or kind == "close"
             if kind == "close":
                 self.closes_alone |= not was_open or self._awaits_close
             if (kind == "close" and not was_open) or (self._is_open and not self.text.strip()):
                 self.starts_over |= bool(self.text.strip())
-                self._reasoning += self._texts
+                self._taken_out += self._texts
                 self._texts, first = [], 0
         self._add(text[position:])
         return "".join(self._texts[first:])
@@ -123,7 +129,9 @@ class ReasoningFilter:
         kind = mark.lastgroup
         if self._is_open:
             self._awaits_close &= kind != "open"
-            is_quoted = (before or "".join(self._reasoning[-1:])).endswith("`")
+            # Three end a block of code that the reasoning ends with.
+            ticks = ("".join(self._taken_out[-3:]) + before)[-3:]
+            is_quoted = mark.string.startswith("`", mark.end()) and ticks.endswith("`") and ticks != "```"
             return kind not in ("code", "open", "plain") and not is_quoted
         if kind == "code":
             self._in_fence ^= mark[0] == "```"
@@ -135,8 +143,11 @@ class ReasoningFilter:
 
     def _add(self, text: str) -> None:
         if self._is_open:
-            self.note(text)
+            self._taken_out += [text] if text else []
             return
-        if self._reasoning and (not self._texts or self._texts[-1][-1:].isspace()):
+        is_first = not self._texts and bool(self._noted or self._taken_out or self._closed_just_now)
+        if is_first or (self._closed_just_now and self._texts[-1:] and self._texts[-1][-1].isspace()):
             text = text.lstrip()
-        self._texts += [text] if text else []
+        if text:
+            self._texts.append(text)
+            self._closed_just_now = False

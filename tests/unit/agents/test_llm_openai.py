@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 from django.test import override_settings
 
 from agents.errors import (
+    LLMContextError,
     LLMCutError,
     LLMError,
     LLMKeyRefusedError,
@@ -24,7 +27,7 @@ from agents.errors import (
     LLMUnavailableError,
 )
 from agents.llm.base import GenerationOptions, PromptMessage, Reply, StreamChunk, check_language_model
-from agents.llm.openai import OpenAILanguageModel
+from agents.llm.openai import OpenAILanguageModel, translated_errors
 from tests.servers.model_server import ModelReply, ModelServer
 
 pytestmark = pytest.mark.unit
@@ -477,3 +480,51 @@ OPENAI = "agents.llm.openai.OpenAILanguageModel"
 def test_a_wrong_setting_is_one_clear_message(llms: dict[str, Any], found: list[str]) -> None:
     with override_settings(LLMS=llms):
         assert [message.id for message in check_language_model()] == found
+
+
+# What a model reads
+
+TPM = "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000, reduce the length."
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "code", "expected", "window"),
+    [
+        (400, "`temperature` must be <= 1", "invalid", LLMResponseError, None),
+        (400, "top_logprobs must be <= 20", "invalid", LLMResponseError, None),
+        (500, "input size mismatch", "internal", LLMUnavailableError, None),
+        (413, TPM, "rate_limit_exceeded", LLMRateLimitedError, None),
+        (413, "Payload Too Large", "", LLMContextError, None),
+        (422, "`inputs` tokens + `max_new_tokens` must be <= 2048. Given: 3000", "", LLMContextError, 2048),
+        (400, "Input length 5000 exceeds the maximum allowed length 4096", "", LLMContextError, 4096),
+        (400, "This model's maximum context length is 8192 tokens.", "", LLMContextError, 8192),
+    ],
+)
+def test_only_words_about_length_mean_a_prompt_too_long(
+    status: int, said: str, code: str, expected: type[LLMError], window: int | None
+) -> None:
+    request = httpx2.Request("POST", "http://localhost/v1", json={"model": "unit"})
+    response = httpx2.Response(status, json={"error": {"message": said, "code": code}}, request=request)
+    with pytest.raises(LLMError) as raised, translated_errors():
+        raise openai.APIStatusError("refused", response=response, body=None)
+    assert type(raised.value) is expected
+    assert getattr(raised.value, "window", None) == window
+
+
+@pytest.mark.parametrize("answer", [b"rubbish\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}", b""])
+def test_malformed_answer_about_the_window_leaves_it_unknown(answer: bytes) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async def ask() -> int | None:
+        async with await asyncio.start_server(respond, "127.0.0.1", 0) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            model = OpenAILanguageModel(model="unit", base_url=f"http://127.0.0.1:{port}/v1")
+            try:
+                return await model.window("")
+            finally:
+                await model.aclose()
+
+    assert asyncio.run(ask()) is None

@@ -3,6 +3,7 @@
 import pytest
 
 from agents.llm.openai import StreamDecoder
+from agents.llm.reasoning import MAX_REASONING_CHARACTERS, ReasoningFilter
 from tests.unit.agents.test_llm_decoder import decode, event
 
 pytestmark = pytest.mark.unit
@@ -15,6 +16,9 @@ FORMS = [
     f"<think>a <think>b</think> 4711</think>{SAID}",
     f"<think>`</think>` 4711</think>{SAID}",
     f" \n<think>4711</think>{SAID}",
+    f"<think>4711 finit par `</think>{SAID}",
+    f"<think>```py\n4711\n```</think>{SAID}",
+    f"<think>Ne pas écrire `</think>`, 4711</think>\n\n{SAID}",
     f"<think>\n\n</think>\n\n{SAID}",
     f"[THINK]4711[/THINK]{SAID}",
     f"◁think▷4711◁/think▷{SAID}",
@@ -51,3 +55,28 @@ def test_marks_in_code_and_texts_like_marks_stay(text: str) -> None:
 
 def test_reasoning_that_is_never_closed_is_no_text() -> None:
     assert decode(event("<think>4711, and then the limit"))[1] == ""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("field", ["", "Je pense."])
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("<think>4711</think>\n\n- a\n  - b\n\n    c = 1\n", "- a\n  - b\n\n    c = 1\n"),
+        ("Un. <think>4711</think>\n\nDeux :\n\n    x\n", "Un. Deux :\n\n    x\n"),
+        ("<think>\n</think>\n\na \n\n b", "a \n\n b"),
+    ],
+)
+def test_white_space_goes_only_where_reasoning_stood(said: str, text: str, field: str, size: int) -> None:
+    filtered = ReasoningFilter()
+    filtered.note(field)
+    pieces = [filtered.feed(said[at : at + size]) for at in range(0, len(said), size)]
+    assert "".join([*pieces, filtered.flush()]) == filtered.text == text
+
+
+def test_answer_held_back_for_a_closing_mark_comes_whole_and_alone() -> None:
+    filtered, answer = ReasoningFilter(awaits_close=True), "mot " * MAX_REASONING_CHARACTERS + "fin"
+    filtered.note("Je pense.")
+    assert filtered.feed(answer) == ""
+    assert filtered.flush() == filtered.text == answer
+    assert filtered.reasoning == "Je pense."
