@@ -347,15 +347,15 @@ _CITED = rf"{_OPENING}[ \t]*{_NUMBERS}[ \t]*{_CLOSING}"
 _CITATION = re.compile(rf"[ \t]?{_CITED}(?:[ \t]*(?:[,;]|et\b|and\b|&)?[ \t]*{_CITED})*", re.IGNORECASE)
 _BRACKETS = re.compile(f"({_CITED})", re.IGNORECASE)
 _OPEN = re.compile(
-    r"(?:\b[a-z])?[ \t]?(?:\[[^\]\n]{1,40}\][ \t]*(?:[,;&]|et?|and?|a)?[ \t]*)*(?:\[[^\]\n]{0,40})?\Z", re.IGNORECASE
+    r"(?i)(?:\b[a-z])?[ \t]?(?:\[[^\]\n]{1,40}\][ \t]*(?:(?:[,;&]|et?|and?|a)[ \t]*)?)*(?:\[[^\]\n]{0,40})?\Z"
 )
 #: Other forms that become `[n]`: brackets of other kinds, ranges, footnotes, a source by its name, and a bare number in
 #: round brackets where a statement ends; and what more text may make one of.
 _SEVERAL = _NUMBERS.replace("et|and|&", "et|and|&|-|–|à")
 _ODD = re.compile(
     rf"{_OPENING}[ \t]*\^?{_SEVERAL}[ \t]*\]|【[ \t]*{_SEVERAL}[^】\n]*】|\([ \t]*(?=source){_SEVERAL}[ \t]*\)"
-    r"|(?<=[\w.])(?P<space>[ \t])\(\d{1,3}\)(?=[ \t]*(?:[.;:!?]|,[ \t]|\Z))"
-    r"|\bsource[ \t\u00a0]+(?:n°[ \t]?)?\d{1,3}\b",
+    r"|(?<=[^\W\d_])(?P<space>[ \t])\(\d{1,3}\)(?=[ \t]*(?:[.;:!?]|,[ \t]|\Z))"
+    r"|\bsource[ \t\u00a0]+(?:n°[ \t]?)?\d{1,3}(?=[.,;:!?)])",
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"(\d{1,3})[ \t]*(?:-|–|à)[ \t]*(?:source[ \t]*)?(\d{1,3})", re.IGNORECASE)

@@ -21,7 +21,7 @@ Defect = Literal[
 CITATION = re.compile(r"[ \t\u00a0]*\[(\d{1,3})\]")
 #: So an answer begins that may turn out to be a call or a bare number: readers wait for more of it.
 UNDECIDED = re.compile(r"\A\s*(?:\{|<|\[\s*\{|```(?:json)?\s*(?:[\[{]|\Z)|[\W\d_]{0,40}\Z)")
-SENTENCE = re.compile(r"(?<=[.!?…])[»\"”)\]\d\[ ]*\s+|\n+")
+SENTENCE = re.compile(r"(?<=[.!?…])(?:[»\"”)]|[ ]?\[\d+\])*\s+|\n+")
 _SENTENCE_END = re.compile(r"[.!?…:](?:\s|[»\"”)*]|\[\d|\Z)|\n")
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+", re.MULTILINE)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)

@@ -113,7 +113,7 @@ def test_official_client_raises_its_own_errors(live_site: LiveSite, client: open
 
 
 def test_official_client_raises_in_a_stream_that_was_cut(live_site: LiveSite, client: openai.OpenAI) -> None:
-    live_site.model.script(ModelReply(tokens=["Un ", "début "], cut_after=2, interval=0.05))
+    live_site.model.script(ModelReply(tokens=["Un début. ", "La suite "], cut_after=2, interval=0.05))
     stream = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}], stream=True)
     with pytest.raises(openai.APIError):
         list(stream)
