@@ -29,7 +29,7 @@ ANSWERS = {
     "steady": (80, 0.05, ""),
     "live": (200, 0.05, ""),
     "long": (400, 0.05, ""),
-    "huge": (4000, 0.0, "x" * 1000),
+    "huge": (4000, 0.0, "x" * 1000 + " "),
 }
 #: A wrong answer in the memory of the site.
 REMEMBER = """\

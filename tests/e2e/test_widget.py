@@ -271,8 +271,7 @@ def test_tag_dresses_button_and_frame(context: BrowserContext, host: Hosts) -> N
     frame = opened(page, "Une question ?")
     expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
     expect(frame.locator("html")).to_have_attribute("lang", "en")
-    paper = frame.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
-    assert paper == "rgb(17, 25, 26)"
+    expect(frame.locator("body")).to_have_css("background-color", "rgb(17, 25, 26)")
 
 
 def test_button_is_reached_on_other_peoples_pages(context: BrowserContext, host: Hosts) -> None:
