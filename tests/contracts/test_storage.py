@@ -20,13 +20,14 @@ from websockets.exceptions import ConnectionClosed
 
 from benchmarks.resilience.site import AGENT, MissingServerError, Site, WebProcess
 from tests.servers.model_server import ModelServer
+from tests.waiting import wait_until
 from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
 CODE = "storage_unavailable"
 QUESTION = "Où se réservent les salles de travail ?"
-ORIGIN = "https://www.example.org"
+ORIGIN, JSON = "https://www.example.org", "application/json"
 #: Far above what a refusal takes here, far below the patience of anybody.
 PATIENCE_SECONDS = 30.0
 CONSTANTS = {
@@ -67,9 +68,7 @@ class Doors:
         return self.trouble_is(self.site, self.process)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        said = None if body is None else json.dumps(body)
-        if isinstance(body, str):
-            said = body
+        said = body if body is None or isinstance(body, str) else json.dumps(body)
         connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=90)
         try:
             connection.request(method, path, said, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -151,8 +150,9 @@ def doors(request: pytest.FixtureRequest, site: tuple[Site, list[str]]) -> Doors
     made, (api_key, visitor) = site
     if (request.param is gone) == made.environment["DATABASE_URL"].startswith("sqlite"):
         pytest.skip("another database's trouble")
-    (process,) = made.processes
-    return Doors(made, process, api_key, visitor, request.param)
+    found = Doors(made, made.processes[0], api_key, visitor, request.param)
+    wait_until(lambda: found.call("POST", "/api/conversations/", {"deployment": AGENT}, Content_Type=JSON)[0] != 503)
+    return found
 
 
 def requests_of(doors: Doors) -> list[tuple[str, str, Any, dict[str, str]]]:
@@ -162,7 +162,7 @@ def requests_of(doors: Doors) -> list[tuple[str, str, Any, dict[str, str]]]:
     bearer, visiting = f"Bearer {doors.api_key}", f"Visitor {doors.visitor}"
     thread = {"model": AGENT, "messages": [{"role": "user", "content": QUESTION}]}
     return [
-        ("POST", "/api/conversations/", {"deployment": AGENT}, {"Content_Type": "application/json"}),
+        ("POST", "/api/conversations/", {"deployment": AGENT}, {"Content_Type": JSON}),
         ("POST", "/api/rag/chat", asked, {}),
         ("POST", "/widget/ask", asked, {"Authorization": visiting, **origin}),
         ("POST", "/v1/chat/completions", thread, {"Authorization": bearer}),

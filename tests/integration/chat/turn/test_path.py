@@ -167,9 +167,9 @@ class PathTests(LibraryCase):
 
     async def test_refusal_names_the_passages_that_are_not_far(self) -> None:
         document = "# Badges\n\nLe badge du parking se retire à l’accueil du bâtiment le matin, sur rendez-vous.\n"
-        await in_database(add_document, self.deployment.agent, text=document)
-        await in_database(Deployment.objects.update, config_overlay={"guard_rail_threshold": 0.9})
-        result, listener = await ask(self.deployment, "badge du parking à l’accueil le soir")
+        deployment = await in_database(make_deployment, config_overlay={"guard_rail_threshold": 0.9})
+        await in_database(add_document, deployment.agent, text=document)
+        result, listener = await ask(deployment, "badge du parking à l’accueil le soir")
         assert result.answer.source == AnswerSource.GUARD_RAIL
         assert "Le plus proche dans les documents :\n\n- " in listener.text
         assert "[1]" in listener.text
