@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup install demo serve test contracts journeys test-all on-other-database on-other-store check doors audit fuzz clients tool-servers lint style types imports size migrations \
+.PHONY: setup install demo serve test contracts journeys test-all on-other-database on-other-store check doors audit fuzz lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -69,14 +69,6 @@ on-other-database: .venv/dev
 
 on-other-store: .venv/dev
 	$(BIN)/python -m tests.matrix store
-
-# Programs that nobody here wrote, against /v1, each installed from its package: needs a network.
-clients: .venv/dev
-	$(BIN)/python -m pytest tests/clients
-
-# Servers and documents of tools that nobody here wrote, each installed from its package: needs a network, Node and git.
-tool-servers: .venv/dev
-	$(BIN)/python -m pytest tests/tool_servers
 
 lint: .venv/dev
 	@$(BESIDE) style imports size types migrations

@@ -7,13 +7,16 @@ own. The site runs the production settings and two tools of the tests, in a proc
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -98,11 +101,16 @@ class LiveSite:
 
     def manage(self, *arguments: str) -> str:
         """What a command prints, run beside the served site."""
-        return _manage(self.environment, *arguments)
+        return _run(self.environment, str(ROOT / "manage.py"), *arguments)
 
+    def shell(self, code: str) -> str:
+        """What some lines print, run beside the served site; each call takes seconds to start."""
+        return self.manage("shell", "--no-imports", "-v", "0", "-c", code)
 
-def _manage(environment: dict[str, str], *arguments: str) -> str:
-    return _run(environment, str(ROOT / "manage.py"), *arguments)
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """What is stored, read beside the served site."""
+        with closing(sqlite3.connect(self.environment["DATABASE_URL"].removeprefix("sqlite:///"), timeout=60)) as rows:
+            return rows.execute(statement).fetchall()
 
 
 def _run(environment: dict[str, str], *arguments: str) -> str:

@@ -1,29 +1,20 @@
-"""Programs written for OpenAI's API, unchanged, against `/v1` of a live site: the official client, and a chat program.
-
-The chat program is `llm` (PyPI), in an environment of its own: its dependencies are not this project's. Tests with it
-are skipped where it is not found on the path or at `REPONDANT_LLM_CLI`.
-"""
+"""OpenAI's official client, unchanged, against `/v1` of a live site."""
 
 import asyncio
-import os
-import shutil
-import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import openai
 import pytest
 
 from tests.e2e.conftest import LiveSite
 from tests.servers.model_server import ModelReply
+from tests.waiting import wait_until
 
 KNOWN = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
 KNOWN_ANSWER = "deux ans"
 #: Near the documents and not one of their questions: the model answers.
 OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?"
-LLM = os.environ.get("REPONDANT_LLM_CLI") or shutil.which("llm")
 
 
 @pytest.fixture(scope="module")
@@ -132,51 +123,7 @@ def test_client_that_leaves_stops_the_model(live_site: LiveSite, client: openai.
     stream = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}], stream=True)
     next(iter(stream))
     stream.close()
-    ask = "from chat.models import Turn; print(Turn.objects.latest('started_at').status)"
-    for _try in range(20):
-        status = live_site.manage("shell", "--no-imports", "-v", "0", "-c", ask).strip()
-        if status != "running":
-            break
-        time.sleep(0.2)
-    assert status == "interrupted"
-
-
-@pytest.fixture
-def chat_program(live_site: LiveSite, secret: str, tmp_path: Path) -> dict[str, str]:
-    """Its own folder of settings, where the site is one more OpenAI-compatible model: nothing else is changed."""
-    if LLM is None:
-        pytest.skip("`llm` is not installed (python -m venv X && X/bin/pip install llm)")
-    (tmp_path / "extra-openai-models.yaml").write_text(
-        f'- model_id: guide\n  model_name: guide\n  api_base: "{live_site.url}/v1"\n  api_key_name: repondant\n',
-        encoding="utf-8",
+    wait_until(
+        lambda: live_site.query("SELECT status FROM chat_turn ORDER BY started_at DESC LIMIT 1") != [("running",)]
     )
-    environment = {**os.environ, "LLM_USER_PATH": str(tmp_path)}
-    _run_chat_program(environment, "keys", "set", "repondant", "--value", secret)
-    return environment
-
-
-def _run_chat_program(environment: dict[str, str], *words: str) -> str:
-    assert LLM is not None
-    done = subprocess.run(  # noqa: S603  # a program of the tests
-        [LLM, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
-def test_chat_program_asks_streamed_and_whole(chat_program: dict[str, str]) -> None:
-    for options in ((), ("--no-stream",)):
-        answer = _run_chat_program(chat_program, "-m", "guide", *options, KNOWN)
-        assert KNOWN_ANSWER in answer
-
-
-def test_chat_program_continues_its_conversation(live_site: LiveSite, chat_program: dict[str, str]) -> None:
-    _run_chat_program(chat_program, "-m", "guide", "-s", "You are a pirate.", OPEN)
-    _run_chat_program(chat_program, "-c", "Et le matériel informatique du télétravail ?")
-    sent = live_site.model.calls[-1].body["messages"]
-    assert OPEN in [message["content"] for message in sent]
-
-
-def test_chat_program_shows_an_error_of_ours(chat_program: dict[str, str]) -> None:
-    with pytest.raises(AssertionError, match="8000"):
-        _run_chat_program(chat_program, "-m", "guide", "x" * 9000)
+    assert live_site.query("SELECT status FROM chat_turn ORDER BY started_at DESC LIMIT 1") == [("interrupted",)]
