@@ -53,7 +53,7 @@ SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = LANGUAGE_COOKIE_PATH = f"{BASE_PATH}/"
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
-    "config.admin_on_demand.AdminOnDemand",
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -71,10 +71,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "config.headers.SecurityHeaders",
+    "config.middleware.SecurityHeaders",
     "config.health.answer_probes",
     "django.middleware.security.SecurityMiddleware",
-    "config.static_files.StaticFiles",
+    "config.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -448,7 +448,7 @@ STORAGES: dict[str, dict[str, object]] = {
         "BACKEND": "storages.backends.s3.S3Storage",
         "OPTIONS": {"bucket_name": _bucket, "location": _prefix, "file_overwrite": False},
     },
-    "staticfiles": {"BACKEND": "config.static_files.VersionedStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
 # --- Security --------------------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""The headers that every answer carries, set in one place: pages, JSON, streams, static files, refusals and errors.
+"""Middleware of the whole site: the headers that every answer carries, and the static files.
 
-The outermost middleware, so that it sees what the others answer by themselves. A view that set a policy of its own (the
-pages of the chat, the widget's frame) keeps it. Django's own middlewares add `nosniff`, `Referrer-Policy` and the
-opener policy.
+`SecurityHeaders` is the outermost, so that it sees what the others answer by themselves; a view that set a policy of its
+own (the pages of the chat, the widget's frame) keeps it. Both stay on the event loop, so that streams are asynchronous.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,6 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chat.api.errors import content_policy
 
@@ -38,10 +38,9 @@ GetResponse = Callable[[HttpRequest], Response | Awaitable[Response]]
 
 
 class SecurityHeaders:
-    """The middleware; on the event loop where the others are, so that streams stay asynchronous."""
+    """Adds the headers that an answer lacks."""
 
-    sync_capable = True
-    async_capable = True
+    sync_capable = async_capable = True
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
@@ -56,6 +55,27 @@ class SecurityHeaders:
 
     async def _secured_later(self, request: HttpRequest, response: Awaitable[Response]) -> Response:
         return secured(request, await response)
+
+
+class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # the package ships no types
+    """WhiteNoise, which by itself would hold every stream in a thread."""
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: GetResponse) -> None:
+        super().__init__(get_response)
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
+        response: Response | Awaitable[Response] = super().__call__(request)
+        if isinstance(response, HttpResponseBase) and iscoroutinefunction(self):
+            return _ready(response)
+        return response
+
+
+async def _ready(response: Response) -> Response:
+    return response
 
 
 def secured(request: HttpRequest, response: Response) -> Response:
