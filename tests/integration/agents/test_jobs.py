@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from celery.exceptions import OperationalError as BrokerError
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import TestCase, override_settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -188,6 +188,21 @@ class JoinTests(JobCase):
         assert job.status == JobStatus.QUEUED
         carry_out(job.pk)
         assert (fresh(job).status, seen) == (JobStatus.DONE, [[1], [1, 2]])
+
+
+    def test_what_is_asked_while_the_row_of_small_work_is_deleted_is_queued(self) -> None:
+        asked: list[int] = []
+
+        def ask_meanwhile(execute: Any, sql: str, *rest: Any) -> Any:
+            if sql.startswith("DELETE") and not asked:
+                asked.append(enqueue(JobKind.TOOLS, key="k").pk)
+            return execute(sql, *rest)
+
+        with self.settings(JOBS={JobKind.TOOLS: f"{__name__}.verb"}), connection.execute_wrapper(ask_meanwhile):
+            carry_out(enqueue(JobKind.TOOLS, key="k").pk, in_background=True)
+        assert list(Job.objects.filter(kind=JobKind.TOOLS).values_list("pk", "status")) == [
+            (asked[0], JobStatus.QUEUED)
+        ]
 
 
 class RecoveryTests(JobCase):
