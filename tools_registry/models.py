@@ -111,8 +111,6 @@ class ToolSource(models.Model):
     problems = models.JSONField(
         blank=True, default=list, db_default=models.Value([], models.JSONField()), editable=False
     )
-    #: Set while the list is being read.
-    reading_since = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("source d’outils")

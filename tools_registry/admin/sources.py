@@ -1,16 +1,15 @@
 """Sources of remote tools, read again by staff; their tools stand in the list of all tools, inactive at first."""
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Count, Q, QuerySet
+from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path
-from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
@@ -24,7 +23,7 @@ from unfold.widgets import (
 
 from agents import jobs
 from agents.admin_base import StaffAdmin, admin_url, badge, bullets, link, require, stacked
-from agents.models import JobKind
+from agents.models import OPEN_JOBS, Job, JobKind
 from agents.network import host_of
 from agents.roles import visible
 from agents.texts import storable
@@ -36,10 +35,6 @@ from tools_registry.sources.openapi import TOOL_MAX_DOCUMENT_BYTES
 
 #: How often, in seconds, the list asks again while a source is being read.
 REFRESH_SECONDS = 3
-#: A reading that has not ended by then has lost its worker.
-_LONGEST_READING = timedelta(minutes=12)
-
-
 _ROWS = 4
 #: In characters: from here on, a document is not written into the page that edits its source.
 _LONG_DOCUMENT = 100_000
@@ -144,6 +139,11 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         return list(dict.fromkeys(lines.split()))
 
 
+def _readings() -> QuerySet[Job]:
+    """The readings that are queued or under way."""
+    return Job.objects.filter(kind=JobKind.TOOL_SOURCE, status__in=OPEN_JOBS)
+
+
 def _text_of(file: UploadedFile) -> str:  # type: ignore[type-arg]
     if (file.size or 0) > TOOL_MAX_DOCUMENT_BYTES:
         raise ValidationError(
@@ -178,14 +178,15 @@ class ToolSourceAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolSource]:
         sources: QuerySet[ToolSource] = super().get_queryset(request)
+        reading = _readings().filter(key=Cast(OuterRef("pk"), CharField()))
         return sources.defer("document").annotate(
+            is_reading=Exists(reading),
             present=Count("tools", filter=Q(tools__is_present=True)),
             allowed=Count("tools", filter=Q(tools__is_present=True, tools__is_active=True)),
         )
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        is_reading = ToolSource.objects.filter(reading_since__gt=timezone.now() - _LONGEST_READING).exists()
-        shown = {"refresh_seconds": REFRESH_SECONDS if is_reading else 0}
+        shown = {"refresh_seconds": REFRESH_SECONDS if _readings().exists() else 0}
         page: HttpResponse = super().changelist_view(request, {**shown, **(extra_context or {})})
         return page
 
@@ -208,7 +209,6 @@ class ToolSourceAdmin(StaffAdmin):
     @admin.action(description=_("Lire la liste des outils"), permissions=["change"])
     def refresh(self, request: HttpRequest, queryset: QuerySet[ToolSource]) -> None:
         for source in queryset:
-            ToolSource.objects.filter(pk=source.pk).update(reading_since=timezone.now())
             jobs.enqueue(JobKind.TOOL_SOURCE, key=str(source.pk))
             said = gettext("%(source)s : la lecture commence ; cette liste dit où elle en est.")
             messages.info(request, said % {"source": source})
@@ -221,11 +221,9 @@ class ToolSourceAdmin(StaffAdmin):
         return link(address, f"{source.allowed} / {source.present}")
 
     @admin.display(description=_("état"))
-    def state(self, source: ToolSource) -> SafeString:
-        if source.reading_since is not None:
-            if source.reading_since > timezone.now() - _LONGEST_READING:
-                return badge(gettext("en lecture"), "busy")
-            return badge(gettext("lecture interrompue"), "bad")
+    def state(self, source: Any) -> SafeString:
+        if source.is_reading:
+            return badge(gettext("en lecture"), "busy")
         if source.last_error:
             return stacked(badge(gettext("en erreur"), "bad"), source.last_error[:200])
         if source.refreshed_at is None:

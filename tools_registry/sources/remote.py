@@ -114,10 +114,8 @@ class RefreshReport:
 
 
 def refresh_source(source: ToolSource) -> RefreshReport:
-    """Read the source's list and store it, its row saying so meanwhile; a failure is kept on the source and raised."""
+    """Read the source's list and store it; a failure is kept on the source and raised."""
     report = RefreshReport()
-    row = ToolSource.objects.filter(pk=source.pk)
-    row.update(reading_since=timezone.now())
     try:
         declared = _usable(_read(source, report), report)
         with short_write():
@@ -127,10 +125,8 @@ def refresh_source(source: ToolSource) -> RefreshReport:
             source.save(update_fields=["refreshed_at", "last_error", "problems"])
     except ToolError as error:
         told = without_secrets(error, _headers(source))
-        row.update(last_error=str(told)[:2_000])
+        ToolSource.objects.filter(pk=source.pk).update(last_error=str(told)[:2_000])
         raise told from error
-    finally:
-        row.update(reading_since=None)
     return report
 
 

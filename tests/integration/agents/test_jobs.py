@@ -189,7 +189,6 @@ class JoinTests(JobCase):
         carry_out(job.pk)
         assert (fresh(job).status, seen) == (JobStatus.DONE, [[1], [1, 2]])
 
-
     def test_what_is_asked_while_the_row_of_small_work_is_deleted_is_queued(self) -> None:
         asked: list[int] = []
 

@@ -274,7 +274,7 @@ class LargeSourceTests(TestCase):
 
     def test_reading_again_changes_nothing_in_few_queries(self) -> None:
         assert ToolOverride.objects.count() == OPERATIONS
-        with self.assertNumQueries(10):
+        with self.assertNumQueries(8):
             report = refresh_source(self.source)
         assert (report.added, report.changed, report.gone) == ([], [], [])
 
