@@ -121,11 +121,6 @@ class Document(models.Model):
     file_hash = models.CharField(max_length=64, blank=True, default="", editable=False)
     #: Its passages are those of the file before this one: they answer no more.
     is_replaced = models.BooleanField(default=False, db_default=False, editable=False)
-    #: Of a file that a command loaded: its folder as it was given, its size and time of change when it was read. A file
-    #: that changed while it was looked at has no time.
-    folder = models.CharField(max_length=1_000, blank=True, default="", db_default="", editable=False)
-    loaded_size = models.BigIntegerField(null=True, editable=False)
-    loaded_mtime = models.BigIntegerField(null=True, editable=False)
     status = models.CharField(_("état"), max_length=20, choices=DocumentStatus.choices, default=DocumentStatus.PENDING)
     error = models.TextField(_("raison de l’échec"), blank=True, default="")
     #: What its last reading left out or cut, a line each.
@@ -135,8 +130,6 @@ class Document(models.Model):
     )
     created_at = models.DateTimeField(_("ajouté le"), auto_now_add=True)
     indexed_at = models.DateTimeField(_("indexé le"), null=True, blank=True)
-    #: Of the reader that read it last (`knowledge.readers.registry`); 0 before readers had versions.
-    reader_version = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
     #: By indexing method, the fingerprint of the rows that the points were made of.
     indexed_state = models.JSONField(default=dict, blank=True, editable=False)
 

@@ -14,20 +14,15 @@
 
 Each step is idempotent, so a run that was cut is simply run again. A file that cannot be read, or whose points cannot
 be written, stays as a failed document with the reason; the rest of its batch is done.
-
-Below the path: folders that a command loads, where what did not change since is not read again, and documents that an
-older version's reader read.
 """
 
 import hashlib
 import logging
-import time
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from os import stat_result
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,7 +39,7 @@ from knowledge.indexing.sync import count_points, refuse, write_documents
 from knowledge.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus
 from knowledge.readers.base import page_name
-from knowledge.readers.registry import check_size, is_read_by_newest, read_by_older, reader_version
+from knowledge.readers.registry import check_size
 from knowledge.synonyms import learn_from
 from knowledge.vectors.base import batches
 
@@ -104,15 +99,12 @@ def store_document(
         document.name = name
         is_same = document.file_hash == digest
         same_category = category is None or document.category_id == category.pk
-        is_indexed = document.status == DocumentStatus.INDEXED and is_read_by_newest(document)
-        if is_same and is_indexed and same_category:
+        if is_same and document.status == DocumentStatus.INDEXED and same_category:
             return StoredDocument(document, changed=False)
         replaced = "" if is_same else document.file.name
         if not is_same:
             filename = f"page{suffix}" if suffix else name.rsplit("/", 1)[-1]
             document.file.save(filename, ContentFile(data), save=False)
-            # No longer what a folder was loaded with; the loading of folders notes its own after this.
-            document.folder, document.loaded_size, document.loaded_mtime = "", None, None
         document.is_replaced |= not is_same and document.chunks.exists()
         document.file_hash = digest
         document.category = category or document.category
@@ -201,7 +193,6 @@ def _update_document(document: Document, read: ReadDocument) -> None:
         "title": document.given_title or read.title[:500],
         "source_type": read.source_type,
         "language": read.language,
-        "reader_version": reader_version(read.source_type),
         "notices": "\n".join(read.notices),
         "is_replaced": False,
     }
@@ -234,97 +225,30 @@ def update_documents(
     return report
 
 
-#: A file that changed so shortly before it was read may change again within one tick of its file system's clock.
-SETTLED_FILE_SECONDS = 2.0
-
 _BATCH = 500
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFile:
-    """A file to load; `folder` is where it was found, empty for a file that was named itself."""
-
-    path: Path
-    folder: str = ""
-
-
 def store_files(
-    agent: Agent,
-    files: Mapping[str, FolderFile],
-    category: Category | None,
-    report: IndexReport,
-    *,
-    again: bool = False,
+    agent: Agent, files: Mapping[str, Path], category: Category | None, report: IndexReport
 ) -> list[Document]:
-    """Store what is new or has changed (everything, if `again`) and return it; a file that fails is reported."""
-    files = {composed(name): file for name, file in files.items()}
-    known = _known(agent, files)
+    """Store files by their document's name and return what is new or has changed; a file that fails is reported."""
     unchanged: list[int] = []
     due: list[Document] = []
-    for name, file in files.items():
+    for name, path in files.items():
         try:
-            found = file.path.stat()
-            row = known.get(name)
-            if not again and row is not None and _is_as_loaded(row, file, found, category):
-                unchanged.append(row.pk)
-                continue
-            stored = receive_file(
-                agent=agent, name=name, size=found.st_size, read=file.path.read_bytes, category=category
-            )
+            size = path.stat().st_size
+            stored = receive_file(agent=agent, name=name, size=size, read=path.read_bytes, category=category)
         except ApplicationError as error:
             report.fail(name, str(error.public_message))
         except OSError as error:
             report.fail(name, error.strerror or str(error))
         else:
-            _remember(stored.document, file, found)
-            if stored.changed or again:
+            if stored.changed:
                 due.append(stored.document)
             else:
                 unchanged.append(stored.document.pk)
     _count_unchanged(agent, unchanged, report)
     return due
-
-
-def gone_documents(agent: Agent, folders: Collection[Path], names: Iterable[str]) -> list[Document]:
-    """Documents of these folders whose file is no longer among `names`; an empty folder may not be mounted."""
-    seen = set(map(composed, names))
-    loaded = agent.documents.filter(folder__in=[str(folder) for folder in folders])
-    return [document for document in loaded.order_by("name") if composed(document.name) not in seen]
-
-
-def remove_documents(documents: Sequence[Document]) -> int:
-    """Delete documents with their passages, which are not served from then on; a worker deletes the points."""
-    for document in documents:
-        document.delete()
-    return len(documents)
-
-
-def _known(agent: Agent, names: Iterable[str]) -> dict[str, Document]:
-    wanted = set(names)
-    rows = agent.documents.filter(status=DocumentStatus.INDEXED, loaded_mtime__isnull=False)
-    return {row.name: row for row in rows.iterator(chunk_size=_BATCH) if row.name in wanted}
-
-
-def _is_as_loaded(row: Document, file: FolderFile, found: stat_result, category: Category | None) -> bool:
-    return (
-        (row.loaded_size, row.loaded_mtime) == (found.st_size, found.st_mtime_ns)
-        and row.folder == file.folder
-        and is_read_by_newest(row)
-        and (category is None or row.category_id == category.pk)
-    )
-
-
-def _remember(document: Document, file: FolderFile, found: stat_result) -> None:
-    """Store the file's size and time by a query, without a signal, since no point changes."""
-    is_settled = time.time() - found.st_mtime > SETTLED_FILE_SECONDS
-    changes = {
-        "folder": file.folder,
-        "loaded_size": found.st_size,
-        "loaded_mtime": found.st_mtime_ns if is_settled else None,
-    }
-    for name, value in changes.items():
-        setattr(document, name, value)
-    Document.objects.filter(pk=document.pk).update(**changes)
 
 
 def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> None:
@@ -339,34 +263,3 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
         points = count_points(chunks, methods)
         report.points += points
         report.reused += points
-
-
-#: Documents that are read, then written, together: a run that is cut goes on after the last such batch.
-_REREAD_BATCH = 20
-
-
-def outdated_documents(agent: Agent | None = None) -> list[Document]:
-    found = Document.objects.filter(read_by_older(), status=DocumentStatus.INDEXED)
-    if agent is not None:
-        found = found.filter(agent=agent)
-    return list(found.select_related("agent").order_by("agent_id", "name"))
-
-
-def reread_documents(
-    documents: Sequence[Document], *, report: IndexReport | None = None, on_progress: OnProgress = no_progress
-) -> IndexReport:
-    """Read the files again and bring the index up to date; may be cut and run again at any moment."""
-    report = report or IndexReport()
-    with isolated_reader() as reader:
-        for agent, batch in _batches(documents):
-            index_documents(agent=agent, documents=batch, report=report, on_progress=on_progress, reader=reader)
-    return report
-
-
-def _batches(documents: Iterable[Document]) -> Iterator[tuple[Agent, list[Document]]]:
-    by_agent: dict[Agent, list[Document]] = {}
-    for document in documents:
-        by_agent.setdefault(document.agent, []).append(document)
-    for agent, of_agent in by_agent.items():
-        for batch in batches(of_agent, _REREAD_BATCH):
-            yield agent, batch

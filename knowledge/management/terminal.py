@@ -123,7 +123,6 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report)
     elif report.get("unchanged"):
         yield "  {unchanged} of them unchanged, not read again".format(**report)
-    yield from _gone_lines(report)
     if "questions_waiting" in report:
         yield "  {questions_waiting} chunks answer by their text; a worker has the model write their questions".format(
             **report
@@ -131,14 +130,6 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _skipped_lines(report["skipped"])
     for row in report["failed"]:
         yield f"  failed: {row['item']}: {row['reason']}"
-
-
-def _gone_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    gone = report.get("gone_files", [])
-    if report.get("pruned"):
-        yield f"  {report['pruned']} documents removed whose files are gone: {_names(gone)}"
-    elif gone:
-        yield f"  {len(gone)} documents answer whose files are gone (--prune removes them): {_names(gone)}"
 
 
 def _skipped_lines(rows: Iterable[Mapping[str, str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The entry to the readers: bytes and a file name in, a `ParsedDocument` out; and which reader read a document.
+"""The entry to the readers: bytes and a file name in, a `ParsedDocument` out.
 
 What a file *is* decides, not what it is called. Every bound is enforced here or by the parser before it allocates;
 every refusal is an `UnreadableDocumentError` whose public message says why and what to do.
@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection
 from pathlib import PurePath
 
 from django.conf import settings
-from django.db.models import Q
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
-from knowledge.models import Document, SourceType
+from knowledge.models import SourceType
 from knowledge.readers.base import MAX_DOCUMENT_CHARACTERS, ParsedDocument, unreadable
 from knowledge.readers.office import office_type
 
@@ -163,32 +162,3 @@ def _refuse_known(data: bytes, *, filename: str) -> None:
         raise unreadable(
             f"{filename}: picture", _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR).")
         )
-
-
-#: A format's number goes up when its reader gives other text, or more, of the same file; documents of an older number are
-#: read again when their file is added again, or by `reread_documents`. A format that is not named has 0.
-READER_VERSIONS = {
-    SourceType.PDF: 2,
-    SourceType.HTML: 5,
-    SourceType.MARKDOWN: 3,
-    SourceType.DOCX: 3,
-    SourceType.PPTX: 3,
-    SourceType.XLSX: 3,
-    SourceType.CSV: 1,
-}
-
-
-def reader_version(source_type: str) -> int:
-    return READER_VERSIONS.get(SourceType(source_type), 0) if source_type else 0
-
-
-def is_read_by_newest(document: Document) -> bool:
-    return document.reader_version >= reader_version(document.source_type)
-
-
-def read_by_older() -> Q:
-    """Of documents: those that today's reader of their format has not read."""
-    found = Q(pk__in=[])
-    for source_type, version in READER_VERSIONS.items():
-        found |= Q(source_type=source_type, reader_version__lt=version)
-    return found

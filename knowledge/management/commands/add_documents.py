@@ -1,10 +1,9 @@
 """`add_documents AGENT PATH…`: load files, folders, pages and sitemaps and index them, inline, with a progress bar."""
 
 import os
-import sys
 from argparse import ArgumentParser
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from agents.models import Agent
 from agents.texts import storable
 from knowledge.errors import PageRefusedError
 from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, refresh_now
-from knowledge.indexing.path import FolderFile, gone_documents, index_documents, remove_documents, store_files
+from knowledge.indexing.path import index_documents, store_files
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.refresh import add_source
 from knowledge.management.terminal import (
-    LISTED_NAMES,
     NOT_READ,
     JsonCommand,
     agent_named,
@@ -27,7 +25,7 @@ from knowledge.management.terminal import (
     progress_bar,
     report_lines,
 )
-from knowledge.models import Category, Document, WebSource, page_address
+from knowledge.models import Category, WebSource, page_address
 from knowledge.readers.registry import SUPPORTED_SUFFIXES
 
 #: Of a document's name, which is its key.
@@ -41,63 +39,28 @@ class Command(JsonCommand):
         parser.add_argument("agent")
         parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, https://… page or sitemap")
         parser.add_argument("--category", default="", help="of all these documents")
-        parser.add_argument(
-            "--prune",
-            action="store_true",
-            help="remove documents whose file is no longer in the folder that they were loaded from",
-        )
-        parser.add_argument("--yes", action="store_true", help="with --prune: do not ask")
-        parser.add_argument("--again", action="store_true", help="read unchanged files, too")
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
         report = IndexReport()
         addresses = [path for path in options["paths"] if page_address(path)]
-        paths = [Path(path) for path in options["paths"] if not page_address(path)]
-        files = list_files(paths, report)
-        is_whole = not report.failed
-        with errors_to_terminal():
-            gone = _gone(agent, paths, files) if is_whole else []
-            is_agreed = bool(gone) and options["prune"] and (options["yes"] or self._agrees(gone))
-        category, pruned = None, 0
+        files = list_files([Path(path) for path in options["paths"] if not page_address(path)], report)
+        category = None
         with errors_to_terminal(), progress_bar("point") as on_progress:
             if options["category"]:
                 category, _ = Category.objects.get_or_create(name=options["category"][:200])
-            documents = store_files(agent, files, category, report, again=options["again"])
+            documents = store_files(agent, files, category, report)
             if documents:
                 index_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
             waiting = queue_questions(agent, files)
-            if is_agreed:
-                # Last, so that a run that is cut has lost nothing; and only what nobody has sent again meanwhile.
-                agreed = {document.pk for document in gone}
-                gone = [each for each in _gone(agent, paths, files) if each.pk in agreed]
-                pruned = remove_documents(gone)
-        told = report.as_json()
-        if gone:
-            told |= {"gone_files": [each.name for each in gone], "pruned": pruned}
-        told |= waiting
+        told = report.as_json() | waiting
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
-        if options["prune"] and not is_whole:
-            raise CommandError("Nothing was removed: not all that the folders hold could be read, as told above.")
-
-    def _agrees(self, gone: Sequence[Document]) -> bool:
-        if not sys.stdin.isatty():
-            raise CommandError(f"Add --yes to remove {len(gone)} documents without being asked.")
-        self.stdout.write("\n".join(f"  gone: {each.name}" for each in gone[:LISTED_NAMES]))
-        return input(f"Remove {len(gone)} documents? [y/N] ").strip().lower() in ("y", "yes", "o", "oui")
-
-
-def _gone(agent: Agent, paths: list[Path], files: dict[str, FolderFile]) -> list[Document]:
-    """Of folders in which something was found: an empty one may be a disk that is not mounted."""
-    found = {Path(file.folder) for file in files.values() if file.folder}
-    given = {path.resolve() for path in paths if path.is_dir()}
-    return gone_documents(agent, found & given, files)
 
 
 def queue_questions(agent: Agent, names: Collection[str]) -> dict[str, Any]:
@@ -123,28 +86,26 @@ def keep_addresses(
     return sources
 
 
-def list_files(paths: list[Path], report: IndexReport) -> dict[str, FolderFile]:
+def list_files(paths: list[Path], report: IndexReport) -> dict[str, Path]:
     """Files by document name: the path inside a given folder, or the name of a given file.
 
-    Different files of one name get their paths as given, all of them, so that the order they are given in does not
-    matter.
+    Different files of one name get their paths as given, all of them, so that their order does not matter.
     """
-    found: defaultdict[str, dict[Path, FolderFile]] = defaultdict(dict)
+    found: defaultdict[str, dict[Path, Path]] = defaultdict(dict)
     for path in paths:
         if path.is_dir():
-            folder = storable(str(path.resolve()))
             for inner in _files_inside(path, report):
                 name = storable(str(inner.relative_to(path)))
                 if _is_read(inner, name, report):
-                    found[name].setdefault(inner.resolve(), FolderFile(inner, folder))
+                    found[name].setdefault(inner.resolve(), inner)
         elif path.is_file():
-            found[storable(path.name)].setdefault(path.resolve(), FolderFile(path))
+            found[storable(path.name)].setdefault(path.resolve(), path)
         else:
             report.fail(str(path), "There is no such file or folder.")
-    files: dict[str, FolderFile] = {}
+    files: dict[str, Path] = {}
     for name, same in found.items():
         for file in same.values():
-            full = name if len(same) == 1 else storable(str(file.path))
+            full = name if len(same) == 1 else storable(str(file))
             if len(full) > LONGEST_NAME:
                 report.fail(full, f"Its path is longer than {LONGEST_NAME} characters.")
             else:

@@ -4,6 +4,7 @@ from unittest import mock
 
 import pytest
 from django.test import TestCase
+from fpdf import FPDF
 
 from agents.admin_base import admin_url
 from agents.models import IndexingMethod
@@ -41,6 +42,41 @@ class IndexDocumentTests(TestCase):
 
     def test_language_of_a_document_is_stored(self) -> None:
         assert add_document(make_agent()).language == "fr"
+
+    def test_passages_of_a_pdf_know_their_page_and_place(self) -> None:
+        pdf = FPDF(unit="pt", format="A4")
+        for text in (
+            "Le dossier est adressé au guichet de la préfecture. ",
+            "Une attestation est remise le jour même. ",
+        ):
+            pdf.add_page()
+            pdf.set_font("helvetica", size=11)
+            pdf.multi_cell(0, 14, text * 20)
+        agent = make_agent()
+        document = store_document(agent=agent, name="guide.pdf", data=bytes(pdf.output())).document
+        index_documents(agent=agent, documents=[document])
+        first, second = document.chunks.order_by("index")
+        assert (first.page, second.page) == (1, 2)
+        assert first.places is not None
+        page, left, top, right, bottom = first.places[0]
+        assert page == 1
+        assert 0 < left < right <= 1
+        assert 0 < top < bottom < 0.5
+
+    def test_passage_that_only_stands_under_other_headings_keeps_its_questions(self) -> None:
+        agent = make_agent()
+        document = add_document(agent)
+        chunk = document.chunks.waiting().get()
+        units = [{"question": "Quand rendre un livre ?", "answer": "Sous trois semaines."}]
+        Chunk.objects.filter(pk=chunk.pk).update(
+            parent_context="Autre titre",
+            content_hash="other",
+            knowledge_units=units,
+            units_origin=UnitsOrigin.GENERATED,
+        )
+        index_documents(agent=agent, documents=[document])
+        kept = Chunk.objects.get(pk=chunk.pk)
+        assert (kept.knowledge_units, kept.parent_context) == (units, chunk.parent_context)
 
     def test_second_run_embeds_nothing_and_calls_no_model(self) -> None:
         agent = make_agent()
