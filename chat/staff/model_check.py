@@ -114,11 +114,9 @@ async def _reasoning(tried: Tried) -> Found:
 async def _units(tried: Tried) -> Found:
     text = _DATA["texts"]["fr"]
     request = UnitsRequest(title=text["title"], parent_context="", content=text["passage"], language="fr")
-    found = None
-    for _try in range(2):
-        options = replace(request.options, model=tried.model)
-        found = found or request.take(await asyncio.to_thread(tried.llm.complete, request.messages, options))
-    return bool(found and found.units), f"{len(found.units) if found else 0}"
+    options = replace(request.options, model=tried.model)
+    found = request.take(await asyncio.to_thread(tried.llm.complete, request.messages, options))
+    return bool(found.units), f"{len(found.units)}"
 
 
 async def _tool_call(tried: Tried) -> Found:

@@ -188,7 +188,7 @@ class WrittenQuestionsTests(TestCase):
             assert enqueue_questions(agent=self.agent, document_ids=[self.chunk().document_id]) is None
 
     def test_unreadable_reply_is_told_and_asked_for_again_at_the_next_run(self) -> None:
-        with self.model("nonsense", "{", reply(GOOD)):
+        with self.model("nonsense", reply(GOOD)):
             self.add()
             report = self.write()
             assert "illisible" in report.skipped[0]["reason"]
@@ -225,11 +225,11 @@ class WrittenQuestionsTests(TestCase):
             assert self.write(may_retry=True).waiting == 0
 
     def test_model_that_answers_nonsense_stops_the_job_with_a_reason(self) -> None:
-        with self.model(*["Bonjour !"] * 6) as model, override(QUESTIONS_USELESS_PASSAGES=3):
+        with self.model(*["Bonjour !"] * 3) as model, override(QUESTIONS_USELESS_PASSAGES=3):
             self.add(count=12)
             self.write(may_retry=True)
         job = self.job()
-        assert len(model.calls) == 6  # three passages, each with its repair
+        assert len(model.calls) == 3
         assert job.status == JobStatus.FAILED
         assert "illisible" in job.error
 
@@ -285,13 +285,6 @@ class WrittenQuestionsTests(TestCase):
             self.allow(question_calls_per_day=3)
             self.write(may_retry=True)
         assert (self.written(), self.job().status) == (3, JobStatus.DONE)
-
-    def test_repair_counts_as_a_call(self) -> None:
-        self.allow(question_calls_per_day=1)
-        with self.model("nonsense") as model:
-            self.add(count=2)
-            self.write(may_retry=True)
-        assert len(model.calls) == 1
 
     def test_call_is_counted_before_it_is_made(self) -> None:
         with self.using(model := _Looking()):
