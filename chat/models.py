@@ -457,7 +457,6 @@ class FollowUp(models.TextChoices):
     """What has become of a thumb down; follows from the columns of its `Feedback`."""
 
     TODO = "todo", _("À traiter")
-    TAKEN = "taken", _("Pris en charge")
     SETTLED = "settled", _("Réglé")
     DISMISSED = "dismissed", _("Classé sans suite")
 
@@ -468,7 +467,7 @@ class FeedbackQuerySet(models.QuerySet["Feedback"]):
         return self.filter(verdict=Verdict.DOWN, withdrawn_at=None)
 
     def open(self) -> Self:
-        """Those that nothing and nobody has ended; taken by somebody or not."""
+        """Those that nothing and nobody has ended."""
         return self.standing().filter(settled_at=None, dismissed_at=None)
 
     def settled(self) -> Self:
@@ -505,7 +504,7 @@ class Feedback(models.Model):
         verbose_name=_("réglé par"),
         editable=False,
     )
-    #: Who of the staff sees to it, or ended it.
+    #: Who of the staff ended it.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
@@ -545,7 +544,7 @@ class Feedback(models.Model):
             return FollowUp.SETTLED
         if self.dismissed_at is not None:
             return FollowUp.DISMISSED
-        return FollowUp.TAKEN if self.owner_id else FollowUp.TODO
+        return FollowUp.TODO
 
 
 def share_token() -> str:
@@ -700,15 +699,6 @@ class DailyCount(models.Model):
         return f"{self.day} · {self.deployment_id}"
 
 
-class QuestionOrigin(models.TextChoices):
-    HAND = "hand", _("Écrite à la main")
-    TURN = "turn", _("Conversation")
-    CORRECTION = "correction", _("Correction")
-    VERDICT = "verdict", _("Avis utile")
-    ANSWER = "answer", _("Réponse validée")
-    FILE = "file", _("Fichier")
-
-
 class GoldenSet(models.Model):
     """Questions with what is expected of their answers, asked of one deployment."""
 
@@ -739,9 +729,6 @@ class GoldenQuestion(models.Model):
     key = models.CharField(max_length=64, editable=False)
     expected = models.JSONField(_("attendu"), default=dict, blank=True)
     note = models.CharField(_("note"), max_length=500, blank=True, default="")
-    origin = models.CharField(
-        _("origine"), max_length=20, choices=QuestionOrigin.choices, default=QuestionOrigin.HAND, editable=False
-    )
     created_at = models.DateTimeField(_("ajoutée le"), auto_now_add=True)
 
     class Meta:

@@ -17,16 +17,16 @@ from chat.errors import ChatError
 from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
 from chat.thread.branches import exchange_of
-from chat.thread.verdicts import settle_verdicts, take_verdicts
+from chat.thread.verdicts import settle_verdicts
 from chat.turn.clarification import CLARIFICATION_INTRO
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import QUOTES_INTRO
-from faqs.answers import cited_sources, learn_from_message, save_learned, validate, without_citations
+from faqs.answers import cited_sources, learn_from_message, without_citations
 from faqs.errors import AnswerRejectedError
 from faqs.models import LearnedResponse, UnansweredQuestion
 from faqs.second_key.same_question import ask_the_same
 from faqs.unanswered import close_questions
-from knowledge.language.words import fold, same_writing, words
+from knowledge.language.words import fold, words
 from knowledge.search import search_as
 from knowledge.synonyms import forms_of
 
@@ -108,20 +108,6 @@ class Correction:
                 texts |= {config.guard_rail_message, own, gettext(QUOTES_INTRO), gettext(CLARIFICATION_INTRO)}
         return [found for text in texts if (found := words(fold(text)))]
 
-    def give(self, row: LearnedResponse, *, question: str, owner: AbstractBaseUser | None) -> LearnedResponse:
-        """Give an existing validated answer to this question too, as a further phrasing."""
-        phrasings = [each.text for each in row.phrasings.all()]
-        validate(row)
-        save_learned(row, phrasings=[*phrasings, question], by=owner)
-        return row
-
-    def is_marked_wrong(self, row: LearnedResponse) -> bool:
-        """Whether the answer's text is exactly the one that the reader reported."""
-        used = [each.get("learned_id") for each in self.sources if isinstance(each, Mapping)]
-        given, text = without_citations(self.given), without_citations(row.answer)
-        is_given = row.pk in used and same_writing(given, text)
-        return is_given and Feedback.objects.standing().filter(turn=self.turn).exists()
-
     def passages(self) -> list[dict[str, Any]]:
         """What the answer stood on, else what is found for its question now; numbered."""
         if self.sources:
@@ -160,8 +146,7 @@ def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseU
         if each.source_turn == turn.pk or any(ask_the_same(text, each.question, forms) for text in phrasings)
     ]
     reports = Feedback.objects.open().filter(turn__in={turn.pk, *(each.source_turn for each in answered)})
-    take_verdicts(reports, owner)
-    settle_verdicts(reports, row.pk)
+    settle_verdicts(reports, row.pk, owner)
     close_questions([each.pk for each in answered], row)
 
 

@@ -19,8 +19,6 @@ from faqs.recall import refusal_text
 
 Words = str | Promise
 
-#: So little under a threshold, a score is said to have just missed it.
-_SLIGHT = 0.05
 #: A similarity and a share of words; 0.2.0 stored a third figure, which is shown as it is.
 _FIGURES = re.compile(r"-?\d\.\d+ \d\.\d+( \d\.\d+)?")
 
@@ -268,19 +266,6 @@ def deciding_step(trace: object, source: str) -> ExplainedStep | None:
     wanted = _DECIDING.get(source, ())
     found = [line for line in lines if isinstance(line, dict) and line.get("step") in wanted]
     return _explain(found[-1]) if found else None
-
-
-def closeness(score: float | None, threshold: float | None) -> str:
-    """How near something was, in words: a score alone says nothing, since each model has its own scale."""
-    if score is None or threshold is None:
-        return ""
-    if score >= threshold + (1.0 - threshold) / 2:
-        return gettext("très proche de la question")
-    if score >= threshold:
-        return gettext("assez proche de la question")
-    if score >= threshold - _SLIGHT:
-        return gettext("juste en dessous de ce qu’il faut")
-    return gettext("loin de la question")
 
 
 def _explain(line: dict[str, Any]) -> ExplainedStep:

@@ -8,14 +8,11 @@ A line of a file or a row of a set expects of its answer: `answer_source` (one o
 question of a source), `refused`.
 """
 
-import csv
 import hashlib
-import io
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,17 +30,14 @@ from agents.texts import storable_value
 from chat.errors import InvalidMessageError, UnreadableTextError
 from chat.models import (
     AnswerSource,
-    Feedback,
     GoldenQuestion,
     GoldenResult,
     GoldenRun,
     GoldenSet,
     Message,
-    QuestionOrigin,
     Role,
     Turn,
     TurnStatus,
-    Verdict,
 )
 from chat.protocol import read_json
 from chat.runs.terminal import ask
@@ -55,6 +49,8 @@ from faqs.models import LearnedResponse
 
 #: A worker asks for so many seconds at a time, then takes its turn again after other tasks.
 GOLDEN_TURN_SECONDS = 300.0
+#: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
+GOLDEN_MAX_QUESTIONS = 500
 
 #: So much of a stored answer is expected word for word, and so much of an answer is kept.
 _EXPECTED_CHARACTERS, _KEPT_CHARACTERS = 200, 4_000
@@ -63,17 +59,11 @@ _STORED = [AnswerSource.DIRECT_QA.value, AnswerSource.MEMORY_GUARD.value]
 #: Turns looked at for each question wanted: people repeat themselves.
 _REPEATS = 4
 
-
-#: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
-GOLDEN_MAX_QUESTIONS = 500
-
 Row = dict[str, Any]
 
 #: Keys whose value is a text or a list of texts, and all keys.
 LISTS = ("answer_source", "contains", "not_contains")
 EXPECTATIONS = (*LISTS, "document", "page", "expected_question", "refused")
-#: Between the texts of a list in a cell of a CSV file.
-SEPARATOR = "|"
 _LONGEST = 2_000
 
 
@@ -94,9 +84,7 @@ def fault_of(row: object) -> str:
         return _("un caractère de cette ligne ne peut pas être enregistré")
     if not row["question"].strip() or not _is_text(row["question"]):
         return _("la question est vide ou trop longue")
-    if not _is_text(row.get("note") or ""):
-        return _("la valeur de « %(key)s » n’est pas valide") % {"key": "note"}
-    for key in EXPECTATIONS:
+    for key in ("note", *EXPECTATIONS):
         if key in row and not _is_valid(key, row[key]):
             return _("la valeur de « %(key)s » n’est pas valide") % {"key": key}
     sources = texts_of(row.get("answer_source", []))
@@ -115,8 +103,7 @@ def _is_valid(key: str, value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Of bounded length, and such as every database keeps."""
-    return isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value
+    return isinstance(value, str) and len(value) <= _LONGEST
 
 
 def expected_of(row: Row) -> Row:
@@ -124,36 +111,23 @@ def expected_of(row: Row) -> Row:
     return {key: row[key] for key in EXPECTATIONS if row.get(key) not in (None, "", [], False)}
 
 
-#: Each expectation in words: what is expected, and what is missing where it is not met.
-_IN_WORDS: dict[str, tuple[Any, Any]] = {
-    "answer_source": (gettext_lazy("voie"), gettext_lazy("autre voie")),
-    "contains": (gettext_lazy("contient"), gettext_lazy("il manque")),
-    "not_contains": (gettext_lazy("ne contient pas"), gettext_lazy("contient à tort")),
-    "document": (gettext_lazy("cite"), gettext_lazy("document non cité")),
-    "page": (gettext_lazy("page"), gettext_lazy("autre page")),
-    "expected_question": (gettext_lazy("question enregistrée"), gettext_lazy("autre question enregistrée")),
-    "refused": (gettext_lazy("refusée"), gettext_lazy("non refusée")),
-    "error": ("", gettext_lazy("erreur")),
+#: What is missing where an expectation is not met.
+_UNMET = {
+    "answer_source": gettext_lazy("autre voie"),
+    "contains": gettext_lazy("il manque"),
+    "not_contains": gettext_lazy("contient à tort"),
+    "document": gettext_lazy("document non cité"),
+    "page": gettext_lazy("autre page"),
+    "expected_question": gettext_lazy("autre question enregistrée"),
+    "refused": gettext_lazy("non refusée"),
+    "error": gettext_lazy("erreur"),
 }
-
-
-def expected_in_words(expected: Row) -> list[str]:
-    found = []
-    for key, value in expected.items():
-        values = value if isinstance(value, list) else [value]
-        if key == "answer_source":
-            values = [AnswerSource(each).label for each in values if each in AnswerSource.values]
-        said = gettext_lazy(" ou ") if key == "answer_source" else " ; "
-        text = str(said).join(map(str, values))
-        label = str(_IN_WORDS[key][0])
-        found.append(label if value is True else _("%(label)s : %(text)s") % {"label": label, "text": text})
-    return found
 
 
 def unmet_in_words(name: str) -> str:
     """One of `unmet`, as staff read it."""
     key, _colon, text = name.partition(": ")
-    label = str(_IN_WORDS[key][1]) if key in _IN_WORDS else key
+    label = str(_UNMET.get(key, key))
     return _("%(label)s : %(text)s") % {"label": label, "text": text} if text else label
 
 
@@ -184,75 +158,28 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
         yield "refused"
 
 
-@dataclass(slots=True)
-class ReadFile:
-    """The good rows of a file, and what is wrong with the others, each with its line."""
-
-    rows: list[Row] = field(default_factory=list)
-    faults: list[tuple[int, str]] = field(default_factory=list)
-
-    def take(self, line: int, row: object, fault: str = "") -> None:
-        fault = fault or fault_of(row)
-        if not fault and len(self.rows) >= GOLDEN_MAX_QUESTIONS:
-            fault = _("au-delà du nombre de questions d’un jeu")
-        if fault or not isinstance(row, dict):
-            self.faults.append((line, fault))
-        else:
-            self.rows.append(row)
-
-
-def read_file(name: str, data: bytes) -> ReadFile:
-    """Rows of a JSONL or CSV file (by its name), in UTF-8."""
-    found = ReadFile()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        found.faults.append((1, _("ce fichier n’est pas en UTF-8")))
-        return found
-    if name.lower().endswith(".csv"):
-        _read_csv(text, found)
-        return found
+def read_lines(text: str) -> tuple[list[Row], list[tuple[int, str]]]:
+    """The good rows of a text, and what is wrong with its other lines; a line is a JSON object, or a bare question."""
+    rows: list[Row] = []
+    faults: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                found.take(number, read_json(line))
-            except (ValueError, UnreadableTextError):
-                found.take(number, None, _("ce n’est pas du JSON"))
-    return found
-
-
-def _read_csv(text: str, found: ReadFile) -> None:
-    """Columns have the names of the keys; a spreadsheet's French export separates them by semicolons."""
-    head = text.partition("\n")[0]
-    lines = csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
-    try:
-        if "question" not in (lines.fieldnames or ()):
-            found.faults.append((1, _("la colonne `question` manque")))
-            return
-        for row in lines:
-            found.take(lines.line_num, _from_cells(row))
-    except csv.Error as error:
-        found.faults.append((max(1, lines.line_num), str(error)))
-
-
-def _from_cells(cells: dict[Any, Any]) -> Row:
-    row: Row = {}
-    for key, cell in cells.items():
-        value = cell.strip() if isinstance(cell, str) else ""
-        if not value or key not in ("question", "note", *EXPECTATIONS):
+        if not line.strip():
             continue
-        if key in LISTS:
-            row[key] = [part.strip() for part in value.split(SEPARATOR) if part.strip()]
-        elif key == "page":
-            row[key] = int(value) if value.isdecimal() and len(value) < 9 else value
-        elif key == "refused":
-            row[key] = value.casefold() in ("1", "true", "vrai", "oui", "yes")
+        try:
+            row = read_json(line) if line.lstrip().startswith("{") else {"question": line.strip()}
+            fault = fault_of(row)
+        except (ValueError, UnreadableTextError):
+            fault = _("ce n’est pas du JSON")
+        if not fault and len(rows) >= GOLDEN_MAX_QUESTIONS:
+            fault = _("au-delà du nombre de questions d’un jeu")
+        if fault:
+            faults.append((number, fault))
         else:
-            row[key] = value
-    return row
+            rows.append(row)
+    return rows, faults
 
 
-def add_questions(golden_set: GoldenSet, rows: Iterable[Row], origin: QuestionOrigin) -> int:
+def add_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> int:
     """Add those that the set lacks, up to its bound; returns how many were added."""
     with transaction.atomic():
         # The set's row is the lock of its bound.
@@ -270,7 +197,6 @@ def add_questions(golden_set: GoldenSet, rows: Iterable[Row], origin: QuestionOr
                     key=key,
                     expected=expected_of(row),
                     note=str(row.get("note") or "")[:500],
-                    origin=origin,
                 )
         GoldenQuestion.objects.bulk_create(added.values())
     return len(added)
@@ -309,15 +235,6 @@ def row_of_answer(question: str, answer: str) -> Row:
     return {"question": question, "answer_source": _STORED, "contains": contains}
 
 
-def rows_of_useful_answers(deployment: Deployment) -> list[Row]:
-    """What readers said was useful, newest first."""
-    useful = Feedback.objects.filter(
-        verdict=Verdict.UP, withdrawn_at=None, turn__conversation__deployment=deployment
-    ).select_related("turn__conversation")
-    found = (row_of_turn(each.turn) for each in useful.order_by("-pk")[:GOLDEN_MAX_QUESTIONS])
-    return [row for row in found if row is not None]
-
-
 def rows_of_validated_answers(deployment: Deployment) -> list[Row]:
     standing = LearnedResponse.objects.valid().filter(agent=deployment.agent)
     pairs = standing.order_by("-pk").values_list("question", "answer")[:GOLDEN_MAX_QUESTIONS]
@@ -346,11 +263,11 @@ def recent_questions(agent: Agent, limit: int) -> Sequence[str]:
 def enqueue_run(
     golden_set: GoldenSet, changes: Mapping[str, Any] | None = None, *, by: AbstractBaseUser | None = None
 ) -> GoldenRun:
-    """Have a worker ask a set, also with other settings; an identical open run is returned."""
-    questions = list(golden_set.questions.order_by("pk")[:GOLDEN_MAX_QUESTIONS])
+    """Have a worker ask a set, also with other settings; one that is being asked with these is returned."""
     going = golden_set.runs.filter(job__status__in=OPEN_JOBS, changes=dict(changes or {})).first()
-    if going is not None and [each.question for each in going.results.all()] == [each.question for each in questions]:
+    if going is not None:
         return going
+    questions = golden_set.questions.order_by("pk")[:GOLDEN_MAX_QUESTIONS]
     run = GoldenRun(golden_set=golden_set, deployment=golden_set.deployment, language=golden_set.language)
     rows = [GoldenResult(question=each.question, expected=each.expected) for each in questions]
     return _queue(run, rows, changes, by)
@@ -436,11 +353,14 @@ def questions_named(name: str) -> list[Row] | None:
     path = Path(name)
     if not path.is_file():
         return None
-    found = read_file(path.name, path.read_bytes())
-    if found.faults:
-        line, fault = found.faults[0]
+    try:
+        rows, faults = read_lines(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InvalidMessageError(f"{path.name} is not UTF-8.") from error
+    if faults:
+        line, fault = faults[0]
         raise InvalidMessageError(f"{path.name}, line {line}: {fault}.")
-    return found.rows
+    return rows
 
 
 def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:

@@ -55,13 +55,8 @@ def withdraw_feedback(turn: Turn) -> bool:
     return bool(changed)
 
 
-def take_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None) -> int:
-    """Open thumbs down are seen to by this person from now on; returns how many."""
-    return verdicts.open().update(owner=owner)
-
-
 def reopen_verdicts(verdicts: FeedbackQuerySet) -> int:
-    """Thumbs down that somebody took or dismissed are open to everybody again; what an answer settled stays so."""
+    """Thumbs down that somebody dismissed are open again; what an answer settled stays so."""
     return verdicts.standing().filter(settled_at=None).update(owner=None, dismissed_at=None)
 
 
@@ -70,9 +65,9 @@ def dismiss_verdicts(verdicts: FeedbackQuerySet, owner: AbstractBaseUser | None)
     return verdicts.open().update(owner=owner, dismissed_at=timezone.now())
 
 
-def settle_verdicts(verdicts: FeedbackQuerySet, learned_id: int) -> int:
+def settle_verdicts(verdicts: FeedbackQuerySet, learned_id: int, owner: AbstractBaseUser | None) -> int:
     """Record which validated answer the questions of standing thumbs down are given now; returns how many."""
-    return verdicts.standing().update(settled_at=timezone.now(), settled_by=learned_id)
+    return verdicts.standing().update(owner=owner, settled_at=timezone.now(), settled_by=learned_id)
 
 
 def report_again(turn_id: uuid.UUID) -> None:

@@ -27,7 +27,6 @@ from chat.models import (
     GoldenRun,
     GoldenSet,
     Message,
-    QuestionOrigin,
     Role,
     ServiceToken,
     SharedThread,
@@ -127,7 +126,7 @@ def _answer_rows(deployment: Deployment) -> Iterator[Model]:
 
 def _golden_rows(deployment: Deployment) -> Iterator[Model]:
     golden_set = GoldenSet.objects.create(name=MARK, deployment=deployment)
-    add_questions(golden_set, [{"question": MARK}], QuestionOrigin.HAND)
+    add_questions(golden_set, [{"question": MARK}])
     yield golden_set
     yield golden_set.questions.get()
     yield GoldenRun.objects.create(golden_set=golden_set, deployment=deployment)

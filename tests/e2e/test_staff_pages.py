@@ -43,7 +43,6 @@ PAGES = {
     "site": "agents/runtimesettings/1/change/",
     "golden-sets": "chat/goldenset/",
     "golden-set": "chat/goldenset/{set}/change/",
-    "golden-import": "chat/goldenset/{set}/import/",
     "golden-questions": "chat/goldenquestion/",
     "golden-question": "chat/goldenquestion/{question}/change/",
     "golden-runs": "chat/goldenrun/",
@@ -63,7 +62,7 @@ import json
 from auditlog.models import LogEntry
 from django.contrib.auth.models import Group, User
 from agents.models import Deployment
-from chat.models import Feedback, GoldenSet, QuestionOrigin, Turn
+from chat.models import Feedback, GoldenSet, Turn
 from agents.jobs import carry_out
 from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, row_of_turn
 
@@ -72,7 +71,7 @@ turn = Turn.objects.filter(conversation__deployment=deployment, status="done").f
 Feedback.objects.get_or_create(turn=turn, defaults={"verdict": "down", "comment": "Ce n’est plus vrai."})
 golden = GoldenSet.objects.create(name="Questions de l’accueil", deployment=deployment)
 rows = [row_of_turn(turn), {"question": "Quel est le numéro de la piscine ?", "contains": "01 23"}]
-add_questions(golden, rows, QuestionOrigin.TURN)
+add_questions(golden, rows)
 run = enqueue_run(golden)
 paper = enqueue_what_if(deployment, {"direct_answers": False}, count=5)
 for each in (run, paper):

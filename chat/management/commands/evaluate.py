@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("deployment")
-        parser.add_argument("questions", help="a JSONL or CSV file, or the name of a set")
+        parser.add_argument("questions", help="a JSONL file, or the name of a set")
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:

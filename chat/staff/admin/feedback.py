@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
@@ -12,76 +12,39 @@ from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import ConditionFilter, Tone, admin_url, badge, change_link, link, open_to, signed_in, stacked
-from agents.roles import visible
-from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, QuestionOrigin, Role, Turn, Verdict
+from chat.models import Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn
 from chat.staff.admin.corrections import is_correctable, may_correct
-from chat.staff.admin.golden import tell_added
 from chat.staff.admin.private import PrivateAdmin, asked_text, verdict_badge
-from chat.staff.golden import GOLDEN_MAX_QUESTIONS, add_questions, row_of_turn, set_for
-from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts, take_verdicts
+from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts
+
+_TONES: dict[FollowUp, Tone] = {FollowUp.TODO: "warning", FollowUp.SETTLED: "good", FollowUp.DISMISSED: "neutral"}
 
 
-class WithdrawnFilter(ConditionFilter):
-    title = _("retrait")
-    parameter_name = "withdrawn"
-    conditions: ClassVar = {
-        "no": (_("Maintenu"), lambda rows: rows.filter(withdrawn_at=None)),
-        "yes": (_("Retiré"), lambda rows: rows.exclude(withdrawn_at=None)),
-    }
-
-
-_TONES: dict[FollowUp, Tone] = {
-    FollowUp.TODO: "warning",
-    FollowUp.TAKEN: "busy",
-    FollowUp.SETTLED: "good",
-    FollowUp.DISMISSED: "neutral",
-}
-
-
-class FollowUpFilter(admin.SimpleListFilter):
+class FollowUpFilter(ConditionFilter):
     title = _("suivi")
     parameter_name = "follow_up"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        states = [(state.value, str(state.label)) for state in FollowUp]
-        return [("open", gettext("À corriger")), ("mine", gettext("Suivis par moi")), *states]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Feedback]) -> QuerySet[Feedback]:
-        assert isinstance(queryset, FeedbackQuerySet)  # noqa: S101  # that of the model
-        standing = queryset.open()
-        match self.value():
-            case "open":
-                return queryset.to_correct()
-            case "mine":
-                return standing.filter(owner=request.user.pk)
-            case FollowUp.TODO:
-                return standing.filter(owner=None)
-            case FollowUp.TAKEN:
-                return standing.exclude(owner=None)
-            case FollowUp.SETTLED:
-                return queryset.settled()
-            case FollowUp.DISMISSED:
-                return queryset.dismissed()
-        return queryset
+    conditions: ClassVar = {
+        "open": (_("À corriger"), lambda rows: rows.filter(pk__in=Feedback.objects.to_correct())),
+        "settled": (FollowUp.SETTLED.label, lambda rows: rows.filter(pk__in=Feedback.objects.settled())),
+        "dismissed": (FollowUp.DISMISSED.label, lambda rows: rows.filter(pk__in=Feedback.objects.dismissed())),
+    }
 
 
 @admin.register(Feedback)
 class FeedbackAdmin(PrivateAdmin):
     purpose = _("Ce que les personnes disent des réponses. « À revoir » attend une correction : ouvrez « Corriger ».")
-    change_list_template = "admin/chat/feedback/change_list.html"
     list_display = ("question", "said", "state", "way", "deployment", "updated_at")
     list_filter = (
         FollowUpFilter,
         "verdict",
         "reason",
-        WithdrawnFilter,
         "turn__answer_source",
         "turn__conversation__deployment",
         ("updated_at", RangeDateFilter),
     )
     list_filter_submit = True
     list_select_related = ("turn__conversation__deployment", "settled_by", "owner")
-    actions = ("take", "give_back", "dismiss", "keep_as_reference")
+    actions = ("give_back", "dismiss")
     search_fields = ("comment", "turn__messages__content")
     ordering = ("-updated_at",)
     fields = (
@@ -103,15 +66,6 @@ class FeedbackAdmin(PrivateAdmin):
         asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER)
         return verdicts.annotate(asked=Subquery(asked.values("content")[:1]))
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list, under the counts of the verdicts that stand."""
-        standing = visible(request, Feedback.objects.filter(withdrawn_at=None))
-        counted = standing.order_by().values_list("verdict").annotate(found=Count("pk"))
-        found = dict(counted)
-        context = {"up": found.get(Verdict.UP, 0), "down": found.get(Verdict.DOWN, 0)}
-        response: HttpResponse = super().changelist_view(request, {**context, **(extra_context or {})})
-        return response
-
     @admin.display(description=_("question"))
     def question(self, given: Any) -> SafeString:
         text = Truncator(given.asked or "–").chars(120)
@@ -130,42 +84,19 @@ class FeedbackAdmin(PrivateAdmin):
 
     has_decide_permission = open_to("chat.view_turn", "chat.change_feedback")
 
-    @admin.action(description=_("Je m’en occupe"), permissions=["decide"])
-    def take(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
-        self._tell(request, take_verdicts(_only(verdicts), signed_in(request)), verdicts.count())
-
     @admin.action(description=_("Remettre à traiter"), permissions=["decide"])
     def give_back(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
         self._tell(request, reopen_verdicts(_only(verdicts)), verdicts.count())
 
     @admin.action(description=_("Classer sans suite"), permissions=["decide"])
     def dismiss(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
-        changed = dismiss_verdicts(_only(verdicts), signed_in(request))
-        self._tell(request, changed, verdicts.count())
-
-    has_keep_permission = open_to("chat.view_turn", "chat.add_goldenquestion")
-
-    @admin.action(description=_("Garder comme questions de référence"), permissions=["keep"])
-    def keep_as_reference(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
-        """Of useful answers only: what was wrong is corrected first."""
-        useful = verdicts.filter(verdict=Verdict.UP, withdrawn_at=None)
-        count = 0
-        for given in useful.select_related("turn__conversation__deployment")[:GOLDEN_MAX_QUESTIONS]:
-            if (row := row_of_turn(given.turn)) is not None:
-                golden_set = set_for(given.turn.conversation.deployment)
-                count += add_questions(golden_set, [row], QuestionOrigin.VERDICT)
-        tell_added(request, count)
+        self._tell(request, dismiss_verdicts(_only(verdicts), signed_in(request)), verdicts.count())
 
     def _tell(self, request: HttpRequest, changed: int, chosen: int) -> None:
-        text = ngettext("%(count)d avis mis à jour.", "%(count)d avis mis à jour.", changed)
-        self.message_user(request, text % {"count": changed})
-        if left := chosen - changed:
-            text = ngettext(
-                "%(count)d avis n’attend rien de l’équipe : utile, retiré ou déjà réglé.",
-                "%(count)d avis n’attendent rien de l’équipe : utiles, retirés ou déjà réglés.",
-                left,
-            )
-            self.message_user(request, text % {"count": left}, messages.WARNING)
+        text = ngettext("%(count)d avis mis à jour.", "%(count)d avis mis à jour.", changed) % {"count": changed}
+        if chosen > changed:
+            text = f"{text} {gettext('Les autres n’attendent rien de l’équipe : utiles, retirés ou déjà réglés.')}"
+        self.message_user(request, text, messages.WARNING if chosen > changed else messages.SUCCESS)
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Where an answer is put right stands in the place of why it was given, for whoever may."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, cast
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
@@ -13,7 +13,6 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
 from unfold.widgets import (
-    UnfoldAdminFileFieldWidget,
     UnfoldAdminSelectMultipleWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
@@ -28,10 +27,7 @@ from agents.admin_base import (
     admin_page,
     admin_url,
     badge,
-    clipped,
     count_link,
-    database_keys,
-    link,
     linked,
     progress_bar,
     require,
@@ -40,7 +36,7 @@ from agents.admin_base import (
 from agents.models import JobStatus
 from agents.roles import visible
 from agents.setting_fields import setting_fields, value_text
-from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, QuestionOrigin, Turn
+from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Turn
 from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
 from chat.staff.golden import (
     EXPECTATIONS,
@@ -49,15 +45,12 @@ from chat.staff.golden import (
     add_questions,
     enqueue_run,
     enqueue_what_if,
-    expected_in_words,
     expected_of,
     fault_of,
     question_key,
-    read_file,
+    read_lines,
     row_of_turn,
-    rows_of_useful_answers,
     rows_of_validated_answers,
-    run_cost,
     set_for,
     unmet_in_words,
 )
@@ -65,15 +58,20 @@ from faqs.answers import without_citations
 
 GOLDEN_USUAL_QUESTIONS = 50
 
-#: A file of questions, in bytes.
-GOLDEN_MAX_FILE_BYTES = 1_000_000
-
 RIGHT = "chat.add_goldenquestion"
-#: Either opens the runs of sets.
-SEEING = ("chat.view_goldenrun", "chat.view_turn")
 _REFRESH_SECONDS = 3
 _TONES: dict[str, Tone] = {JobStatus.RUNNING: "busy", JobStatus.DONE: "good", JobStatus.FAILED: "bad"}
 _CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
+
+
+def _lines(label: Any, **words: Any) -> forms.CharField:
+    """Texts, one a line."""
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": 3})
+    return forms.CharField(label=label, required=False, max_length=10_000, widget=widget, **words)
+
+
+def _text(label: Any) -> forms.CharField:
+    return forms.CharField(label=label, required=False, widget=UnfoldAdminTextInputWidget)
 
 
 class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
@@ -85,29 +83,13 @@ class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
         required=False,
         widget=UnfoldAdminSelectMultipleWidget,
     )
-    contains = forms.CharField(
-        label=_("La réponse contient"),
-        required=False,
-        max_length=10_000,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text=_("Un texte par ligne ; tous sont attendus."),
-    )
-    not_contains = forms.CharField(
-        label=_("La réponse ne contient pas"),
-        required=False,
-        max_length=10_000,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}),
-        help_text=_("Un texte par ligne."),
-    )
-    document = forms.CharField(
-        label=_("Titre d’un document cité"), required=False, max_length=500, widget=UnfoldAdminTextInputWidget
-    )
+    contains = _lines(_("La réponse contient"), help_text=_("Un texte par ligne ; tous sont attendus."))
+    not_contains = _lines(_("La réponse ne contient pas"), help_text=_("Un texte par ligne."))
+    document = _text(_("Titre d’un document cité"))
     page = forms.IntegerField(
         label=_("À la page"), required=False, min_value=1, max_value=100_000, widget=UnfoldAdminTextInputWidget
     )
-    expected_question = forms.CharField(
-        label=_("Question enregistrée attendue"), required=False, max_length=2_000, widget=UnfoldAdminTextInputWidget
-    )
+    expected_question = _text(_("Question enregistrée attendue"))
     refused = forms.BooleanField(label=_("Doit être refusée"), required=False)
 
     class Meta:
@@ -146,37 +128,31 @@ class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
         return data
 
 
-class ImportForm(forms.Form):
-    file = forms.FileField(
-        label=_("Fichier CSV ou JSONL"),
-        widget=UnfoldAdminFileFieldWidget(attrs={"accept": ".csv,.jsonl,.json,.txt"}),
-        help_text=_(
-            "Colonnes ou clés : question, answer_source, contains, not_contains, document, page, expected_question, "
-            "refused, note. Dans une cellule, « | » sépare plusieurs textes."
-        ),
-    )
+class GoldenSetForm(forms.ModelForm[GoldenSet]):
+    """A set, with lines to be added to it: all of them, or none and what is wrong with the first."""
 
-    def clean_file(self) -> Any:
-        upload = self.cleaned_data["file"]
-        if upload.size > GOLDEN_MAX_FILE_BYTES:
-            text = gettext("Choisissez un fichier de %(size)d Ko au plus.")
-            raise forms.ValidationError(text % {"size": GOLDEN_MAX_FILE_BYTES // 1000})
-        return upload
+    added = _lines(
+        _("Ajouter des questions"),
+        help_text=_("Une par ligne ; ou, avec ce qui est attendu, les lignes d’un fichier de « evaluate » (JSON)."),
+    )
+    field_order = ("name", "deployment", "language", "added")
+
+    def clean_added(self) -> list[dict[str, Any]]:
+        rows, faults = read_lines(self.cleaned_data["added"])
+        for line, fault in faults[:1]:
+            raise forms.ValidationError(gettext("Ligne %(line)d : %(fault)s.") % {"line": line, "fault": fault})
+        return rows
 
 
 @admin.register(GoldenQuestion)
 class GoldenQuestionAdmin(StaffAdmin):
     purpose = _("Une question dont la bonne réponse est connue, et ce qui est attendu d’elle.")
     form = GoldenQuestionForm
-    list_display = ("question", "expectations", "golden_set", "origin")
-    list_filter = ("golden_set", "origin")
+    list_display = ("question", "golden_set", "note")
+    list_filter = ("golden_set",)
     list_select_related = ("golden_set",)
     search_fields = ("question", "note")
     ordering = ("-pk",)
-
-    @admin.display(description=_("attendu"))
-    def expectations(self, row: GoldenQuestion) -> str:
-        return clipped(" · ".join(expected_in_words(row.expected)) or "–")
 
 
 @admin.register(GoldenSet)
@@ -184,13 +160,14 @@ class GoldenSetAdmin(StaffAdmin):
     purpose = _(
         "Des questions dont la bonne réponse est connue : on les pose avant et après avoir changé quelque chose."
     )
+    form = GoldenSetForm
     change_form_template = "admin/chat/goldenset/change_form.html"
-    list_display = ("name", "deployment", "asked", "last_run")
+    list_display = ("name", "deployment", "asked")
     list_filter = ("deployment",)
     list_select_related = ("deployment",)
     search_fields = ("name",)
     ordering = ("name",)
-    fields = ("name", "deployment", "language")
+    fields = ("name", "deployment", "language", "added")
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -198,14 +175,12 @@ class GoldenSetAdmin(StaffAdmin):
             path("keep/<uuid:turn_id>/", wrap(keep_turn), name="chat_goldenset_keep"),
             path("<int:set_id>/run/", wrap(run_set), name="chat_goldenset_run"),
             path("<int:set_id>/fill/", wrap(fill_set), name="chat_goldenset_fill"),
-            path("<int:set_id>/import/", wrap(import_file), name="chat_goldenset_import"),
             *super().get_urls(),
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenSet]:
         found: QuerySet[GoldenSet] = super().get_queryset(request)
-        last = GoldenRun.objects.filter(golden_set=OuterRef("pk")).order_by("-pk").values("pk")
-        return found.annotate(question_count=Count("questions"), last_run_id=Subquery(last[:1]))
+        return found.annotate(question_count=Count("questions"))
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -215,22 +190,18 @@ class GoldenSetAdmin(StaffAdmin):
             context["count"] = found.questions.count()
             context["questions_url"] = admin_url(GoldenQuestion, "changelist", golden_set__id__exact=found.pk)
             context["runs_url"] = admin_url(GoldenRun, "changelist", golden_set__id__exact=found.pk)
-            context["may_fill"] = request.user.has_perm(RIGHT)
-            context["may_see_runs"] = any(request.user.has_perm(right) for right in SEEING)
-            context["may_keep_turns"] = request.user.has_perm("chat.view_turn")
-            context["may_run"] = request.user.has_perm("chat.add_goldenrun")
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        if rows := form.cleaned_data.get("added"):
+            require(request, RIGHT)
+            tell_added(request, add_questions(form.instance, rows))
 
     @admin.display(description=_("questions"), ordering="question_count")
     def asked(self, row: Any) -> str:
         address = admin_url(GoldenQuestion, "changelist", golden_set__id__exact=row.pk)
         return count_link(row.question_count, address)
-
-    @admin.display(description=_("dernier passage"))
-    def last_run(self, row: Any) -> str:
-        if row.last_run_id is None:
-            return "–"
-        return link(admin_url(GoldenRun, "change", row.last_run_id), f"n°\u00a0{row.last_run_id}")
 
 
 def _sets(request: HttpRequest) -> QuerySet[GoldenSet]:
@@ -246,16 +217,10 @@ def run_set(request: HttpRequest, set_id: int) -> HttpResponse:
 
 @require_POST
 def fill_set(request: HttpRequest, set_id: int) -> HttpResponse:
-    """By one click: what readers said was useful, or what staff have validated."""
-    require(request, RIGHT)
+    """By one click: what staff have validated."""
+    require(request, RIGHT, "faqs.view_learnedresponse")
     golden_set = get_object_or_404(_sets(request), pk=set_id)
-    if "useful" in request.POST:
-        require(request, "chat.view_turn")
-        rows, origin = rows_of_useful_answers(golden_set.deployment), QuestionOrigin.VERDICT
-    else:
-        require(request, "faqs.view_learnedresponse")
-        rows, origin = rows_of_validated_answers(golden_set.deployment), QuestionOrigin.ANSWER
-    tell_added(request, add_questions(golden_set, rows, origin))
+    tell_added(request, add_questions(golden_set, rows_of_validated_answers(golden_set.deployment)))
     return HttpResponseRedirect(admin_url(GoldenSet, "change", set_id))
 
 
@@ -269,7 +234,7 @@ def keep_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
         messages.warning(request, gettext("Rien de cet échange ne peut être gardé."))
     else:
         golden_set = set_for(turn.conversation.deployment)
-        tell_added(request, add_questions(golden_set, [row], QuestionOrigin.TURN))
+        tell_added(request, add_questions(golden_set, [row]))
     return HttpResponseRedirect(admin_url(Turn, "change", turn_id))
 
 
@@ -279,31 +244,6 @@ def tell_added(request: HttpRequest, count: int) -> None:
         messages.success(request, text % {"count": count})
     else:
         messages.info(request, gettext("Rien à ajouter : le jeu a déjà ces questions, ou il est plein."))
-
-
-@require_http_methods(["GET", "POST"])
-def import_file(request: HttpRequest, set_id: int) -> HttpResponse:
-    """Add the good rows of a file; the page says what is wrong with the others."""
-    require(request, RIGHT)
-    golden_set = get_object_or_404(_sets(request), pk=set_id)
-    form = ImportForm(request.POST or None, request.FILES or None)
-    faults: list[tuple[int, str]] = []
-    if request.method == "POST" and form.is_valid():
-        upload = form.cleaned_data["file"]
-        found = read_file(upload.name, upload.read())
-        tell_added(request, add_questions(golden_set, found.rows, QuestionOrigin.FILE))
-        if not (faults := found.faults):
-            return HttpResponseRedirect(admin_url(GoldenSet, "change", set_id))
-    return admin_page(
-        request,
-        "admin/chat/goldenset/import.html",
-        model=GoldenSet,
-        title=gettext("Importer des questions"),
-        golden_set=golden_set,
-        form=form,
-        faults=faults,
-        media=form.media,
-    )
 
 
 class WhatIfForm(OtherSettingsForm):
@@ -317,7 +257,11 @@ class WhatIfForm(OtherSettingsForm):
         widget=UnfoldAdminSelectWidget,
     )
     count = forms.IntegerField(
-        label=_("Dernières questions différentes"), min_value=1, widget=UnfoldAdminTextInputWidget
+        label=_("Dernières questions différentes"),
+        min_value=1,
+        max_value=GOLDEN_MAX_QUESTIONS,
+        initial=GOLDEN_USUAL_QUESTIONS,
+        widget=UnfoldAdminTextInputWidget,
     )
 
     def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
@@ -325,14 +269,7 @@ class WhatIfForm(OtherSettingsForm):
         for name in ("deployment", "golden_set"):
             field = cast("forms.ModelChoiceField[Any]", self.fields[name])
             field.queryset = visible(request, cast("QuerySet[Any]", field.queryset))
-        self.fields["count"].initial = GOLDEN_USUAL_QUESTIONS
         self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
-
-    def clean_count(self) -> int:
-        most: int = GOLDEN_MAX_QUESTIONS
-        if (count := int(self.cleaned_data["count"])) > most:
-            raise forms.ValidationError(gettext("Au plus %(most)d questions.") % {"most": most})
-        return count
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
@@ -368,7 +305,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         if isinstance(obj, GoldenRun) and obj.golden_set_id is None:
             return request.user.has_perm("chat.view_turn")
-        return any(request.user.has_perm(right) for right in SEEING)
+        return request.user.has_perm("chat.view_goldenrun") or request.user.has_perm("chat.view_turn")
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -382,15 +319,9 @@ class GoldenRunAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         run = kwargs.get("obj")
         if isinstance(run, GoldenRun):
-            context.update(_shown(request, run))
+            context.update(_shown(run))
+            context["may_cancel"] = not run.is_over and request.user.has_perm("chat.add_goldenrun")
         return super().render_change_form(request, context, *args, **kwargs)
-
-    def get_fields(self, request: HttpRequest, obj: GoldenRun | None = None) -> Any:
-        """Leave out those that have nothing to say of this run."""
-        if obj is None:
-            return list(self.fields)
-        empty = {"changed": not obj.changes, "error": not self.error(obj), "by": obj.by is None}
-        return [name for name in self.fields if not empty.get(name)]
 
     @admin.display(description=_("état"), ordering="job__status")
     def state(self, run: GoldenRun) -> str:
@@ -399,7 +330,7 @@ class GoldenRunAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("erreur"))
     def error(self, run: GoldenRun) -> str:
-        return run.job.error if run.job else ""
+        return (run.job.error if run.job else "") or "–"
 
     @admin.display(description=_("avancement"))
     def progress(self, run: Any) -> str:
@@ -418,47 +349,47 @@ class GoldenRunAdmin(ReadOnlyAdmin):
         return " ; ".join(f"{label} : {text}" for label, text in pairs) or "–"
 
 
-def _shown(request: HttpRequest, run: GoldenRun) -> dict[str, Any]:
-    """A run's results, the worse first; without other settings beside those of an earlier run."""
+def _shown(run: GoldenRun) -> dict[str, Any]:
+    """A run's results, the worse first; without other settings beside those of the run before."""
     results = list(run.results.all())
-    both, other = bool(run.changes), None
-    if not both and run.golden_set is not None:
-        other = _compared(request, run)
-        earlier = {each.question: each.after for each in other.results.all()} if other else {}
+    both, other = bool(run.changes), None if run.changes or run.golden_set is None else _run_before(run)
+    if other is not None:
+        earlier = {each.question: each.after for each in other.results.all()}
         for each in results:
             each.before = earlier.get(each.question)
     rows = [(each, _verdict(each)) for each in results if each.after]
     rank = {"worse": 0, "better": 1, "changed": 2, "failed": 3}
     rows.sort(key=lambda pair: (rank.get(pair[1], 4), pair[0].position))
-    earlier_label = gettext("Aujourd’hui") if both else gettext("Avant") if other else ""
+    labels = (
+        (gettext("Aujourd’hui"), gettext("Avec le changement")) if both else (gettext("Avant"), gettext("Ce passage"))
+    )
+    ways = [(labels[0], "before")] if both or other is not None else []
     return {
         "title": str(run),
         "rows": [_row(each, verdict) for each, verdict in rows],
         "is_real": run.golden_set_id is None,
-        "way_labels": (earlier_label, gettext("Avec le changement") if both else gettext("Ce passage")),
-        "side_by_side": both or other is not None,
+        "way_labels": labels,
+        "side_by_side": bool(ways),
         "other": other,
+        "calls": [(label, _calls(results, way)) for label, way in [*ways, (labels[1], "after")]],
         "counts": {name: sum(verdict == name for _each, verdict in rows) for name in ("worse", "better", "changed")},
         "passed": sum(each.has_passed for each in results),
         "total": len(results),
-        "before": run_cost(results, "before") if both else None,
-        "after": run_cost(results, "after"),
         "refresh_seconds": 0 if run.is_over else _REFRESH_SECONDS,
-        "may_cancel": not run.is_over and request.user.has_perm("chat.add_goldenrun"),
     }
+
+
+def _calls(results: list[GoldenResult], way: str) -> int:
+    return sum((getattr(each, way) or {}).get("llm_calls", 0) for each in results)
+
+
+def _run_before(run: GoldenRun) -> GoldenRun | None:
+    done = Q(job=None) | Q(job__status=JobStatus.DONE)
+    return GoldenRun.objects.filter(done, golden_set=run.golden_set_id, changes={}, pk__lt=run.pk).first()
 
 
 def _shown_to(request: HttpRequest, runs: QuerySet[GoldenRun]) -> QuerySet[GoldenRun]:
     return runs if request.user.has_perm("chat.view_turn") else runs.exclude(golden_set=None)
-
-
-def _compared(request: HttpRequest, run: GoldenRun) -> GoldenRun | None:
-    """The run named in the address, else the one before."""
-    done = Q(job=None) | Q(job__status=JobStatus.DONE)
-    others = GoldenRun.objects.filter(done, golden_set=run.golden_set_id, changes={})
-    for key in database_keys([request.GET.get("with", "")]):
-        return others.exclude(pk=run.pk).filter(pk=key).first()
-    return others.filter(pk__lt=run.pk).first()
 
 
 def _verdict(result: GoldenResult) -> str:

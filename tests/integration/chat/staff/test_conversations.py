@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib.admin.models import DELETION, LogEntry
 from django.test import TestCase
-from django.utils import timezone
 
 from agents.admin_base import admin_url
 from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
@@ -278,19 +277,14 @@ class FeedbackAdminTests(TestCase):
         fields = {"verdict": "down", "reason": "incomplete", "comment": "Et le soir ?", **overrides}
         return Feedback.objects.create(turn=make_answered(), **fields)
 
-    def test_list_counts_what_stands_and_links_each_trace(self) -> None:
+    def test_the_list_links_each_trace(self) -> None:
         client = client_of(make_staff("chat.view_turn"))
         given = self.make_verdict()
         self.make_verdict(verdict="up")
-        self.make_verdict(verdict="up", withdrawn_at=timezone.now())
-        response = client.get(admin_url(Feedback, "changelist"))
-        assert (response.context["up"], response.context["down"]) == (1, 1)
-        text = response.content.decode()
-        assert admin_url(Turn, "change", given.turn_id) in text
-        assert "Et le soir" in text
-        for query in ({"withdrawn": "yes"}, {"verdict__exact": "down"}):
-            found = client.get(admin_url(Feedback, "changelist", **query)).context["cl"]
-            assert found.result_count == 1, query
+        response = client.get(admin_url(Feedback, "changelist", verdict__exact="down"))
+        assert response.context["cl"].result_count == 1
+        self.assertContains(response, admin_url(Turn, "change", given.turn_id))
+        self.assertContains(response, "Et le soir")
         assert client.get(admin_url(Feedback, "change", given.pk)).status_code == 200
 
     def test_turns_are_filtered_by_verdict(self) -> None:

@@ -7,25 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.jobs import carry_out
 from agents.models import JobStatus
 from chat.archive import surplus_runs
-from chat.models import (
-    Feedback,
-    GoldenQuestion,
-    GoldenResult,
-    GoldenRun,
-    GoldenSet,
-    Message,
-    QuestionOrigin,
-    Turn,
-    Verdict,
-)
-from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_file, row_of_turn, unmet
+from chat.models import GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Message, Turn
+from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_lines, row_of_turn, unmet
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override
 from tests.doors.admin import in_role
@@ -55,7 +44,7 @@ class _Morvane:
         self.deployment = make_deployment(self.agent)
         self.document = add_document(self.agent, name="morvane.md", text=POOL)
         self.set = GoldenSet.objects.create(name="Morvane", deployment=self.deployment)
-        add_questions(self.set, ROWS, QuestionOrigin.FILE)
+        add_questions(self.set, ROWS)
 
 
 class GoldenCase(_Morvane, TestCase):
@@ -77,7 +66,7 @@ class SetTests(GoldenCase):
 
 class RunTests(GoldenCase):
     def test_a_run_says_what_passes_and_stores_no_conversation(self) -> None:
-        add_questions(self.set, [{"question": TARIFF + " ?", "contains": "9 euros"}], QuestionOrigin.HAND)
+        add_questions(self.set, [{"question": TARIFF + " ?", "contains": "9 euros"}])
         run = self.asked(enqueue_run(self.set))
         assert [each.has_passed for each in run.results.all()] == [True, True, False]
         assert not Turn.objects.exists()
@@ -192,8 +181,7 @@ class RightsTests(GoldenCase):
         keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion"))
         assert f"/{run.pk}/change/" not in keeper.get("/admin/chat/goldenrun/").content.decode()
         assert keeper.post(f"/admin/chat/goldenrun/{run.pk}/cancel/").status_code == 404
-        fill = f"/admin/chat/goldenset/{self.set.pk}/fill/"
-        assert keeper.post(fill, {"useful": "1"}).status_code == 403
+        assert keeper.post(f"/admin/chat/goldenset/{self.set.pk}/fill/").status_code == 403
         assert keeper.post(f"/admin/chat/goldenset/keep/{turn.pk}/").status_code == 403
 
 
@@ -204,53 +192,51 @@ class FillingTests(GoldenCase):
         )
         for _click in range(2):
             superuser_client().post(f"/admin/chat/goldenset/keep/{turn.pk}/")
-        kept = GoldenQuestion.objects.get(origin=QuestionOrigin.TURN)
+        kept = self.set.questions.get(question="Où est la mairie ?")
         assert kept.expected["contains"] == "Rue Haute."
 
     def test_nothing_is_kept_of_a_temporary_chat(self) -> None:
         conversation = make_conversation(self.deployment, is_temporary=True)
         assert row_of_turn(make_exchange(conversation, "Où ?", "Là.")) is None
 
-    def test_useful_and_validated_answers_fill_a_set(self) -> None:
-        turn = make_exchange(make_conversation(self.deployment), "Où est la mairie ?", "Rue Haute.")
-        Feedback.objects.create(turn=turn, verdict=Verdict.UP)
+    def test_validated_answers_fill_a_set(self) -> None:
         make_learned(agent=self.agent, question="Qui est le maire ?", answer="Mme Orval.")
-        client = superuser_client()
-        for kind in ("useful", "validated"):
-            client.post(f"/admin/chat/goldenset/{self.set.pk}/fill/", {kind: "1"})
-        found = set(self.set.questions.values_list("origin", flat=True))
-        assert found == {"file", "verdict", "answer"}
+        superuser_client().post(f"/admin/chat/goldenset/{self.set.pk}/fill/")
+        assert self.set.questions.get(question="Qui est le maire ?").expected["contains"] == "Mme Orval."
 
-    def test_good_lines_of_a_file_are_added_and_the_others_named(self) -> None:
-        text = f"question;contains;page\nOù est la mairie ?;Rue Haute|n° 3;2\n{TARIFF};4 euros;\n;;\nEt ?;;deux\n"
-        address = f"/admin/chat/goldenset/{self.set.pk}/import/"
-        page = superuser_client().post(address, {"file": SimpleUploadedFile("q.csv", text.encode())})
-        assert [line for line, _fault in page.context["faults"]] == [4, 5]
-        added = self.set.questions.get(question="Où est la mairie ?")
-        assert added.expected == {"contains": ["Rue Haute", "n° 3"], "page": 2}
-        assert self.set.questions.count() == 3
+    def add(self, lines: str) -> Any:
+        data = {"name": "Morvane", "deployment": self.deployment.pk, "language": "fr", "added": lines}
+        return superuser_client().post(f"/admin/chat/goldenset/{self.set.pk}/change/", data)
+
+    def test_lines_are_added_as_questions_or_with_what_is_expected(self) -> None:
+        row = {"question": "Où est la mairie ?", "contains": ["Rue Haute", "n° 3"], "page": 2}
+        assert self.add(f"{json.dumps(row)}\n\nQui est le maire ?\n{TARIFF}").status_code == 302
+        assert self.set.questions.get(question="Où est la mairie ?").expected == {
+            "contains": row["contains"],
+            "page": 2,
+        }
+        assert self.set.questions.count() == 4
+
+    def test_lines_are_added_all_or_none(self) -> None:
+        page = self.add('Où ?\n{"question": "Et ?", "page": "deux"}')
+        assert "Ligne 2" in page.context["errors"][0][0]
+        assert self.set.questions.count() == 2
 
     def test_a_line_with_what_cannot_be_stored_is_named(self) -> None:
-        lines = (rb'{"question": "Prix \ud800 ?"}', rb'{"question": "a", "contains": ["\u0000"]}', b'{"question": "b"}')
-        found = read_file("q.jsonl", b"\n".join(lines))
-        assert [line for line, _fault in found.faults] == [1, 2]
-        assert [line for line, _fault in read_file("q.csv", b"question\na\0\nb\n").faults] == [2]
-
-    def test_a_file_that_cannot_be_kept_is_told_line_by_line(self) -> None:
-        half, zero = b'{"question": "Une moiti\\u00e9 \\ud800 ?"}', b'{"question": "a\\u0000b"}'
-        long = b"question," + b"a" * 200_000 + b"\nx,y\n"
-        client, address = superuser_client(), f"/admin/chat/goldenset/{self.set.pk}/import/"
-        for name, data in (("q.jsonl", half), ("q.jsonl", zero), ("q.csv", long)):
-            page = client.post(address, {"file": SimpleUploadedFile(name, data)})
-            assert [line for line, _fault in page.context["faults"]] == [1], data[:30]
-        assert self.set.questions.count() == 2
+        lines = (
+            '{"question": "Prix \\ud800 ?"}',
+            '{"question": "a", "contains": ["\\u0000"]}',
+            '{"question": "b"}',
+            "{",
+        )
+        assert [line for line, _fault in read_lines("\n".join(lines))[1]] == [1, 2, 4]
 
     @override(GOLDEN_MAX_QUESTIONS=3)
     def test_a_set_is_bounded(self) -> None:
         rows = [{"question": f"Question {number}"} for number in range(5)]
-        assert add_questions(self.set, rows, QuestionOrigin.FILE) == 1
+        assert add_questions(self.set, rows) == 1
         lines = "\n".join(json.dumps(row) for row in rows)
-        assert len(read_file("a.jsonl", lines.encode()).faults) == 2
+        assert len(read_lines(lines)[1]) == 2
 
     def test_pages_open_and_ask_for_their_rights(self) -> None:
         client, nobody = superuser_client(), client_of(make_staff())
@@ -259,7 +245,6 @@ class FillingTests(GoldenCase):
         for address in (
             "/admin/chat/goldenset/",
             f"/admin/chat/goldenset/{self.set.pk}/change/",
-            f"/admin/chat/goldenset/{self.set.pk}/import/",
             "/admin/chat/goldenquestion/",
             f"/admin/chat/goldenquestion/{question.pk}/change/",
             "/admin/chat/goldenrun/",
@@ -267,6 +252,8 @@ class FillingTests(GoldenCase):
         ):
             assert client.get(address).status_code == 200, address
             assert nobody.get(address).status_code == 403, address
+        looking = client_of(make_staff("chat.view_goldenset"))
+        assert looking.get(f"/admin/chat/goldenset/{self.set.pk}/change/").status_code == 200
 
     def test_expectations_are_edited_in_fields(self) -> None:
         question = self.set.questions.get(question=DUMP)
