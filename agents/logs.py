@@ -20,7 +20,7 @@ _current: ContextVar[str] = ContextVar("request_id", default="")
 
 
 def current_request() -> str:
-    """Empty outside of requests and tasks."""
+    """Empty outside of requests."""
     return _current.get()
 
 
@@ -36,11 +36,6 @@ def working_for(request_id: str) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
-
-
-def work_for(request_id: str) -> None:
-    """For a worker's process, which does one task after the other; empty at the end of each."""
-    _current.set(request_id)
 
 
 def outgoing_headers() -> dict[str, str]:

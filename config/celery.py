@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import before_task_publish, task_postrun, task_prerun, worker_init
+from celery.signals import task_postrun, worker_init
 from celery.worker import state
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -116,31 +116,6 @@ def die_with_the_server(**_kwargs: Any) -> None:
     from chat.serve import WORKER_STOP_SECONDS, end_with_the_parent
 
     end_with_the_parent(WORKER_STOP_SECONDS)
-
-
-@before_task_publish.connect
-def name_the_request(headers: dict[str, Any], **_kwargs: Any) -> None:
-    from agents.logs import current_request
-
-    if request_id := current_request():
-        headers["request_id"] = request_id
-
-
-@task_prerun.connect
-def work_for_the_request(task_id: str, task: Any, **_kwargs: Any) -> None:
-    """That of whoever asked for the task; a task that nobody asked for is its own."""
-    from agents.logs import accepted_id, work_for
-
-    if not task.request.is_eager:
-        work_for(accepted_id(getattr(task.request, "request_id", None) or task_id))
-
-
-@task_postrun.connect
-def work_for_nobody(task: Any, **_kwargs: Any) -> None:
-    from agents.logs import work_for
-
-    if not task.request.is_eager:
-        work_for("")
 
 
 @worker_init.connect

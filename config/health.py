@@ -1,19 +1,14 @@
-"""Liveness, readiness and metrics: what an orchestrator and a monitoring system ask. `/readyz` tells whether this process
-can answer questions, part by part.
+"""Liveness, readiness and metrics: what an orchestrator and a monitoring system ask.
 
-Required are the database, with a write, and the vector store: without them no question is answered, and a load balancer
-is to send it elsewhere. The other parts are told and take nothing out of service: a site without its broker, its Redis
-or its model still gives what it has.
-
-Each part is looked at in a thread of its own, at most every `READY_CACHE_SECONDS` and for `PROBE_TIMEOUT_SECONDS`; a
-look that hangs is not begun a second time. However often somebody asks, the site is not loaded by it.
+Without the database, with a write, and the vector store no question is answered: `/readyz` says 503. Its other parts
+take nothing out of service. Each is looked at in a thread of its own, at most every `READY_CACHE_SECONDS` and for
+`PROBE_TIMEOUT_SECONDS`, and a look that hangs is not begun a second time.
 """
 
 import hmac
 import logging
 import math
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,9 +48,6 @@ READY_CACHE_SECONDS = 2.0
 PROBE_TIMEOUT_SECONDS = 3.0
 #: What the probe writes into the database: more than a page, so that a full disk or file is noticed.
 PROBE_BYTES = 16 * 1024
-#: Free space below which a disk is called low, and full.
-DISK_LOW_BYTES = 1024**3
-DISK_FULL_BYTES = 64 * 1024**2
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +73,7 @@ class _Look:
 
     def __init__(self, part: Part) -> None:
         self.part = part
-        self._detail: Detail = {"status": "unknown"}
-        self._fine_at: float | None = None
+        self.detail: Detail = {"status": "unknown"}
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
@@ -106,22 +97,14 @@ class _Look:
             connections.close_all()
 
     def _found(self, detail: Detail, why: object = "") -> None:
-        if detail["status"] != self._detail["status"] and (why or not self.is_fine):
+        is_news, self.detail = detail["status"] != self.detail["status"], detail
+        if is_news and not self.is_fine:
             # Once for each change: whoever asks every second is no reason for a line a second.
-            said = " ".join(str(why).split())
-            logger.warning("%s is %s %s", self.part.name, detail["status"], said)
-        self._detail = detail
-        if detail["status"] == "ok":
-            self._fine_at = time.monotonic()
+            logger.warning("%s is %s %s", self.part.name, detail["status"], " ".join(str(why).split()))
 
     @property
     def is_fine(self) -> bool:
-        return self._detail["status"] in _FINE
-
-    def as_json(self) -> dict[str, Any]:
-        """Times are told as ages in seconds: the clocks of two machines may differ."""
-        age = None if self._fine_at is None else round(time.monotonic() - self._fine_at, 1)
-        return {"required": self.part.is_required, **self._detail, "ok_seconds_ago": age}
+        return self.detail["status"] in _FINE
 
 
 class Readiness:
@@ -140,12 +123,11 @@ class Readiness:
                     self._look()
             finally:
                 self._looking.release()
-        parts = {look.part.name: look.as_json() for look in self._looks}
-        return {
-            "status": self._status(),
-            "looked_seconds_ago": round(time.monotonic() - self._looked_at, 1),
-            "parts": parts,
-        }
+        ill = [look.part for look in self._looks if not look.is_fine]
+        is_down = any(part.is_required for part in ill)
+        status = "unavailable" if is_down else "degraded" if ill else "ok"
+        parts = {look.part.name: {"required": look.part.is_required, **look.detail} for look in self._looks}
+        return {"status": status, "parts": parts}
 
     def _look(self) -> None:
         deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
@@ -154,12 +136,6 @@ class Readiness:
         for look in self._looks:
             look.end(deadline)
         self._looked_at = time.monotonic()
-
-    def _status(self) -> str:
-        ill = [look.part for look in self._looks if not look.is_fine]
-        if any(part.is_required for part in ill):
-            return "unavailable"
-        return "degraded" if ill else "ok"
 
 
 @cache
@@ -172,7 +148,6 @@ def readiness() -> Readiness:
             Part("broker", _broker),
             Part("redis", _redis),
             Part("worker", worker_detail),
-            Part("disk", _disk),
             Part("model", _model),
         ]
     )
@@ -213,14 +188,6 @@ def worker_detail() -> Detail:
     status = {"ok": "ok", "silent": "silent", "never": "unknown"}[workers.state]
     seen = None if workers.seconds is None else round(workers.seconds, 1)
     return {"status": status, "seen_seconds_ago": seen, "waiting_seconds": round(waiting_seconds())}
-
-
-def _disk() -> Detail:
-    """The disk of `DATA_DIR`, where documents, and with SQLite the database, are kept."""
-    free = shutil.disk_usage(settings.DATA_DIR).free
-    if free < DISK_FULL_BYTES:
-        return {"status": "full"}
-    return {"status": "low"} if free < DISK_LOW_BYTES else OK
 
 
 def _model() -> Detail:
@@ -285,7 +252,7 @@ class JobCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Nothing where the database is away: the other figures are still told."""
         try:
-            yield from [*_job_figures(), *_worker_figures(), *_upkeep_figures()]
+            yield from [*_job_figures(), *_upkeep_figures()]
         except DatabaseError:
             return
 
@@ -305,17 +272,7 @@ def _job_figures() -> Iterator[GaugeMetricFamily]:
         "How long the oldest job that could begin has waited for a worker.",
         value=waiting_seconds(),
     )
-
-
-def _worker_figures() -> Iterator[GaugeMetricFamily]:
-    workers = worker_state()
-    yield GaugeMetricFamily("repondant_workers", "Workers that live.", value=len(workers.alive))
-    if workers.seen_at is not None:
-        yield GaugeMetricFamily(
-            "repondant_worker_last_beat_timestamp_seconds",
-            "The last sign of life of any worker.",
-            value=workers.seen_at.timestamp(),
-        )
+    yield GaugeMetricFamily("repondant_workers", "Workers that live.", value=len(worker_state().alive))
 
 
 def _upkeep_figures() -> Iterator[GaugeMetricFamily]:

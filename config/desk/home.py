@@ -1,32 +1,30 @@
 """The first page of the admin: where to begin, and what needs a person today, most urgent first.
 
-Each line of today's work has its count, its oldest, and one click to its remedy. It is shown to whoever may act on it,
-and only while something waits; it costs one bounded query on an index, and one more where it names its first rows.
+Each line of today's work has its count and one click to its remedy. It is shown to whoever may act on it, and only while
+something waits; it costs one bounded query.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, Max, Model, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.timesince import timesince
-from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
-from agents.admin_base import Tone, admin_url, duration_text, missing_text, moment_text
-from agents.jobs import WorkerState, waiting_seconds, worker_state
+from agents.admin_base import Tone, admin_url, missing_text
+from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import Agent, Deployment, Job, JobKind, JobStatus
+from agents.models import Agent, Deployment, JobStatus
 from agents.roles import limit_of, visible
 from agents.setting_fields import unmeasured_model
-from chat.models import Feedback, Message, Role, Turn, TurnStatus
+from chat.models import Feedback, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
 from faqs.models import (
     CachedResponse,
@@ -38,43 +36,28 @@ from faqs.models import (
     UnansweredReason,
 )
 from faqs.review import answers_to_review, entries_to_review
-from knowledge.models import Chunk, Document, DocumentStatus, IndexBuild, PageState, WebSource
+from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, WebSource
 
-
-@dataclass(frozen=True, slots=True)
-class Background:
-    """The work behind the pages. `alarm` is empty where all is well; `lines` say what lives, and what last ran."""
-
-    alarm: str
-    lines: tuple[str, ...]
+#: The front page counts what waits up to here, and says "1,000+" beyond.
+FRONT_PAGE_COUNTED = 1_000
+#: How far back failures that nothing repairs are counted: answers, and jobs.
+RECENT = timedelta(days=7)
+_UNREACHABLE = (PageState.GONE, PageState.LEFT)
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Fill the first page (the setting `UNFOLD` names this function)."""
-    told = _background(request)
+    may_begin = request.user.has_perms(FIRST_AGENT_RIGHTS) and limit_of(request.user) is None
+    waiting = (each.line(request) for each in WAITING)
+    lines = (_worker(request), _model(request), *waiting, _unmeasured(request))
     return {
         **context,
-        "work": lines_for(request, told.alarm if told else ""),
-        "without_questions": passages_without_questions(request),
-        "background": told,
+        "work": [line for line in lines if line is not None],
         "first_steps": _first_steps(request),
+        "guided_url": reverse("admin-first-agent") if may_begin else "",
         "figures": admin_url(Turn, "figures") if request.user.has_perm("chat.view_figures") else "",
-        "guided_url": _guided_url(request),
         "has_language_model": language_model() is not None,
     }
-
-
-def _background(request: HttpRequest) -> Background | None:
-    """The worker, and what it last looked after, for whoever may look at its jobs."""
-    if not request.user.has_perm("knowledge.view_indexbuild"):
-        return None
-    return background(worker_state(), waiting_seconds(), settings.WORKER_SILENT_SECONDS)
-
-
-def _guided_url(request: HttpRequest) -> str:
-    """The page that does the first steps one after the other, for who may do all of them."""
-    may = request.user.has_perms(FIRST_AGENT_RIGHTS) and limit_of(request.user) is None
-    return reverse("admin-first-agent") if may else ""
 
 
 def _first_steps(request: HttpRequest) -> list[tuple[str | Promise, str, bool]]:
@@ -92,69 +75,6 @@ def _first_steps(request: HttpRequest) -> list[tuple[str | Promise, str, bool]]:
     return [] if all(done for _title, _address, done in shown) else shown
 
 
-# --- The work behind the pages, in words -----------------------------------------------------------------------------
-
-
-def background(workers: WorkerState, waiting_seconds: float, patience: float) -> Background:
-    """What the first page says. No alarm: a site that never had a worker, and while nothing waits beyond `patience`."""
-    is_waited_for = waiting_seconds > patience
-    alarm = ""
-    if workers.state == "silent" or (workers.state == "never" and is_waited_for):
-        alarm = missing_text(workers)
-        if is_waited_for:
-            waited = gettext("Le plus ancien travail attend depuis %(since)s.")
-            alarm = f"{alarm} {waited % {'since': duration_text(waiting_seconds)}}"
-    retention = _retention_text(Job.objects.filter(kind=JobKind.RETENTION).order_by("pk").last())
-    lines = [*map(_worker_text, workers.alive), retention]
-    return Background(alarm, tuple(line for line in lines if line))
-
-
-def _worker_text(worker: Job) -> str:
-    return gettext("%(name)s (%(version)s), démarré le %(moment)s") % {
-        "name": worker.key,
-        "version": worker.report["version"],
-        "moment": moment_text(worker.started_at or worker.created_at),
-    }
-
-
-def _retention_text(run: Job | None) -> str:
-    if run is None or run.started_at is None:
-        return ""
-    if run.status == JobStatus.RUNNING or run.finished_at is None:
-        return gettext("Nettoyage en cours depuis le %(moment)s.") % {"moment": moment_text(run.started_at)}
-    if run.status == JobStatus.FAILED:
-        failed = ngettext("%(count)d étape en échec", "%(count)d étapes en échec", 1) % {"count": 1}
-        return f"{run.get_kind_display()}, {moment_text(run.finished_at)} ; {failed} ({run.error})."
-    done = ", ".join(f"{name} {count}" for name, count in run.report.get("done", {}).items()) or gettext("rien")
-    text = gettext("Dernier nettoyage le %(moment)s : %(done)s") % {
-        "moment": moment_text(run.finished_at),
-        "done": done,
-    }
-    names = run.report.get("failed", {})
-    if not names:
-        return f"{text}."
-    failed = ngettext("%(count)d étape en échec", "%(count)d étapes en échec", len(names))
-    return f"{text} ; {failed % {'count': len(names)}} ({', '.join(names)})."
-
-
-#: The front page counts what waits up to here, and says "1,000+" beyond; it names so many rows of each kind itself.
-FRONT_PAGE_COUNTED = 1_000
-FRONT_PAGE_NAMED = 3
-
-#: How far back failures that nothing repairs are counted: answers, and jobs.
-RECENT = timedelta(days=7)
-_UNREACHABLE = (PageState.GONE, PageState.LEFT)
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """One row that a line names: its words, how often it was asked where that is known, and where it is dealt with."""
-
-    text: str
-    address: str
-    times: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """One kind of work that waits. `count` is empty where there is nothing to count; `remedy` is the word on the link."""
@@ -164,76 +84,42 @@ class Line:
     remedy: str | Promise
     tone: Tone
     count: str = ""
-    oldest: datetime | None = None
     why: str | Promise = ""
-    named: Sequence[Named] = ()
-
-    @property
-    def waiting_for(self) -> str:
-        """« 3 jours », of the oldest; empty for less than a minute."""
-        if self.oldest is None or timezone.now() - self.oldest < timedelta(minutes=1):
-            return ""
-        return timesince(self.oldest, depth=1)
-
-
-Rows = QuerySet[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows that make a line. All of `rights` are needed; `since` is the column that says how long rows wait."""
+    """Rows that make a line, for who has all of `rights`."""
 
     title: str | Promise
-    remedy: str | Promise
-    tone: Tone
     rights: tuple[str, ...]
-    rows: Callable[[], Rows]
-    since: str
+    rows: Callable[[], QuerySet[Any]]
     address: Callable[[], str]
-    named: Callable[[HttpRequest], Sequence[Named]] | None = None
-    why: str | Promise = ""
-    #: Whether that column does say how long they wait.
-    tells_since: bool = True
+    remedy: str | Promise = _("Voir pourquoi")
+    tone: Tone = "warning"
 
     def line(self, request: HttpRequest) -> Line | None:
         if not request.user.has_perms(self.rights):
             return None
-        oldest_first = visible(request, self.rows()).order_by(self.since).values_list(self.since, flat=True)
-        moments = list(oldest_first[: FRONT_PAGE_COUNTED + 1])
-        if not moments:
-            return None
-        known = [moment for moment in moments if moment is not None and self.tells_since]
-        return Line(
-            self.title,
-            self.address(),
-            self.remedy,
-            self.tone,
-            _capped(len(moments)),
-            min(known, default=None),
-            self.why,
-            self.named(request) if self.named else (),
-        )
-
-
-def _capped(count: int) -> str:
-    most = FRONT_PAGE_COUNTED
-    return f"{most:,}+".replace(",", "\u202f") if count > most else str(count)
-
-
-def lines_for(request: HttpRequest, alarm: str) -> list[Line]:
-    """What waits for this member of staff; empty when all is done. `alarm`: what is wrong with the workers, if told."""
-    waiting = (each.line(request) for each in WAITING)
-    lines = (_worker(alarm), _model(request), *waiting, _unmeasured(request))
-    return [line for line in lines if line is not None]
+        rows = visible(request, self.rows()).order_by().values("pk")
+        count = rows[: FRONT_PAGE_COUNTED + 1].count()
+        shown = f"{FRONT_PAGE_COUNTED:,}+".replace(",", "\u202f") if count > FRONT_PAGE_COUNTED else str(count)
+        return Line(self.title, self.address(), self.remedy, self.tone, shown) if count else None
 
 
 # --- What has stopped ------------------------------------------------------------------------------------------------
 
 
-def _worker(alarm: str) -> Line | None:
+def _worker(request: HttpRequest) -> Line | None:
+    """No alarm on a site that never had a worker, while nothing waits."""
+    workers = worker_state()
+    is_waited_for = waiting_seconds() > settings.WORKER_SILENT_SECONDS
+    is_down = workers.state == "silent" or (workers.state == "never" and is_waited_for)
+    if not is_down or not request.user.has_perm("knowledge.view_indexbuild"):
+        return None
     address = admin_url(IndexBuild, "changelist", status__exact=JobStatus.QUEUED)
     title, remedy = _("Le travail de fond est à l’arrêt"), _("Voir ce qui attend")
-    return Line(title, address, remedy, "bad", why=alarm) if alarm else None
+    return Line(title, address, remedy, "bad", why=missing_text(workers))
 
 
 def _model(request: HttpRequest) -> Line | None:
@@ -248,7 +134,6 @@ def _model(request: HttpRequest) -> Line | None:
         _failed_turns_address(),
         _("Voir les réponses en échec"),
         "bad",
-        oldest=timezone.now() - timedelta(seconds=seen["failed_seconds_ago"]),
         why=_("Vérifiez OPENAI_BASE_URL, la clé et le service du modèle ; la raison est sur la page de chaque réponse.")
         + f" ({seen['detail']})",
     )
@@ -280,44 +165,19 @@ def _failed_turns_address() -> str:
     return admin_url(Turn, "changelist", status__exact=TurnStatus.FAILED, started_at__gte=since)
 
 
-def _reports(request: HttpRequest) -> list[Named]:
-    asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER, operation_id=None)
-    oldest = visible(request, Feedback.objects.to_correct()).order_by("updated_at")
-    rows = oldest.annotate(asked=Subquery(asked.values("content")[:1]))
-    found = rows.values_list("turn_id", "asked")[:FRONT_PAGE_NAMED]
-    return [Named(text or "–", admin_url(Turn, "correct", turn)) for turn, text in found]
-
-
-def _open_groups() -> Rows:
+def _open_groups() -> QuerySet[QuestionGroup]:
     # A reported answer is a line of its own: its question alone makes no group that waits here.
     asked = UnansweredQuestion.objects.filter(group=OuterRef("pk"), reason=UnansweredReason.REFUSED)
     return QuestionGroup.objects.filter(Exists(asked), status=GroupStatus.OPEN)
 
 
-def _most_asked(request: HttpRequest) -> list[Named]:
-    """How many questions there are is bounded (`UNANSWERED_MAX_QUESTIONS`)."""
-    refused = UnansweredQuestion.objects.filter(reason=UnansweredReason.REFUSED)
-    asked = refused.filter(group__status=GroupStatus.OPEN, answered_by=None)
-    counted = visible(request, asked).order_by().values("group", "group__question")
-    most = counted.annotate(times=Count("pk"), last=Max("asked_at")).order_by("-times", "-last")
-    return [
-        Named(row["group__question"], admin_url(QuestionGroup, "change", row["group"]), row["times"])
-        for row in most[:FRONT_PAGE_NAMED]
-    ]
-
-
-def _failed_builds() -> Rows:
+def _failed_builds() -> QuerySet[IndexBuild]:
     """Of the last days, and not made up for: no later job of the same kind and agent has ended well."""
     later = IndexBuild.objects.filter(
         agent=OuterRef("agent"), kind=OuterRef("kind"), created_at__gt=OuterRef("created_at"), status=JobStatus.DONE
     )
     recent = IndexBuild.objects.filter(created_at__gte=timezone.now() - RECENT)
     return recent.filter(status=JobStatus.FAILED).exclude(Exists(later))
-
-
-def _of(rows: Callable[[], Rows], since: str, right: str) -> dict[str, Any]:
-    """Rows of one table, and the right without which there is no line."""
-    return {"rows": rows, "since": since, "rights": (right,)}
 
 
 def _list(model: Any, **query: Any) -> Callable[[], str]:
@@ -327,115 +187,79 @@ def _list(model: Any, **query: Any) -> Callable[[], str]:
 WAITING: tuple[Waiting, ...] = (
     Waiting(
         _("Réponses signalées comme fausses"),
+        ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse"),
+        lambda: Feedback.objects.to_correct(),
+        _list(Feedback, follow_up="open"),
         _("Corriger"),
-        "bad",
-        rows=lambda: Feedback.objects.to_correct(),
-        since="updated_at",
-        rights=("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse"),
-        address=_list(Feedback, follow_up="open"),
-        named=_reports,
+        tone="bad",
     ),
     Waiting(
         _("Réponses validées à relire"),
+        ("faqs.change_learnedresponse",),
+        answers_to_review,
+        _list(LearnedResponse, review="waiting"),
         _("Relire"),
-        "warning",
-        **_of(answers_to_review, "updated_at", "faqs.change_learnedresponse"),
-        address=_list(LearnedResponse, review="waiting"),
     ),
     Waiting(
         _("Réponses en mémoire à relire"),
+        ("faqs.change_cachedresponse",),
+        entries_to_review,
+        _list(CachedResponse, review="waiting"),
         _("Relire"),
-        "warning",
-        # No column says since when an entry waits.
-        **_of(entries_to_review, "created_at", "faqs.change_cachedresponse"),
-        tells_since=False,
-        address=_list(CachedResponse, review="waiting"),
     ),
     Waiting(
         _("Questions sans réponse"),
+        ("faqs.view_questiongroup",),
+        _open_groups,
+        _list(QuestionGroup, status__exact=GroupStatus.OPEN, questions__reason__exact=UnansweredReason.REFUSED),
         _("Répondre"),
-        "warning",
-        **_of(_open_groups, "created_at", "faqs.view_questiongroup"),
-        address=_list(QuestionGroup, status__exact=GroupStatus.OPEN, questions__reason__exact=UnansweredReason.REFUSED),
-        named=_most_asked,
     ),
     Waiting(
         _("Réponses rédigées, à approuver"),
+        ("faqs.view_questiongroup",),
+        lambda: QuestionGroup.objects.filter(status=GroupStatus.DRAFTED),
+        _list(QuestionGroup, status__exact=GroupStatus.DRAFTED),
         _("Approuver"),
-        "warning",
-        **_of(
-            lambda: QuestionGroup.objects.filter(status=GroupStatus.DRAFTED), "created_at", "faqs.view_questiongroup"
-        ),
-        address=_list(QuestionGroup, status__exact=GroupStatus.DRAFTED),
     ),
     Waiting(
         _("Documents illisibles ou en échec"),
-        _("Voir pourquoi"),
-        "bad",
-        **_of(lambda: Document.objects.filter(status=DocumentStatus.FAILED), "created_at", "knowledge.change_document"),
-        address=_list(Document, status__exact=DocumentStatus.FAILED),
+        ("knowledge.change_document",),
+        lambda: Document.objects.filter(status=DocumentStatus.FAILED),
+        _list(Document, status__exact=DocumentStatus.FAILED),
+        tone="bad",
     ),
     Waiting(
         _("Adresses du web qui ne répondent pas"),
-        _("Voir pourquoi"),
-        "warning",
-        **_of(
-            lambda: WebSource.objects.filter(is_active=True).exclude(error=""),
-            "checked_at",
-            "knowledge.change_websource",
-        ),
+        ("knowledge.change_websource",),
+        lambda: WebSource.objects.filter(is_active=True).exclude(error=""),
         # Ordered so that those with an error come first.
-        address=_list(WebSource, is_active__exact="1", o="2"),
+        _list(WebSource, is_active__exact="1", o="2"),
     ),
     Waiting(
         _("Pages du web disparues"),
+        ("knowledge.change_document",),
+        lambda: Document.objects.filter(page__state__in=_UNREACHABLE),
+        _list(Document, page__state__in=",".join(_UNREACHABLE)),
         _("Décider"),
-        "warning",
-        **_of(
-            lambda: Document.objects.filter(page__state__in=_UNREACHABLE),
-            "page__checked_at",
-            "knowledge.change_document",
-        ),
-        address=_list(Document, page__state__in=",".join(_UNREACHABLE)),
     ),
     Waiting(
         _("Indexations en échec"),
-        _("Voir pourquoi"),
-        "bad",
-        **_of(_failed_builds, "created_at", "knowledge.view_indexbuild"),
-        address=_list(IndexBuild, status__in=JobStatus.FAILED),
+        ("knowledge.view_indexbuild",),
+        _failed_builds,
+        _list(IndexBuild, status__in=JobStatus.FAILED),
+        tone="bad",
     ),
     Waiting(
         _("Réponses validées qui n’ont pas pu être indexées"),
-        _("Voir pourquoi"),
-        "bad",
-        **_of(
-            lambda: LearnedResponse.objects.filter(index_state=IndexState.FAILED),
-            "updated_at",
-            "faqs.change_learnedresponse",
-        ),
-        address=_list(LearnedResponse, index_state__exact=IndexState.FAILED),
+        ("faqs.change_learnedresponse",),
+        lambda: LearnedResponse.objects.filter(index_state=IndexState.FAILED),
+        _list(LearnedResponse, index_state__exact=IndexState.FAILED),
+        tone="bad",
     ),
     Waiting(
         _("Réponses interrompues par une erreur, 7 jours"),
-        _("Voir pourquoi"),
-        "warning",
-        **_of(
-            lambda: Turn.objects.filter(status=TurnStatus.FAILED, started_at__gte=timezone.now() - RECENT),
-            "started_at",
-            "chat.view_turn",
-        ),
-        address=_failed_turns_address,
+        ("chat.view_turn",),
+        lambda: Turn.objects.filter(status=TurnStatus.FAILED, started_at__gte=timezone.now() - RECENT),
+        _failed_turns_address,
     ),
 )
-
-
-def passages_without_questions(request: HttpRequest) -> tuple[str, str] | None:
-    """How many passages wait for their questions, and their list; a model writes these, so without one nothing waits."""
-    if language_model() is None or not request.user.has_perm("knowledge.view_chunk"):
-        return None
-    waiting = visible(request, Chunk.objects.waiting()).order_by().values_list("pk")
-    count = len(waiting[: FRONT_PAGE_COUNTED + 1])
-    if not count:
-        return None
-    return _capped(count), admin_url(Chunk, "changelist", units_origin__exact="waiting")

@@ -81,22 +81,3 @@ def test_a_killed_worker_is_missed(worker: WorkerProcess) -> None:
     worker.kill()
     silent = "from agents.jobs import worker_state as w; print(w().state)"
     wait_until(lambda: worker.manage("shell", "-v", "0", "-c", silent).strip() == "silent", 120)
-
-
-def test_a_task_is_logged_under_the_request_that_asked_for_it(worker: WorkerProcess) -> None:
-    wait_until(lambda: " ready." in worker.output(), 120)
-    worker.manage(
-        "shell",
-        "-v",
-        "0",
-        "-c",
-        "from agents.jobs import enqueue; from agents.logs import working_for\n"
-        "with working_for('from-the-web'): enqueue('reconcile', key='1')",
-    )
-    said = "run_job"
-    wait_until(
-        lambda: any(
-            said in line and "succeeded" in line and line.endswith("request_id=from-the-web")
-            for line in worker.output().splitlines()
-        )
-    )

@@ -1,10 +1,9 @@
 """The first page of the admin."""
 
 from django.test import TestCase
-from django.utils.timezone import now
 
 from agents.admin_base import admin_url
-from agents.models import Agent, Job, JobKind, JobStatus
+from agents.models import Agent
 from knowledge.models import Document
 from tests.admin_pages import make_staff, superuser_client
 from tests.factories import make_deployment
@@ -22,14 +21,6 @@ class DashboardTest(TestCase):
         page = superuser_client().get("/admin/")
         self.assertNotContains(page, "Pour commencer")
         self.assertContains(page, admin_url(Document, "changelist", status__exact="failed"))
-
-    def test_deletion_of_a_night_that_failed_is_told_as_failed(self) -> None:
-        Job.objects.create(
-            kind=JobKind.RETENTION, status=JobStatus.FAILED, error="Disque plein", finished_at=now(), started_at=now()
-        )
-        lines = superuser_client().get("/admin/").context["background"].lines
-        assert any("1 étape en échec (Disque plein)" in line for line in lines)
-        assert not any("Dernier nettoyage" in line for line in lines)
 
     def test_a_login_without_a_destination_leads_here(self) -> None:
         make_staff(username="marie", password="secret-of-marie")

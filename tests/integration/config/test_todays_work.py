@@ -9,7 +9,6 @@ import numpy as np
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.admin_base import admin_url
 from agents.models import JobKind, JobStatus
 from chat.models import Feedback, Turn, TurnStatus, Verdict
 from chat.telemetry import MODEL_SEEN
@@ -25,7 +24,7 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
-from knowledge.models import Chunk, Document, IndexBuild, WebPage, WebSource
+from knowledge.models import Document, IndexBuild, WebPage, WebSource
 from tests.admin_pages import client_of, make_staff, queries_of, superuser_client
 from tests.constants import override
 from tests.factories import make_conversation, make_deployment, make_entry, make_exchange, make_learned
@@ -112,15 +111,6 @@ class TodaysWorkTest(TestCase):
             if "cl" in response.context and line.title not in ORDERED:
                 assert str(response.context["cl"].result_count) == line.count, line.title
 
-    def test_wrong_answers_come_first_and_lead_to_their_correction(self) -> None:
-        self.add_one_of_each()
-        report = Feedback.objects.get()
-        first = superuser_client().get("/admin/").context["work"][0]
-        assert str(first.title) == "Réponses signalées comme fausses"
-        assert [(each.text, each.address) for each in first.named] == [
-            ("Question signalée 0 ?", admin_url(Turn, "correct", report.turn_id))
-        ]
-
     def test_a_report_waits_until_it_is_settled_dismissed_or_taken_back(self) -> None:
         title = "Réponses signalées comme fausses"
         now = timezone.now()
@@ -134,21 +124,6 @@ class TodaysWorkTest(TestCase):
         self.add_report(is_temporary=True)
         assert self.lines() == {}
 
-    def test_the_oldest_says_how_long(self) -> None:
-        self.add_report()
-        older = self.add_report()
-        then = timezone.now() - timedelta(days=3, hours=2)
-        Feedback.objects.filter(pk=older.pk).update(updated_at=then)
-        line = self.lines()["Réponses signalées comme fausses"]
-        assert (line.count, line.waiting_for) == ("2", "3\xa0jours")
-
-    def test_how_long_answers_wait_to_be_read_is_not_told_where_it_is_not_known(self) -> None:
-        entry = make_entry(self.deployment, "Vieille ?", "Oui.", status=EntryStatus.TO_REVIEW)
-        then = timezone.now() - timedelta(days=300)
-        type(entry).objects.filter(pk=entry.pk).update(created_at=then)
-        line = self.lines()["Réponses en mémoire à relire"]
-        assert (line.count, line.waiting_for) == ("1", "")
-
     def test_failed_answers_of_the_last_days_open_on_these_alone(self) -> None:
         long_ago = timezone.now() - timedelta(days=30)
         for moment in (timezone.now(), long_ago):
@@ -158,17 +133,6 @@ class TodaysWorkTest(TestCase):
         response = superuser_client().get(line.address)
         assert "e=1" not in response.request["QUERY_STRING"]
         assert response.context["cl"].result_count == 1
-
-    def test_the_most_asked_groups_are_named_first(self) -> None:
-        for question, times in (("Une fois ?", 1), ("Trois fois ?", 3), ("Deux fois ?", 2)):
-            self.add_group(question, times=times)
-        self.add_group("Une autre ?")
-        named = self.lines()["Questions sans réponse"].named
-        assert [(each.text, each.times) for each in named] == [
-            ("Trois fois ?", 3),
-            ("Deux fois ?", 2),
-            (named[2].text, 1),
-        ]
 
     def test_a_failed_job_that_was_made_up_for_is_no_work(self) -> None:
         for status in (JobStatus.FAILED, JobStatus.DONE):
@@ -194,16 +158,6 @@ class TodaysWorkTest(TestCase):
         self.unmeasured.return_value = "inconnu-v1"
         line = self.lines()["Le modèle d’embedding n’a pas de seuils mesurés"]
         assert "inconnu-v1" in str(line.why)
-
-    def test_passages_wait_for_questions_only_where_a_model_writes_them(self) -> None:
-        document = Document.objects.get(name="présent.md")
-        Chunk.objects.create(document=document, index=0, content="Texte.", content_hash="x")
-        client = superuser_client()
-        self.assertNotContains(client.get("/admin/"), "pas encore ses questions")
-        with mock.patch("config.desk.home.language_model", return_value=object()):
-            self.assertContains(client.get("/admin/"), "1 passage</a> n’a pas encore ses questions")
-            Chunk.objects.create(document=document, index=1, content="Suite.", content_hash="y")
-            self.assertContains(client.get("/admin/"), "2 passages</a> n’ont pas encore leurs")
 
     # --- For whom --------------------------------------------------------------------------------
 
