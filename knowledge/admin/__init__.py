@@ -4,4 +4,4 @@ Imports everything below. Nothing but the site's urls imports it. Its modules ar
 autodiscovery loads this package alone, and importing a module is what registers its pages.
 """
 
-from knowledge.admin import builds, chunks, documents, search, web  # noqa: F401
+from knowledge.admin import builds, chunks, documents, search  # noqa: F401

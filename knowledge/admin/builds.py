@@ -1,20 +1,18 @@
-"""Indexations, which are only looked at: how far each is, what it did."""
+"""Indexations, which are only looked at: how far each is, what it did; tried again, cancelled, and begun for agents."""
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from agents import jobs
 from agents.admin_base import (
@@ -29,149 +27,67 @@ from agents.admin_base import (
     link,
     linked,
     long_text,
-    missing_text,
     open_to,
     progress_bar,
     require,
     rounded,
     stacked,
 )
-from agents.cache import TtlCache
 from agents.errors import ApplicationError
-from agents.jobs import WorkerState, worker_state
-from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobKind, JobStatus
+from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobStatus
 from agents.roles import agents_for
 from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
 from knowledge.indexing.questions import waiting_count
-from knowledge.models import BUILD_KINDS, Document, IndexBuild
+from knowledge.models import Document, IndexBuild
+
+
+def _chosen_agents(request: HttpRequest) -> list[Agent]:
+    require(request, "knowledge.add_indexbuild")
+    chosen = agents_for(request).filter(pk__in=database_keys(request.GET.getlist("agent")))
+    agents = list(chosen.prefetch_related("deployments__agent"))
+    if not agents:
+        raise Http404(gettext("Aucun agent n’a été choisi."))
+    return agents
 
 
 @require_http_methods(["GET", "POST"])
 def begin_questions(request: HttpRequest) -> HttpResponse:
     """Show how many passages of the chosen agents wait for questions, then queue them."""
-    require(request, "knowledge.add_indexbuild")
-    keys = database_keys(request.GET.getlist("agent"))
-    agents = list(agents_for(request).filter(pk__in=keys))
-    if not agents:
-        raise Http404(gettext("Aucun agent n’a été choisi."))
+    agents = _chosen_agents(request)
     if request.method == "POST":
-        return _begin(request, agents)
+        builds = [build for agent in agents if (build := enqueue_questions(agent=agent)) is not None]
+        if not builds:
+            messages.warning(request, gettext("Aucun passage n’attend de question du modèle."))
+            return HttpResponseRedirect(admin_url(Agent, "changelist"))
+        return _to_builds(request, builds)
+    template, title = "admin/knowledge/indexbuild/questions.html", gettext("Faire écrire des questions")
     rows = [(agent, _passages_waiting(agent)) for agent in agents]
-    return admin_page(
-        request,
-        "admin/knowledge/indexbuild/questions.html",
-        model=IndexBuild,
-        title=gettext("Faire écrire des questions"),
-        rows=rows,
-    )
-
-
-def _begin(request: HttpRequest, agents: list[Agent]) -> HttpResponseRedirect:
-    builds = [build for agent in agents if (build := enqueue_questions(agent=agent)) is not None]
-    if not builds:
-        messages.warning(request, gettext("Aucun passage n’attend de question du modèle."))
-        return HttpResponseRedirect(admin_url(Agent, "changelist"))
-    if len(builds) == 1:
-        return HttpResponseRedirect(admin_url(IndexBuild, "change", builds[0].pk))
-    return HttpResponseRedirect(admin_url(IndexBuild, "changelist"))
+    return admin_page(request, template, model=IndexBuild, title=title, rows=rows)
 
 
 def _passages_waiting(agent: Agent) -> str:
     count = waiting_count(agent)
     if count is None:
         return gettext("Aucun modèle n’écrit de questions pour cet agent.")
-    if not count:
-        return gettext("Aucun passage n’attend de question.")
-    return ngettext("%(count)d passage attend des questions.", "%(count)d passages attendent des questions.", count) % {
-        "count": count
-    }
-
-
-AgentIndex = tuple[Agent, IndexingMethod]
+    text = ngettext("%(count)d passage attend des questions.", "%(count)d passages attendent des questions.", count)
+    return text % {"count": count}
 
 
 @require_http_methods(["GET", "POST"])
 def rebuild_indexes(request: HttpRequest) -> HttpResponse:
     """Confirm, then queue a rebuild of each index that the chosen agents use."""
-    require(request, "knowledge.add_indexbuild")
-    indexes = _chosen_indexes(request)
+    indexes = [(agent, method) for agent in _chosen_agents(request) for method in sorted(agent.methods_in_use())]
     if request.method == "POST":
-        return _rebuild(request, indexes)
+        builds = []
+        for agent, method in indexes:
+            try:
+                builds.append(enqueue_rebuild(agent=agent, method=method))
+            except RebuildInProgressError as error:
+                messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
+        return _to_builds(request, builds)
     template, title = "admin/knowledge/indexbuild/confirm.html", gettext("Reconstruire l’index")
     return admin_page(request, template, model=IndexBuild, indexes=indexes, title=title)
-
-
-@require_POST
-def retry_failed_build(request: HttpRequest, build_id: int) -> HttpResponse:
-    build = get_object_or_404(IndexBuild, pk=build_id)
-    require(request, "knowledge.change_indexbuild", row=build)
-    retry_builds(request, [build])
-    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
-
-
-def retry_builds(request: HttpRequest, builds: Iterable[IndexBuild]) -> None:
-    """Queue failed builds again and say how many; the others are left alone."""
-    chosen = [build for build in builds if build.status in GIVEN_UP_JOBS]
-    if not chosen:
-        messages.warning(request, gettext("Aucune de ces indexations n’est en échec ou annulée."))
-        return
-    count = 0
-    for build in chosen:
-        try:
-            retry_build(build)
-        except ApplicationError as error:
-            messages.warning(request, f"{build} : {error.public_message}")
-        else:
-            count += 1
-    if count:
-        messages.success(
-            request,
-            ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count) % {"count": count},
-        )
-
-
-@require_POST
-def cancel(request: HttpRequest, build_id: int) -> HttpResponse:
-    build = get_object_or_404(IndexBuild.objects.select_related("agent"), pk=build_id)
-    require(request, "knowledge.change_indexbuild", row=build)
-    if jobs.cancel(build):
-        messages.success(request, gettext("L’indexation est annulée ; ce qui est fait est gardé."))
-    else:
-        messages.warning(request, gettext("Cette indexation est déjà finie."))
-    return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
-
-
-def _chosen_indexes(request: HttpRequest) -> list[AgentIndex]:
-    """Every index of the agents named in the address, or only those of the methods it names."""
-    wanted = set(request.GET.getlist("method"))
-    keys = database_keys(request.GET.getlist("agent"))
-    agents = agents_for(request).filter(pk__in=keys).prefetch_related("deployments__agent")
-    indexes = [
-        (agent, method)
-        for agent in agents
-        for method in sorted(agent.methods_in_use())
-        if not wanted or method.value in wanted
-    ]
-    if not indexes:
-        raise Http404(gettext("Aucun agent n’a été choisi."))
-    return indexes
-
-
-def _rebuild(request: HttpRequest, indexes: Sequence[AgentIndex]) -> HttpResponseRedirect:
-    builds = []
-    for agent, method in indexes:
-        try:
-            builds.append(enqueue_rebuild(agent=agent, method=method))
-        except RebuildInProgressError as error:
-            messages.warning(request, f"{agent} ({method.label}) : {error.public_message}")
-    if builds:
-        messages.success(
-            request,
-            ngettext("%(count)d reconstruction demandée.", "%(count)d reconstructions demandées.", len(builds))
-            % {"count": len(builds)},
-        )
-    return _to_builds(request, builds)
 
 
 def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpResponseRedirect:
@@ -185,19 +101,11 @@ def _to_builds(request: HttpRequest, builds: Sequence[IndexBuild]) -> HttpRespon
 #: How often the page of an indexation that is not over asks again.
 REFRESH_SECONDS = 3
 
-#: An indexation that nobody has taken for this long has probably no worker.
-UNCLAIMED_AFTER = timedelta(seconds=60)
-
-#: Of a whole list, asked once.
-_workers: TtlCache[WorkerState] = TtlCache(5.0)
-
 _BUILD_TONES: dict[str, Tone] = {
-    JobStatus.QUEUED: "neutral",
     JobStatus.RUNNING: "busy",
     JobStatus.DONE: "good",
     JobStatus.PARTLY_FAILED: "bad",
     JobStatus.FAILED: "bad",
-    JobStatus.CANCELLED: "neutral",
 }
 
 
@@ -226,18 +134,10 @@ class IndexBuildAdmin(ReadOnlyAdmin):
     list_select_related = ("agent",)
     search_fields = ("agent__name", "agent__slug", "error")
     ordering = ("-created_at",)
-    actions = ("retry",)
+    actions = ("retry", "cancel")
     fieldsets = (
-        (None, {"fields": ("state", "progress", "failure", "problems", "figures")}),
-        (
-            _("Détails"),
-            {
-                "fields": (
-                    *("title", "agent_link", "generation", "attempts"),
-                    *("created_at", "started_at", "finished_at", "duration"),
-                )
-            },
-        ),
+        (None, {"fields": ("title", "agent_link", "state", "progress", "failure", "problems", "figures")}),
+        (_("Détails"), {"fields": ("generation", "attempts", "created_at", "started_at", "finished_at")}),
     )
 
     def get_urls(self) -> list[URLPattern]:
@@ -245,47 +145,51 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         return [
             path("rebuild/", wrap(rebuild_indexes), name="knowledge_indexbuild_rebuild"),
             path("questions/", wrap(begin_questions), name="knowledge_indexbuild_questions"),
-            path("<int:build_id>/retry/", wrap(retry_failed_build), name="knowledge_indexbuild_retry"),
-            path("<int:build_id>/cancel/", wrap(cancel), name="knowledge_indexbuild_cancel"),
             *super().get_urls(),
         ]
 
-    has_retry_permission = open_to("knowledge.change_indexbuild")
+    has_decide_permission = open_to("knowledge.change_indexbuild")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         build = kwargs.get("obj")
-        if isinstance(build, IndexBuild):
-            context["refresh_seconds"] = REFRESH_SECONDS if build.status in OPEN_JOBS else 0
-            context["retry_allowed"] = self.has_retry_permission(request)
-            context["may_retry"] = context["retry_allowed"] and build.status in GIVEN_UP_JOBS
-            context["may_cancel"] = context["retry_allowed"] and build.status in OPEN_JOBS
+        context["refresh_seconds"] = REFRESH_SECONDS if build is not None and build.status in OPEN_JOBS else 0
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @admin.action(description=_("Réessayer"), permissions=["retry"])
+    @admin.action(description=_("Réessayer"), permissions=["decide"])
     def retry(self, request: HttpRequest, queryset: QuerySet[IndexBuild]) -> None:
-        retry_builds(request, queryset)
+        count = 0
+        for build in queryset.filter(status__in=GIVEN_UP_JOBS):
+            try:
+                retry_build(build)
+            except ApplicationError as error:
+                self.message_user(request, f"{build} : {error.public_message}", messages.WARNING)
+            else:
+                count += 1
+        text = ngettext("%(count)d indexation relancée.", "%(count)d indexations relancées.", count)
+        self.message_user(request, text % {"count": count})
+
+    @admin.action(description=_("Annuler ; ce qui est fait est gardé"), permissions=["decide"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[IndexBuild]) -> None:
+        count = sum(jobs.cancel(build) for build in queryset)
+        text = ngettext("%(count)d indexation annulée.", "%(count)d indexations annulées.", count)
+        self.message_user(request, text % {"count": count})
 
     @admin.display(description=_("travail"), ordering="kind")
     def title(self, build: IndexBuild) -> str:
-        if build.method:
-            return f"{build.get_kind_display()} · {IndexingMethod(build.method).label}"
-        if build.address:
-            return f"{build.get_kind_display()} · {build.address}"
-        if build.kind not in BUILD_KINDS:
-            return build.get_kind_display()
-        count = len(build.document_ids)
-        documents = ngettext("%(count)d document", "%(count)d documents", count) % {"count": count}
-        is_written = build.kind == JobKind.QUESTIONS
-        return f"{build.get_kind_display()} · {documents}" if is_written else documents
+        subject = IndexingMethod(build.method).label if build.method else build.address
+        return " · ".join(filter(None, (build.get_kind_display(), str(subject))))
 
     agent_link = linked("agent", _("agent"), ordering="agent__name")
 
     @admin.display(description=_("état"), ordering="status")
     def state(self, build: IndexBuild) -> SafeString:
         label = badge(build.get_status_display(), _BUILD_TONES.get(build.status, "neutral"))
-        hint = state_hint(build)
+        hint = build.error if build.status == JobStatus.QUEUED else ""
+        if build.status == JobStatus.QUEUED and build.not_before and build.not_before > timezone.now():
+            time = formats.time_format(timezone.localtime(build.not_before))
+            hint = f"{hint} {gettext('Nouvel essai à %(time)s.') % {'time': time}}"
         return stacked(label, hint) if hint else label
 
     @admin.display(description=_("avancement"))
@@ -297,14 +201,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         percent = min(100, 100 * build.done // build.total)
         phase = f"{build.get_phase_display()} : " if build.phase else ""
         bar = progress_bar(percent, f"{phase}{percent} % ({build.done} / {build.total})")
-        return stacked(bar, pace) if (pace := pace_text(build)) else bar
-
-    @admin.display(description=_("durée"), ordering=F("finished_at") - F("started_at"))
-    def duration(self, build: IndexBuild) -> str:
-        if build.started_at is None:
-            return "–"
-        end = build.finished_at or timezone.now()
-        return duration_text((end - build.started_at).total_seconds())
+        return stacked(bar, pace) if (pace := _pace(build)) else bar
 
     @admin.display(description=_("erreur"))
     def failure(self, build: IndexBuild) -> str:
@@ -312,23 +209,14 @@ class IndexBuildAdmin(ReadOnlyAdmin):
 
     @admin.display(description=_("bilan"))
     def figures(self, build: IndexBuild) -> str:
-        rows = [
-            (label, formats.localize(build.report[key])) for key, label in REPORT_LABELS.items() if key in build.report
-        ]
-        if not rows:
-            return "–"
-        return format_html(
-            '<dl class="rp-figures">{}</dl>', format_html_join("", "<div><dt>{}</dt><dd>{}</dd></div>", rows)
-        )
+        told = build.report
+        rows = [(label, formats.localize(told[key])) for key, label in REPORT_LABELS.items() if key in told]
+        return bullets("{} : {}", rows)
 
     @admin.display(description=_("fichiers en échec ou incomplets"))
     def problems(self, build: IndexBuild) -> str:
-        rows = [
-            (entry.get("item", ""), entry.get("reason", ""))
-            for key in ("failed", "skipped")
-            for entry in build.report.get(key, [])
-        ]
-        return bullets("<strong>{}</strong> : {}", rows)
+        entries = [*build.report.get("failed", []), *build.report.get("skipped", [])]
+        return bullets("<strong>{}</strong> : {}", [(each["item"], each["reason"]) for each in entries])
 
 
 def with_progress(text: Any, build: IndexBuild) -> SafeString:
@@ -337,47 +225,11 @@ def with_progress(text: Any, build: IndexBuild) -> SafeString:
     return format_html("{} {}", text, link(address, _("Suivre l’indexation")))
 
 
-def _done_per_second(build: IndexBuild) -> float:
-    """The rate since this phase began; zero where nothing can be said yet."""
+def _pace(build: IndexBuild) -> str:
+    """« 14,4 par seconde, encore 4 min 21 s » since this phase began, or nothing."""
     began = build.phase_started_at or build.started_at
     if build.status != JobStatus.RUNNING or began is None or not build.done:
-        return 0.0
-    elapsed = (timezone.now() - began).total_seconds()
-    return build.done / elapsed if elapsed > 0 else 0.0
-
-
-def pace_text(build: IndexBuild) -> str:
-    """« 14,4 par seconde, encore 4 min 21 s », or nothing."""
-    rate = _done_per_second(build)
-    if not rate:
         return ""
+    rate = build.done / max((timezone.now() - began).total_seconds(), 0.001)
     left = duration_text((build.total - build.done) / rate)
     return gettext("%(rate)s par seconde, encore %(left)s") % {"rate": rounded(rate, 1), "left": left}
-
-
-def _waiting_text(waited: timedelta) -> str:
-    """How long it has waited, and whether anybody is there to take it."""
-    if waited <= UNCLAIMED_AFTER:
-        return ""
-    since = duration_text(waited.total_seconds())
-    workers = _workers.get(worker_state)
-    if not workers.is_missing:
-        return gettext("En attente depuis %(since)s ; un worker est là, occupé ailleurs.") % {"since": since}
-    waits = gettext("En attente depuis %(since)s.") % {"since": since}
-    return f"{waits} {missing_text(workers)}"
-
-
-def state_hint(build: IndexBuild) -> str:
-    """What staff should know about an indexation that does not move."""
-    now = timezone.now()
-    if build.status == JobStatus.QUEUED and build.not_before and build.not_before > now:
-        return gettext("%(reason)s Nouvel essai à %(time)s.") % {
-            "reason": f"{build.error.removesuffix('.')}. " if build.error else "",
-            "time": formats.time_format(timezone.localtime(build.not_before)),
-        }
-    if build.status == JobStatus.QUEUED:
-        return build.error or _waiting_text(now - (build.not_before or build.created_at))
-    expired = build.lease_expires_at is not None and build.lease_expires_at < now
-    if build.status == JobStatus.RUNNING and expired:
-        return gettext("Le worker ne donne plus signe de vie ; un autre va la reprendre.")
-    return ""

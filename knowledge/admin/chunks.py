@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -36,13 +35,10 @@ from agents.admin_base import (
     require,
 )
 from agents.llm.base import language_model
-from agents.models import Agent
 from agents.roles import visible
 from knowledge.above import answers_above
 from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.chunks import document_text, edit_chunk, resolve_conflict
-from knowledge.indexing.jobs import enqueue_questions
-from knowledge.indexing.questions import questions_model
 from knowledge.models import (
     MAX_PASSAGE_CHARACTERS,
     QA_MAX_ANSWER_CHARACTERS,
@@ -58,32 +54,24 @@ class UnitsWidget(forms.Widget):
     """A question and an answer a row, with empty rows below for more; an emptied row is taken out."""
 
     empty_rows = 2
+    row = (
+        '<div><input type="text" name="{name}-question" value="{question}" maxlength="{longest}" class="{input}" '
+        'aria-label="{asked} {at}"><textarea name="{name}-answer" rows="3" class="{area}" '
+        'aria-label="{answered} {at}">{answer}</textarea></div>'
+    )
 
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        same = {
+            "name": name,
+            "longest": QA_MAX_QUESTION_CHARACTERS,
+            "input": " ".join(INPUT_CLASSES),
+            "area": " ".join(TEXTAREA_CLASSES),
+            "asked": gettext("Question"),
+            "answered": gettext("Réponse"),
+        }
         rows = [*(value or []), *([{"question": "", "answer": ""}] * self.empty_rows)]
-        return format_html(
-            '<div class="rp-unit-rows">{}</div>',
-            format_html_join(
-                "",
-                '<div><input type="text" name="{0}-question" value="{1}" maxlength="{7}" class="{2}" '
-                'aria-label="{3} {4}"><textarea name="{0}-answer" rows="3" class="{5}" '
-                'aria-label="{6} {4}">{8}</textarea></div>',
-                (
-                    (
-                        name,
-                        row["question"],
-                        " ".join(INPUT_CLASSES),
-                        gettext("Question"),
-                        number,
-                        " ".join(TEXTAREA_CLASSES),
-                        gettext("Réponse"),
-                        QA_MAX_QUESTION_CHARACTERS,
-                        row["answer"],
-                    )
-                    for number, row in enumerate(rows, start=1)
-                ),
-            ),
-        )
+        shown = [format_html(self.row, at=at, **row, **same) for at, row in enumerate(rows, start=1)]
+        return format_html('<div class="rp-unit-rows">{}</div>', format_html_join("", "{}", ((row,) for row in shown)))
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[dict[str, str]]:
         pairs = zip(data.getlist(f"{name}-question"), data.getlist(f"{name}-answer"), strict=False)
@@ -105,12 +93,8 @@ class UnitsField(forms.Field):
                 raise forms.ValidationError(
                     _("Chaque question a besoin d’une réponse, et chaque réponse d’une question.")
                 )
-            if len(question) > QA_MAX_QUESTION_CHARACTERS:
-                raise forms.ValidationError(_("Une question est trop longue."))
-            if len(answer) > QA_MAX_ANSWER_CHARACTERS:
-                raise forms.ValidationError(_("Une réponse est trop longue."))
-            if question in units:
-                raise forms.ValidationError(_("Une question est là deux fois."))
+            if len(question) > QA_MAX_QUESTION_CHARACTERS or len(answer) > QA_MAX_ANSWER_CHARACTERS:
+                raise forms.ValidationError(_("Une question ou une réponse est trop longue."))
             units[question] = KnowledgeUnit(question, answer)
         return list(units.values())
 
@@ -125,11 +109,6 @@ class ChunkForm(forms.ModelForm[Chunk]):
         label=_("questions et réponses"),
         required=False,
         help_text=_("Videz une ligne pour la retirer ; enregistrez pour avoir d’autres lignes."),
-    )
-    settled = forms.BooleanField(
-        label=_("conflit réglé"),
-        required=False,
-        help_text=_("Ma version tient compte de ce que dit maintenant le document."),
     )
     withdraw = forms.BooleanField(
         label=_("retirer ces réponses"),
@@ -203,8 +182,6 @@ class EditedFilter(ConditionFilter):
     conditions: ClassVar = {
         "conflict": (_("Conflit à régler"), lambda rows: rows.filter(conflict__isnull=False)),
         "edited": (_("Modifié par l’équipe"), lambda rows: rows.filter(source__isnull=False)),
-        "disabled": (_("Désactivé"), lambda rows: rows.filter(enabled=False)),
-        "rejected": (_("Questions écartées"), lambda rows: rows.exclude(rejected_units=[])),
     }
 
 
@@ -214,28 +191,18 @@ class ChunkAdmin(StaffAdmin):
     form = ChunkForm
     change_list_template = "admin/knowledge/chunk/change_list.html"
     change_form_template = "admin/knowledge/chunk/change_form.html"
-    list_display = ("excerpt", "document_link", "rank", "category", "origin", "questions", "work")
-    list_filter = (EditedFilter, "units_origin", "document__agent", ("document", AutocompleteSelectFilter), "category")
+    list_display = ("excerpt", "document_link", "category", "origin", "questions", "work")
+    list_filter = (
+        *(EditedFilter, "enabled", "units_origin", "document__agent"),
+        ("document", AutocompleteSelectFilter),
+        "category",
+    )
     list_filter_submit = True
     list_select_related = ("document", "category")
     search_fields = ("content", "parent_context", "document__name", "document__title")
     ordering = ("document", "index")
-    actions = ("enable", "disable", "ask_again")
-    readonly_fields = (
-        *("document_link", "rank", "work", "headings", "text", "source_text"),
-        *("origin", "units_list", "rejected", "resting", "summary", "keyword_list"),
-    )
-    fieldsets = (
-        (None, {"fields": ("seen", ("document_link", "rank"), "work", "enabled", "category")}),
-        (_("Texte"), {"fields": ("parent_context", "content", "source_text")}),
-        (_("Questions et réponses"), {"fields": ("origin", "units", "rejected")}),
-        (_("Résumé"), {"fields": ("summary", "keyword_list")}),
-    )
-    shown_fieldsets = (
-        (None, {"fields": ("document_link", "rank", "work", "headings", "category", "text")}),
-        (_("Questions et réponses"), {"fields": ("origin", "units_list", "rejected")}),
-        (_("Résumé"), {"fields": ("summary", "keyword_list")}),
-    )
+    actions = ("enable", "disable")
+    readonly_fields = ("document_link", "work", "source_text", "origin", "units_list", "rejected", "resting", "summary")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -260,13 +227,16 @@ class ChunkAdmin(StaffAdmin):
         return super().changeform_view(request, object_id, form_url, context)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        if not self.has_change_permission(request, obj):
-            return self.shown_fieldsets
-        fields = ["parent_context", "content", "source_text"]
-        if isinstance(obj, Chunk):
-            fields += ["settled"] if obj.is_in_conflict else []
-            fields += ["resting", "withdraw"] if answers_above().resting_on(obj, obj.content, []) else []
-        return (self.fieldsets[0], (_("Texte"), {"fields": fields}), *self.fieldsets[2:])
+        text, units = ["parent_context", "content"], "units_list"
+        if self.has_change_permission(request, obj):
+            text, units = ["seen", *text, "source_text"], "units"
+            if isinstance(obj, Chunk) and answers_above().resting_on(obj, obj.content, []):
+                text += ["resting", "withdraw"]
+        return (
+            (None, {"fields": ("document_link", "work", "enabled", "category")}),
+            (_("Texte"), {"fields": text}),
+            (_("Questions et réponses"), {"fields": ("origin", units, "rejected", "summary")}),
+        )
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -288,13 +258,7 @@ class ChunkAdmin(StaffAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         data = form.cleaned_data
         obj.enabled, obj.category = data["enabled"], data["category"]
-        edit_chunk(
-            obj,
-            content=data["content"],
-            parent_context=data["parent_context"],
-            units=data["units"],
-            settled=data["settled"],
-        )
+        edit_chunk(obj, content=data["content"], parent_context=data["parent_context"], units=data["units"])
         for unit in data["units"]:
             if strange := set(_NUMBER.findall(f"{unit.question} {unit.answer}")) - set(_NUMBER.findall(obj.content)):
                 said = gettext("« %(question)s » dit %(numbers)s, que le texte ne contient pas.")
@@ -309,29 +273,6 @@ class ChunkAdmin(StaffAdmin):
     @admin.action(description=_("Désactiver"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
         self._switch(request, queryset, on=False)
-
-    @admin.action(description=_("Redemander des questions au modèle"), permissions=["change"])
-    def ask_again(self, request: HttpRequest, queryset: QuerySet[Chunk]) -> None:
-        """Only of passages that wait for some; those of staff and of documents stand."""
-        waiting = queryset.filter(units_origin=UnitsOrigin.WAITING)
-        count = 0
-        for agent, keys in _documents_by_agent(waiting).items():
-            if questions_model(agent) is None:
-                refused = gettext("Aucun modèle n’écrit de questions pour l’agent %(agent)s.")
-                self.message_user(request, refused % {"agent": agent}, messages.WARNING)
-                continue
-            chosen = waiting.filter(document_id__in=keys)
-            changed = chosen.update(asked_with="", rejected_units=[])
-            if enqueue_questions(agent=agent, document_ids=keys) is not None:
-                count += changed
-        if not count:
-            return
-        text = ngettext(
-            "Des questions vont être demandées pour %(count)d passage.",
-            "Des questions vont être demandées pour %(count)d passages.",
-            count,
-        )
-        self.message_user(request, text % {"count": count})
 
     def _switch(self, request: HttpRequest, queryset: QuerySet[Chunk], *, on: bool) -> None:
         """Each by itself, so that the answers drawn from it follow."""
@@ -373,18 +314,6 @@ class ChunkAdmin(StaffAdmin):
 
     document_link = linked("document", _("document"), ordering="document__name")
 
-    @admin.display(description=_("rang"), ordering="index")
-    def rank(self, chunk: Chunk) -> int:
-        return chunk.index + 1
-
-    @admin.display(description=_("chemin de titres"))
-    def headings(self, chunk: Chunk) -> str:
-        return long_text(chunk.parent_context)
-
-    @admin.display(description=_("texte"))
-    def text(self, chunk: Chunk) -> str:
-        return long_text(chunk.content)
-
     @admin.display(description=_("questions"), ordering="units_origin")
     def origin(self, chunk: Chunk) -> SafeString:
         if chunk.units_origin == UnitsOrigin.WAITING and language_model() is None:
@@ -406,18 +335,6 @@ class ChunkAdmin(StaffAdmin):
             ((unit.get("question", ""), unit.get("answer", "")) for unit in chunk.knowledge_units),
         )
         return format_html('<dl class="rp-units">{}</dl>', pairs)
-
-    @admin.display(description=_("mots-clés"))
-    def keyword_list(self, chunk: Chunk) -> str:
-        return ", ".join(map(str, chunk.keywords)) or "–"
-
-
-def _documents_by_agent(chunks: QuerySet[Chunk]) -> dict[Agent, list[int]]:
-    """The documents of these chunks. Asked before the chunks are changed: afterwards the query finds others."""
-    by_agent: defaultdict[int, set[int]] = defaultdict(set)
-    for agent_id, document_id in chunks.values_list("document__agent", "document"):
-        by_agent[agent_id].add(document_id)
-    return {agent: sorted(by_agent[agent.pk]) for agent in Agent.objects.filter(pk__in=by_agent)}
 
 
 @require_POST

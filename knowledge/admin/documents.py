@@ -1,4 +1,4 @@
-"""Categories and documents: added from files, several at once, edited, and their files given back."""
+"""Categories, documents and addresses of the web: added, several files at once, edited, and their files given back."""
 
 import logging
 from collections import defaultdict
@@ -17,7 +17,7 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language_info, gettext, ngettext
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_safe
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -34,7 +34,6 @@ from agents.admin_base import (
     clipped,
     count_link,
     link,
-    moment_text,
     require,
     stacked,
 )
@@ -43,20 +42,35 @@ from agents.llm.base import language_model
 from agents.models import Agent
 from agents.roles import agents_for
 from knowledge.admin.builds import with_progress
-from knowledge.errors import UnreadableDocumentError
-from knowledge.indexing.jobs import enqueue_documents
+from knowledge.errors import PageRefusedError, UnreadableDocumentError
+from knowledge.indexing.jobs import enqueue_documents, enqueue_refresh
 from knowledge.indexing.path import receive_file
-from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild, PageState, UnitsOrigin, WebPage
+from knowledge.indexing.refresh import next_reading
+from knowledge.models import (
+    Category,
+    Chunk,
+    Document,
+    DocumentStatus,
+    IndexBuild,
+    PageState,
+    SourceKind,
+    UnitsOrigin,
+    WebPage,
+    WebSource,
+)
 from knowledge.readers.registry import SUPPORTED_SUFFIXES, refuse_unsupported
+from knowledge.web import looks_like_sitemap, normal_address
 
-_DESCRIPTION = ("state", "name", "title", "agent", "source_type", "language_name", "passages", "remarks")
-_PAGE = ("page_link", "page_source", "page_checked")
-_FILE = ("file_link", "created_at", "indexed_at")
+#: What tells a format from its content.
+_FIRST_BYTES = 1024
+_DESCRIPTION = ("state", "name", "page_link", "title", "agent", "source_type", "language", "passages", "remarks")
 _DOCUMENT_TONES: dict[str, Tone] = {
     DocumentStatus.PENDING: "busy",
     DocumentStatus.INDEXED: "good",
     DocumentStatus.FAILED: "bad",
 }
+
+logger = logging.getLogger(__name__)
 
 
 @admin.register(Category)
@@ -91,12 +105,6 @@ class DocumentForm(forms.ModelForm[Document]):
         model = Document
         fields = ("given_title", "category", "enabled")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.instance.url:
-            # The next reading would put the page back in its place.
-            del self.fields["replacement"]
-
     def clean_replacement(self) -> "UploadedFile[bytes] | None":
         file: UploadedFile[bytes] | None = self.cleaned_data["replacement"]
         if file is not None and (reason := refusal_of(file, name=self.instance.file_name)):
@@ -110,28 +118,16 @@ class DocumentAdmin(StaffAdmin):
     form = DocumentForm
     change_list_template = "admin/knowledge/document/change_list.html"
     show_add_link = False  # the page has a button with a text instead
-    list_display = ("shown_title", "state", "agent_and_category", "format_and_language", "passages", "indexed_at")
+    list_display = ("shown_title", "state", "agent", "category", "passages", "indexed_at")
     list_filter = (
-        "status",
-        "enabled",
-        "page__state",
-        "agent",
-        "category",
-        "source_type",
-        "language",
+        *("status", "enabled", "page__state", "agent", "category", "source_type"),
         ("page__source", AutocompleteSelectFilter),
     )
     list_select_related = ("agent", "category", "page")
     search_fields = ("name", "title")
     ordering = ("name",)
     actions = ("index_again",)
-    readonly_fields = (*_DESCRIPTION, *_PAGE, *_FILE)
-    fieldsets = (
-        (None, {"fields": _DESCRIPTION}),
-        (_("Modifier"), {"fields": ("given_title", "category", "enabled", "replacement")}),
-        (_("Fichier"), {"fields": _FILE}),
-    )
-    page_fieldset = (_("Page du web"), {"fields": _PAGE})
+    readonly_fields = (*_DESCRIPTION, "file_link", "created_at", "indexed_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         documents: QuerySet[Document] = super().get_queryset(request)
@@ -142,19 +138,17 @@ class DocumentAdmin(StaffAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Who may only look has no file to choose, and a page is replaced by its next reading alone."""
-        first, edited, last = self.fieldsets
-        is_page = isinstance(obj, Document) and obj.url
-        may_change = self.has_change_permission(request, obj)
-        if is_page or not may_change:
-            title = edited[0] if may_change else _("Réglages")
-            edited = (title, {"fields": ("given_title", "category", "enabled")})
-        return (first, edited, self.page_fieldset, last) if is_page else (first, edited, last)
+        is_page = isinstance(obj, Document) and bool(obj.url)
+        replacement = () if is_page or not self.has_change_permission(request, obj) else ("replacement",)
+        return (
+            (None, {"fields": [name for name in _DESCRIPTION if is_page or name != "page_link"]}),
+            (_("Réglages"), {"fields": ("given_title", "category", "enabled", *replacement)}),
+            (_("Fichier"), {"fields": ("file_link", "created_at", "indexed_at")}),
+        )
 
     def get_urls(self) -> list[URLPattern]:
-        download = path(
-            "<int:document_id>/file/", self.admin_site.admin_view(download_file), name="knowledge_document_file"
-        )
-        return [download, *super().get_urls()]
+        wrapped = self.admin_site.admin_view(download_file)
+        return [path("<int:document_id>/file/", wrapped, name="knowledge_document_file"), *super().get_urls()]
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -199,11 +193,10 @@ class DocumentAdmin(StaffAdmin):
     def state(self, document: Document) -> SafeString:
         is_updated = document.is_replaced and document.status == DocumentStatus.PENDING
         text = _("Mise à jour en cours") if is_updated else document.get_status_display()
-        label = badge(text, "busy" if is_updated else _DOCUMENT_TONES.get(document.status, "neutral"))
-        page = _page_of(document)
+        label = badge(text, _DOCUMENT_TONES.get(document.status, "neutral"))
+        page: WebPage | None = getattr(document, "page", None)
         if page is not None and page.state not in (PageState.WAITING, PageState.PRESENT):
-            tone: Tone = "warning" if document.enabled else "bad"
-            label = format_html("{} {}", label, badge(page.get_state_display(), tone))
+            label = format_html("{} {}", label, badge(page.get_state_display(), "warning"))
         if not document.enabled:
             label = format_html("{} {}", label, badge(_("Désactivé"), "warning"))
         reason = document.error or (page.error if page is not None else "")
@@ -212,35 +205,13 @@ class DocumentAdmin(StaffAdmin):
 
     @admin.display(description=_("adresse"))
     def page_link(self, document: Document) -> SafeString:
-        return format_html(
+        """The page, over the address by which it is followed."""
+        page: WebPage | None = getattr(document, "page", None)
+        shown = format_html(
             '<a href="{0}" class="text-link underline" target="_blank" rel="noopener noreferrer nofollow">{0}</a>',
             document.url,
         )
-
-    @admin.display(description=_("suivie par"))
-    def page_source(self, document: Document) -> str:
-        page = _page_of(document)
-        return change_link(page.source if page is not None else None)
-
-    @admin.display(description=_("lue le"))
-    def page_checked(self, document: Document) -> str:
-        page = _page_of(document)
-        return moment_text(page.checked_at) if page and page.checked_at else "–"
-
-    @admin.display(description=_("langue"), ordering="language", empty_value="–")
-    def language_name(self, document: Document) -> str:
-        try:
-            return str(get_language_info(document.language)["name_translated"])
-        except KeyError:  # a language that Django has no name for
-            return document.language
-
-    @admin.display(description=_("agent"), ordering="agent")
-    def agent_and_category(self, document: Document) -> SafeString | str:
-        return stacked(document.agent, document.category) if document.category else str(document.agent)
-
-    @admin.display(description=_("format"), ordering="source_type")
-    def format_and_language(self, document: Document) -> SafeString:
-        return stacked(document.get_source_type_display() or "–", self.language_name(document))
+        return stacked(shown, change_link(page.source)) if page is not None and page.source else shown
 
     @admin.display(description=_("passages"), ordering="chunk_count")
     def passages(self, document: Any) -> str:
@@ -262,10 +233,6 @@ class DocumentAdmin(StaffAdmin):
         if not document.file:
             return "–"
         return link(reverse("admin:knowledge_document_file", args=[document.pk]), _("Télécharger"))
-
-
-def _page_of(document: Document) -> WebPage | None:
-    return getattr(document, "page", None)
 
 
 class SeveralFilesInput(forms.FileInput):
@@ -310,19 +277,12 @@ class AddDocumentsForm(forms.Form):
         ) % {"size": filesizeformat(settings.MAX_DOCUMENT_BYTES), "count": settings.DATA_UPLOAD_MAX_NUMBER_FILES}
 
 
-#: What tells a format from its content.
-_FIRST_BYTES = 1024
-
-logger = logging.getLogger(__name__)
-
-
 @dataclass(slots=True)
 class UploadOutcome:
     """What became of each file of one upload, by name; `refused` has the reasons."""
 
     to_index: list[int] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
 
@@ -340,10 +300,11 @@ def add_documents(request: HttpRequest) -> HttpResponse:
         agent = form.cleaned_data["agent"]
         outcome = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=form.cleaned_data["category"])
         _report_upload(request, outcome)
-        if not outcome.to_index:
-            return HttpResponseRedirect(admin_url(Document, "changelist", agent__id__exact=agent.pk))
-        build = enqueue_documents(agent=agent, document_ids=outcome.to_index)
-        return HttpResponseRedirect(_build_or_documents_url(request, build))
+        if outcome.to_index:
+            build = enqueue_documents(agent=agent, document_ids=outcome.to_index)
+            if request.user.has_perm("knowledge.view_indexbuild"):
+                return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
+        return HttpResponseRedirect(admin_url(Document, "changelist", agent__id__exact=agent.pk))
     return admin_page(
         request,
         "admin/knowledge/document/add_documents.html",
@@ -374,7 +335,6 @@ def store_uploads(*, agent: Agent, files: "Iterable[UploadedFile[bytes]]", categ
 def _store_upload(
     agent: Agent, name: str, file: "UploadedFile[bytes]", category: Category | None, outcome: UploadOutcome
 ) -> None:
-    existed = Document.objects.filter(agent=agent, name=name).exists()
     try:
         stored = receive_file(agent=agent, name=name, size=file.size or 0, read=file.read, category=category)
     except ApplicationError as error:
@@ -383,34 +343,39 @@ def _store_upload(
         logger.exception("An uploaded file could not be stored.")
         outcome.refused.append((name, error.strerror or gettext("le disque a refusé le fichier")))
     else:
-        if not stored.changed:
-            outcome.unchanged.append(name)
-            return
-        outcome.to_index.append(stored.document.pk)
-        (outcome.updated if existed else outcome.added).append(name)
+        if stored.changed:
+            outcome.to_index.append(stored.document.pk)
+        (outcome.received if stored.changed else outcome.unchanged).append(name)
 
 
 def _report_upload(request: HttpRequest, outcome: UploadOutcome) -> None:
-    for names, label in (
+    if outcome.received:
         # Whether they can be read is not known yet: nothing is called added before.
-        (outcome.added, gettext("Reçus, en cours de lecture : %(names)s")),
-        (outcome.updated, gettext("Remplacés, en cours de lecture : %(names)s")),
-    ):
-        if names:
-            messages.success(request, label % {"names": ", ".join(names)})
+        received = gettext("Reçus, en cours de lecture : %(names)s")
+        messages.success(request, received % {"names": ", ".join(outcome.received)})
     if outcome.unchanged:
-        messages.info(
-            request, gettext("Déjà indexés à l’identique : %(names)s") % {"names": ", ".join(outcome.unchanged)}
-        )
+        unchanged = gettext("Déjà indexés à l’identique : %(names)s")
+        messages.info(request, unchanged % {"names": ", ".join(outcome.unchanged)})
     for name, reason in outcome.refused:
         messages.error(request, gettext("%(name)s n’a pas été ajouté : %(reason)s.") % {"name": name, "reason": reason})
 
 
-def _build_or_documents_url(request: HttpRequest, build: IndexBuild) -> str:
-    """The progress of the indexing, for who may see it."""
-    if request.user.has_perm("knowledge.view_indexbuild"):
-        return admin_url(IndexBuild, "change", build.pk)
-    return admin_url(Document, "changelist", agent__id__exact=build.agent_id)
+def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:
+    """Why a file is not even stored, or an empty string; `name` is what it will be read under, if not its own."""
+    if not file.size:
+        return gettext("le fichier est vide")
+    if file.size > settings.MAX_DOCUMENT_BYTES:
+        return gettext("le fichier fait %(size)s ; la limite est de %(limit)s") % {
+            "size": filesizeformat(file.size),
+            "limit": filesizeformat(settings.MAX_DOCUMENT_BYTES),
+        }
+    try:
+        refuse_unsupported(file.read(_FIRST_BYTES), filename=name or file.name or "")
+    except UnreadableDocumentError as error:
+        return str(error.public_message).rstrip(".")
+    finally:
+        file.seek(0)
+    return ""
 
 
 @require_safe
@@ -430,19 +395,71 @@ def download_file(request: HttpRequest, document_id: int) -> HttpResponse | File
     return response
 
 
-def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:
-    """Why a file is not even stored, or an empty string; `name` is what it will be read under, if not its own."""
-    if not file.size:
-        return gettext("le fichier est vide")
-    if file.size > settings.MAX_DOCUMENT_BYTES:
-        return gettext("le fichier fait %(size)s ; la limite est de %(limit)s") % {
-            "size": filesizeformat(file.size),
-            "limit": filesizeformat(settings.MAX_DOCUMENT_BYTES),
-        }
-    try:
-        refuse_unsupported(file.read(_FIRST_BYTES), filename=name or file.name or "")
-    except UnreadableDocumentError as error:
-        return str(error.public_message).rstrip(".")
-    finally:
-        file.seek(0)
-    return ""
+class WebSourceForm(forms.ModelForm[WebSource]):
+    class Meta:
+        model = WebSource
+        fields = ("agent", "url", "category", "refresh_hours", "is_active")
+
+    def clean_url(self) -> str:
+        try:
+            return normal_address(self.cleaned_data["url"])
+        except PageRefusedError as error:
+            raise forms.ValidationError(
+                _("Une adresse complète est attendue, sans nom d’utilisateur : https://…")
+            ) from error
+
+
+@admin.register(WebSource)
+class WebSourceAdmin(StaffAdmin):
+    """Addresses of the web. Saving one reads it; its pages are documents, which stay when the address is deleted."""
+
+    purpose = _("Pages et plans de site lus comme des documents, et relus à intervalle.")
+    form = WebSourceForm
+    list_display = ("url", "state", "agent", "kind", "pages", "checked_at", "due_at")
+    list_filter = ("kind", "is_active", "agent", "category")
+    list_select_related = ("agent",)
+    search_fields = ("url",)
+    ordering = ("url",)
+    autocomplete_fields = ("agent", "category")
+    actions = ("read_again",)
+    fields = ("agent", "url", "category", "refresh_hours", "is_active")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[WebSource]:
+        sources: QuerySet[WebSource] = super().get_queryset(request)
+        return sources.annotate(page_count=Count("pages"))
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return (*self.fields, "state", "kind", "pages", "checked_at", "due_at") if obj else self.fields
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """What an address is, and whose, is said once."""
+        return ("agent", "url", "state", "kind", "pages", "checked_at", "due_at") if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        obj.due_at = next_reading(obj) if change else None
+        if not change and looks_like_sitemap(obj.url):
+            obj.kind = SourceKind.SITEMAP
+        super().save_model(request, obj, form, change)
+        if not change and obj.is_active:
+            self._read(request, [obj])
+
+    @admin.action(description=_("Relire maintenant"), permissions=["change"])
+    def read_again(self, request: HttpRequest, queryset: QuerySet[WebSource]) -> None:
+        self._read(request, queryset)
+
+    def _read(self, request: HttpRequest, sources: Iterable[WebSource]) -> None:
+        for source in sources:
+            build = enqueue_refresh(source)
+            self.message_user(request, with_progress(_("%(url)s va être lue.") % {"url": source.url}, build))
+
+    @admin.display(description=_("état"), ordering="error")
+    def state(self, source: WebSource) -> SafeString:
+        if source.error:
+            return stacked(badge(_("En échec"), "bad"), source.error)
+        if not source.is_active:
+            return badge(_("Non suivie"))
+        return badge(_("Pas encore lue"), "busy") if source.checked_at is None else badge(_("Lue"), "good")
+
+    @admin.display(description=_("pages"), ordering="page_count")
+    def pages(self, source: Any) -> str:
+        return count_link(source.page_count, admin_url(Document, "changelist", page__source__id__exact=source.pk))

@@ -20,13 +20,9 @@ T = TypeVar("T")
 CHANGED, REMOVED = "changed", "removed"
 
 
-def edit_chunk(
-    chunk: Chunk, *, content: str, parent_context: str, units: Sequence[KnowledgeUnit], settled: bool = False
-) -> Chunk:
-    """Store staff's version; `settled` marks a conflict with the document's version as resolved."""
+def edit_chunk(chunk: Chunk, *, content: str, parent_context: str, units: Sequence[KnowledgeUnit]) -> Chunk:
+    """Store staff's version."""
     wanted = _version(content.strip(), parent_context.strip(), units_as_json(units))
-    if settled and chunk.conflict is not None:
-        _take_as_source(chunk)
     if wanted != _said_by(chunk):
         chunk.source = chunk.source or _said_by(chunk)
         if wanted["units"] != chunk.knowledge_units:

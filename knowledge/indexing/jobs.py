@@ -13,7 +13,6 @@ from functools import partial
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -21,7 +20,7 @@ from agents import jobs
 from agents.database import named_trouble
 from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome
-from agents.models import OPEN_JOBS, Agent, IndexingMethod, Job, JobKind, JobStatus
+from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.errors import RebuildInProgressError, named_machine, staff_reason
 from knowledge.indexing import sync
 from knowledge.indexing.path import index_documents, update_documents
@@ -38,8 +37,6 @@ logger = logging.getLogger(__name__)
 #: A worker writes questions for so long at a time, then takes its turn again after other tasks; it lets a waiting
 #: indexation go first at once, and comes back after `JOB_REAP_SECONDS`.
 QUESTIONS_TURN_SECONDS = 300.0
-#: Finished refreshes of one source that are kept to be looked at.
-_KEPT_REFRESHES = 10
 
 # --- What is asked for -----------------------------------------------------------------------------------------------
 
@@ -76,18 +73,12 @@ def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None
     return _build(jobs.enqueue(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages)))
 
 
-def refreshes(source: WebSource) -> QuerySet[IndexBuild]:
-    return IndexBuild.objects.filter(kind=JobKind.REFRESH, key=str(source.pk))
-
-
 def create_refresh(source: WebSource) -> IndexBuild:
     """Create the refresh of a source, or return its open one; the row is the source's lock."""
     payload = {"address": source.url}
     job = jobs.enqueue(
         JobKind.REFRESH, key=str(source.pk), agent=source.agent, payload=payload, again=False, tells=False
     )
-    finished = refreshes(source).filter(finished_at__isnull=False).exclude(status__in=OPEN_JOBS).order_by("-pk")
-    Job.objects.filter(pk__in=list(finished.values_list("pk", flat=True)[_KEPT_REFRESHES:])).delete()
     return _build(job)
 
 

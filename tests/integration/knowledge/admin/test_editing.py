@@ -2,7 +2,6 @@
 
 import re
 from typing import Any
-from unittest import mock
 
 from django.test import TestCase
 from django.urls import reverse
@@ -10,14 +9,12 @@ from django.urls import reverse
 from agents.admin_base import admin_url
 from agents.models import IndexingMethod, JobKind, JobStatus
 from faqs.origins import keep_passages, origins_of
-from knowledge.indexing import questions
 from knowledge.indexing.jobs import run_build
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, IndexBuild, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
-from tests.factories import FAQ_TEXT, add_document, fresh, make_agent, make_learned, source_of
-from tests.scripted import ScriptedLLM
+from tests.factories import FAQ_TEXT, add_document, make_agent, make_learned, source_of
 
 LIST = admin_url(Chunk, "changelist")
 
@@ -115,12 +112,6 @@ class PassageTest(TestCase):
         assert "deux semaines" in self.reload().content
         assert not self.chunk.is_in_conflict
 
-    def test_a_text_that_takes_account_of_both_ends_the_conflict(self) -> None:
-        self.in_conflict()
-        self.send(content="Deux semaines, quatre pour les classes.", settled="on")
-        assert not self.reload().is_in_conflict
-        assert self.chunk.is_edited
-
     def test_passages_are_switched_off_and_on_in_bulk(self) -> None:
         alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         for action, points in (("disable", 0), ("enable", 5)):
@@ -131,55 +122,9 @@ class PassageTest(TestCase):
                 run_build(build.pk)
             assert vector_store().count(alias) == points
 
-    def test_the_model_is_asked_again_about_waiting_passages_only(self) -> None:
-        Chunk.objects.update(asked_with="model")
-        keys = list(self.document.chunks.values_list("pk", flat=True))
-        asked = {"action": "ask_again", "_selected_action": keys}
-        with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
-            self.client.post(LIST, asked, follow=True)
-        assert Chunk.objects.filter(asked_with="").get() == self.chunk
-        assert IndexBuild.objects.get().kind == JobKind.QUESTIONS
-
-    def test_without_a_model_nothing_is_promised_or_forgotten(self) -> None:
-        Chunk.objects.update(asked_with="model")
-        asked = {"action": "ask_again", "_selected_action": [self.chunk.pk]}
-        page = self.client.post(LIST, asked, follow=True)
-        assert "Aucun modèle" in shown_messages(page)
-        assert "vont être demandées" not in shown_messages(page)
-        assert not IndexBuild.objects.exists()
-        assert not Chunk.objects.filter(asked_with="").exists()
-
     def test_who_may_only_look_changes_nothing(self) -> None:
         client = client_of(make_staff("knowledge.view_chunk"))
         assert client.get(self.address).status_code == 200
         assert client.post(self.address, {"content": "x"}).status_code == 403
         resolve = reverse("admin:knowledge_chunk_resolve", args=[self.chunk.pk])
         assert client.post(resolve, {"choice": "staff"}).status_code == 403
-
-
-class BuildPageTest(TestCase):
-    def setUp(self) -> None:
-        self.client = superuser_client()
-        self.agent = make_agent()
-        add_document(self.agent)
-        self.client.post(admin_url(IndexBuild, "rebuild", agent=self.agent.pk))
-        self.build = IndexBuild.objects.get()
-
-    def decide(self, verb: str) -> Any:
-        return self.client.post(reverse(f"admin:knowledge_indexbuild_{verb}", args=[self.build.pk]), follow=True)
-
-    def test_a_build_is_cancelled_and_taken_up_again_from_its_page(self) -> None:
-        page = admin_url(IndexBuild, "change", self.build.pk)
-        self.assertContains(self.client.get(page), "Annuler l’indexation")
-        self.decide("cancel")
-        self.assertContains(self.client.get(page), "Réessayer")
-        assert "déjà finie" in shown_messages(self.decide("cancel"))
-        self.decide("retry")
-        assert fresh(self.build).status == JobStatus.QUEUED
-
-    def test_decisions_need_the_right(self) -> None:
-        client = client_of(make_staff("knowledge.view_indexbuild"))
-        for verb in ("cancel", "retry"):
-            address = reverse(f"admin:knowledge_indexbuild_{verb}", args=[self.build.pk])
-            assert client.post(address).status_code == 403
-            assert self.client.get(address).status_code == 405

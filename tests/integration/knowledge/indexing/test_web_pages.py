@@ -18,13 +18,12 @@ from django.utils import timezone
 
 from agents.admin_base import admin_url
 from agents.jobs import recover, run_job
-from agents.models import Agent, JobStatus
+from agents.models import Agent, JobKind, JobStatus
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.indexing.jobs import (
     create_refresh,
     enqueue_due_refreshes,
     enqueue_refresh,
-    refreshes,
     reschedule_sources,
     run_build,
 )
@@ -90,7 +89,7 @@ class PageTests(TestCase):
     def test_page_becomes_a_document_whose_passages_lead_back_to_it(self) -> None:
         with self.followed() as (site, source):
             document = self.agent.documents.get()
-            assert refreshes(source).get().status == JobStatus.DONE
+            assert IndexBuild.objects.get(kind=JobKind.REFRESH).status == JobStatus.DONE
             assert document.url == document.name == site.url("/a")
             assert (document.title, document.source_type, document.status) == (
                 "la carte",
@@ -498,7 +497,7 @@ class AdminTests(TestCase):
             assert self.add("HTTPS://Example.org/sitemap.xml").status_code == 302
         source = WebSource.objects.get()
         assert (source.url, source.kind) == ("https://example.org/sitemap.xml", "sitemap")
-        assert refreshes(source).get().status == JobStatus.QUEUED
+        assert IndexBuild.objects.get(kind=JobKind.REFRESH).status == JobStatus.QUEUED
 
     def test_what_is_no_address_of_the_web_is_refused_by_the_form(self) -> None:
         for url in ("ftp://a.example/", "https://u:p@a.example/", "a.example"):
@@ -526,7 +525,7 @@ class AdminTests(TestCase):
             admin_url(WebSource, "change", source.pk),
             admin_url(WebSource, "add"),
             admin_url(IndexBuild, "changelist"),
-            admin_url(IndexBuild, "change", refreshes(source).latest("pk").pk),
+            admin_url(IndexBuild, "change", IndexBuild.objects.filter(kind=JobKind.REFRESH).latest("pk").pk),
             admin_url(Document, "changelist"),
         ):
             assert self.client.get(view).status_code == 200, view
@@ -547,7 +546,7 @@ class AdminTests(TestCase):
         fields = {"action": "read_again", "_selected_action": [source.pk]}
         with mock.patch("agents.jobs.nudge"):
             self.client.post(admin_url(WebSource, "changelist"), fields)
-        assert refreshes(source).count() == 1
+        assert IndexBuild.objects.filter(kind=JobKind.REFRESH).count() == 1
         assert client_of(make_staff()).get(admin_url(WebSource, "changelist")).status_code == 403
 
     def test_lists_take_as_many_queries_for_ten_rows_as_for_one(self) -> None:
