@@ -14,7 +14,7 @@ export UV_LINK_MODE := copy
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 
-.PHONY: setup install demo serve test contracts journeys test-all on-other-database on-other-store check doors audit fuzz lint style types imports size migrations \
+.PHONY: setup install demo serve test contracts journeys test-all on-other-database on-other-store check audit fuzz lint style types imports size migrations \
 	bench constraints messages clean
 
 setup: .venv/dev
@@ -94,10 +94,6 @@ migrations: .venv/dev
 # The longest first, after what fails at once.
 check: .venv/dev
 	@$(BESIDE) style imports size contracts test journeys types migrations on-other-database on-other-store
-
-# Knock at every door as every role: what each met is written to docs/doors.md.
-doors: .venv/dev
-	$(BIN)/python -m pytest -n 0 tests/integration/doors
 
 # Anything at all, so many times, to every door of readers, sockets and the admin.
 CASES ?= 1000

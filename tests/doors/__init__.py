@@ -1,5 +1,5 @@
 """Every door of the site by every role, driven with rows, held to the rules of `tests/integration/doors`.
 
-`catalogue` finds the doors (URL configuration, admin actions, socket frames), `world` the rows, `admin`, `readers` and
-`frames` knock, `table` reads and writes the document.
+`catalogue` finds the doors (URL configuration, admin actions, socket frames), `world` the rows; `admin`, `readers` and
+`frames` knock.
 """

@@ -11,20 +11,13 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from agents.models import AgentLimit, Role
-from agents.roles import ROLES
+from agents.models import Role
 from chat.models import Turn
 from faqs.models import LearnedResponse, QuestionGroup
 from tests.doors.catalogue import Door
 from tests.doors.readers import outcome
 from tests.doors.world import World, Writes, add_private_rows, grant, make_owned
-from tests.factories import make_agent, make_user
-
-#: The ready-made roles, and one with every right that is limited to an agent without rows.
-ROLE_COLUMNS = (*ROLES, "elsewhere")
-COLUMNS = ("nobody", "person", "staff", "view", "change", "all", "others", "superuser", *ROLE_COLUMNS)
-ACTION_COLUMNS = ("view", "change", "all", "others", "superuser", *ROLE_COLUMNS)
-_RIGHTS = {"view": ("view",), "change": ("view", "change"), "all": ("view", "add", "change", "delete")}
+from tests.factories import make_user
 
 
 class Staff:
@@ -38,10 +31,7 @@ class Staff:
             (None, "person"): _session(make_user()),
             (None, "staff"): _session(make_user(is_staff=True)),
             (None, "superuser"): _session(make_user(is_staff=True, is_superuser=True)),
-            (None, "elsewhere"): _session(_elsewhere()),
         }
-        for code in ROLES:
-            self._sessions[None, code] = _session(in_role(code))
 
     def client(self, model: type[Model] | None, role: str) -> Client:
         """A browser of this role, before its first page."""
@@ -101,7 +91,7 @@ def _granted(model: type[Model] | None, role: str) -> User:
             own = ContentType.objects.get_for_model(model)
             user.user_permissions.remove(*user.user_permissions.filter(content_type=own))
     elif model is not None:
-        grant(user, only=model, actions=_RIGHTS[role])
+        grant(user, only=model, actions=("view",))
     return user
 
 
@@ -111,13 +101,6 @@ def in_role(code: str) -> User:
     group = Role.objects.get(code=code).group
     assert group is not None
     user.groups.add(group)
-    return user
-
-
-def _elsewhere() -> User:
-    user = grant(make_user(is_staff=True), only=None, actions=())
-    limit = AgentLimit.objects.create(user=user)
-    limit.agents.add(make_agent())
     return user
 
 

@@ -8,7 +8,6 @@ from agents.database import in_database
 from tests.doors import frames
 from tests.doors.catalogue import frame_doors, http_doors
 from tests.doors.readers import COLUMNS, Visitors, knocks
-from tests.doors.table import write
 from tests.doors.world import make_site
 
 #: Whose the rows of these doors are; `forged` reads as its owner's browser does, and never writes.
@@ -54,7 +53,6 @@ class ReaderDoorsTest(TestCase):
         for knock in knocks([door for door in http_doors() if not door.is_admin]):
             if met := await visitors.row(knock):
                 seen[str(knock)] = met
-        write("readers", COLUMNS, seen)
         assert trespasses(COLUMNS, seen) == []
         assert len(seen) > 50
         by_role = {role: [cells[number] for cells in seen.values()] for number, role in enumerate(COLUMNS)}
@@ -66,7 +64,6 @@ class FrameDoorsTest(TestCase):
     async def test_sockets_answer_their_owner_alone(self) -> None:
         visitors = await in_database(lambda: Visitors(make_site()))
         seen = {door: [await frames.knock(visitors, door, role) for role in frames.COLUMNS] for door in frame_doors()}
-        write("frames", frames.COLUMNS, seen)
         for door, cells in seen.items():
             met = dict(zip(frames.COLUMNS, cells, strict=True))
             assert met.pop("owner") not in ("closed", "denied"), door
