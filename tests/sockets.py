@@ -9,6 +9,7 @@ from django.db import close_old_connections, connections
 from django.test import AsyncClient
 
 from config.asgi import application
+from tests.waiting import PATIENCE_SECONDS
 
 
 def _close_unless_in_a_test_transaction() -> None:
@@ -31,7 +32,7 @@ class Socket(ApplicationCommunicator):
 
     async def open(self) -> None:
         await self.send_input({"type": "websocket.connect"})
-        assert (await self.receive_output(5))["type"] == "websocket.accept"
+        assert (await self.receive_output(PATIENCE_SECONDS))["type"] == "websocket.accept"
 
     async def send_text(self, text: str) -> None:
         await self.send_input({"type": "websocket.receive", "text": text})
@@ -42,14 +43,14 @@ class Socket(ApplicationCommunicator):
     async def send(self, **frame: Any) -> None:
         await self.send_text(json.dumps(frame))
 
-    async def receive(self, timeout: float = 60) -> dict[str, Any]:  # noqa: ASYNC109  # asgiref's own form
+    async def receive(self, timeout: float = PATIENCE_SECONDS) -> dict[str, Any]:  # noqa: ASYNC109  # asgiref's own form
         output = await self.receive_output(timeout)
         assert output["type"] == "websocket.send", output
         frame: dict[str, Any] = json.loads(output["text"])
         return frame
 
     async def receive_close(self) -> int:
-        output = await self.receive_output(5)
+        output = await self.receive_output(PATIENCE_SECONDS)
         assert output["type"] == "websocket.close", output
         code: int = output["code"]
         return code
@@ -67,4 +68,4 @@ class Socket(ApplicationCommunicator):
 
     async def close(self) -> None:
         await self.send_input({"type": "websocket.disconnect", "code": 1000})
-        await self.wait(60)
+        await self.wait(PATIENCE_SECONDS)

@@ -10,6 +10,7 @@ from agents.database import in_database
 from tests.doors.readers import QUESTION, Visitors
 from tests.doors.world import CALL, Writes, settled
 from tests.sockets import Socket
+from tests.waiting import PATIENCE_SECONDS
 
 COLUMNS = ("nobody", "stranger", "owner", "elsewhere", "person", "superuser")
 
@@ -50,7 +51,7 @@ async def answered(visitors: Visitors, text: str) -> str:
     await socket.send(type="unknown")
     names = [""]
     while names[-1] != "error":
-        output = await socket.receive_output(10)  # type: ignore[no-untyped-call]  # asgiref has no types
+        output = await socket.receive_output(PATIENCE_SECONDS)  # type: ignore[no-untyped-call]  # asgiref has no types
         if output["type"] == "websocket.close":
             names.append("server" if output.get("code") == 1011 else "closed")
             break
@@ -62,7 +63,7 @@ async def answered(visitors: Visitors, text: str) -> str:
 
 async def _met(socket: Socket, frame: dict[str, Any]) -> str:
     await socket.send_input({"type": "websocket.connect"})  # type: ignore[no-untyped-call]  # asgiref has no types
-    opened = await socket.receive_output(5)  # type: ignore[no-untyped-call]  # asgiref has no types
+    opened = await socket.receive_output(PATIENCE_SECONDS)  # type: ignore[no-untyped-call]  # asgiref has no types
     if opened["type"] == "websocket.close":
         return "denied"
     await socket.send(**frame)
@@ -71,7 +72,7 @@ async def _met(socket: Socket, frame: dict[str, Any]) -> str:
         await socket.send(type="unknown")
     names: list[str] = []
     while not names or names[-1] not in ("done", "error", "closed"):
-        output = await socket.receive_output(10)  # type: ignore[no-untyped-call]  # asgiref has no types
+        output = await socket.receive_output(PATIENCE_SECONDS)  # type: ignore[no-untyped-call]  # asgiref has no types
         if output["type"] == "websocket.close":
             names.append("closed")
             break

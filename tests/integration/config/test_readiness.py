@@ -62,7 +62,7 @@ class ReadinessTests(SimpleTestCase):
         readiness = Readiness([Part("database", hangs, is_required=True)])
         start = time.monotonic()
         assert {readiness.told()["status"] for _ in range(3)} == {"unavailable"}
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 25
         assert len(begun) == 1
         answered.set()
         while readiness.told()["status"] != "ok":

@@ -1,7 +1,6 @@
 """Whatever a document says, it is read, or refused with a reason for staff, in a fraction of a second."""
 
 import json
-import time
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.servers.model_server import _schema_fault
+from tests.waiting import little_work
 from tools_registry.errors import ToolSourceError
 from tools_registry.models import SourceKind
 from tools_registry.sources import openapi
@@ -78,10 +78,8 @@ def test_any_document_is_read_or_refused(
     ids=lambda value: str(value)[:20],
 )
 def test_a_bomb_is_refused_at_once(text: str, reason: str) -> None:
-    started = time.perf_counter()
-    with pytest.raises(ToolSourceError, match=reason):
+    with little_work(5), pytest.raises(ToolSourceError, match=reason):
         parsed(text)
-    assert time.perf_counter() - started < 5
 
 
 def test_the_reader_without_libyaml_refuses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ def slowly(arguments: Any, context: ToolContext) -> str:
     for step in (1, 2):
         # The next step begins once this one was told.
         context.on_progress(step, 2, f"shelf {step}" + "\N{ZERO WIDTH SPACE}" + "!" * 300)
-        told.wait(5)
+        told.wait(60)
         told.clear()
     return "counted"
 

@@ -226,12 +226,12 @@ class SectionOneTests(LoopTestCase):
         def slow() -> dict[str, object]:
             """Wait."""
             started.set()
-            release.wait(10)
+            release.wait(60)
             return {}
 
         with declared(slow), scripted(asking(call("slow"))):
             task = asyncio.create_task(self.ask(conversation=self.conversation))
-            await asyncio.to_thread(started.wait, 10)
+            await asyncio.to_thread(started.wait, 60)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
