@@ -76,7 +76,7 @@ class Conversation(models.Model):
         related_name="conversations",
         verbose_name=_("clé d’API"),
     )
-    #: What a client that keeps its own thread said came before (`chat.api.v1.requests`).
+    #: What a client that keeps its own thread said came before (`chat.api.openai_forms`).
     client_thread = models.JSONField(null=True, blank=True, editable=False)
     title = models.CharField(_("titre"), max_length=200, blank=True, default="")
     #: The *phase* and the *projet* of seed 000, where a program names them: the memory keeps to them.

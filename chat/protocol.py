@@ -32,13 +32,11 @@ import json
 import unicodedata
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.utils import translation
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from agents.errors import ApplicationError
@@ -243,14 +241,6 @@ class Failure:
         kind = kind_of(code) or ApplicationError
         return cls(code or kind.code, str(kind.default_message), retryable=kind.retryable)
 
-    def said_in(self, language: str) -> "Failure":
-        """The same in another language, where it says no more than every error of its code does."""
-        for kind in _kinds_of(ApplicationError):
-            if kind.code == self.code and self.message in _in_every_language(kind.default_message):
-                with translation.override(language):
-                    return replace(self, message=str(kind.default_message))
-        return self
-
     def as_json(self) -> dict[str, Any]:
         said = {"code": self.code, "message": self.message, "retryable": self.retryable}
         return said if self.retry_after is None else {**said, "retryAfter": self.retry_after}
@@ -260,14 +250,6 @@ def _kinds_of(error: type[ApplicationError]) -> Iterator[type[ApplicationError]]
     yield error
     for kind in error.__subclasses__():
         yield from _kinds_of(kind)
-
-
-def _in_every_language(message: str | Promise) -> set[str]:
-    said = set()
-    for code, _name in settings.LANGUAGES:
-        with translation.override(code):
-            said.add(str(message))
-    return said
 
 
 Event = Meta | Delta | Restart | Sources | Tool | Beat | Done | Failure

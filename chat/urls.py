@@ -4,9 +4,8 @@ from django.conf import settings
 from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
 
-from chat.api import batches, conversations, questions
+from chat.api import batches, conversations, openai, questions
 from chat.api.socket import ChatConsumer
-from chat.api.v1 import views as openai
 from chat.page import views, widget
 
 router = SimpleRouter()
@@ -52,7 +51,6 @@ urlpatterns = [
     path("v1/models", openai.models, name="v1-models"),
     path("v1/models/<str:slug>", openai.model, name="v1-model"),
     path("v1/chat/completions", openai.chat_completions, name="v1-chat-completions"),
-    path("v1/responses", openai.responses, name="v1-responses"),
     re_path(r"^v1(?:/.*)?$", openai.unknown, name="v1-unknown"),
     path("widget.js", widget.script, name="widget-script"),
     path("widget/ask", widget.ask, name="widget-ask"),

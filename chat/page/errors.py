@@ -18,7 +18,7 @@ from django.views.defaults import bad_request, page_not_found, server_error
 from agents.database import storage_error
 from agents.errors import ApplicationError
 from chat.api.errors import content_policy, error_response, logged
-from chat.api.v1.writers import WireError, client_language
+from chat.api.openai_forms import WireError, client_language
 from chat.errors import MessageTooLargeError
 
 #: All files of one form together.

@@ -40,10 +40,7 @@ _BODIES: dict[str, dict[str, Any]] = {
     "widget-feedback": {"verdict": "up"},
     "v1-chat-completions": {"model": "public", "messages": [{"role": "user", "content": QUESTION}]},
 }
-_BODIES |= {
-    "v1-completions": {"model": "public", "prompt": QUESTION},
-    "v1-responses": {"model": "public", "input": QUESTION},
-}
+_BODIES |= {"v1-completions": {"model": "public", "prompt": QUESTION}}
 #: Doors that are tried a second time where the deployment is for others, by name: what changes.
 _CLOSED_BODIES: dict[str, dict[str, Any]] = {
     "conversation-list": {"deployment": "closed"},

@@ -21,7 +21,6 @@ PROGRAMS = {
     "GET /api/ui/chat-sessions/{conversation_id}/messages": "service",
     "POST /api/ui/chat-sessions/{conversation_id}/messages/batch": "service",
     "POST /v1/chat/completions": "key",
-    "POST /v1/responses": "key",
 }
 
 

@@ -25,13 +25,12 @@ from agents.errors import (
     LLMUnavailableError,
 )
 from chat import errors as ours
+from chat.api import openai as views
 from chat.api.asgi import is_allowed
 from chat.api.errors import error_response
+from chat.api.openai import InterruptedTurnError
+from chat.api.openai_forms import ClientThread, RefusedFieldError, WireError, read_messages, url_citations
 from chat.api.questions import server_sent_event, websocket_frame
-from chat.api.v1 import views
-from chat.api.v1.requests import ClientThread, RefusedFieldError, read_messages
-from chat.api.v1.views import InterruptedTurnError
-from chat.api.v1.writers import WireError, url_citations
 from chat.page.strings import page_strings
 from chat.protocol import Delta, Done, Event, Failure, Meta
 from chat.runs.runner import runner
@@ -282,40 +281,19 @@ def test_every_word_of_the_scripts_is_given_to_them() -> None:
 QUESTION = "Combien coûte la carte ?"
 
 
-def test_answer_that_cites_nothing_rests_whole_on_each_of_its_sources() -> None:
+def test_each_citation_is_told_with_its_place_and_address() -> None:
     sources = [
         {"n": 1, "title": "Guide > Prix", "question": "Prix", "url": "https://example.org/prix"},
         {"n": 2, "title": "Guide", "question": QUESTION},
     ]
     request = RequestFactory().get("/v1/chat/completions")
-    found = [each["url_citation"] for each in url_citations(request, uuid.uuid4(), "12 €.", sources)]
-    assert [(each["start_index"], each["end_index"]) for each in found] == [(0, 5), (0, 5)]
-    assert [each["title"] for each in found] == ["Guide › Prix", f"Guide › {QUESTION}"]
-    assert found[0]["url"] == "https://example.org/prix"
-    assert found[1]["url"].startswith("http://testserver/p/")
-
-
-def test_nth_address_is_that_of_the_nth_source() -> None:
-    page = "https://example.org/prix"
-    sources = [
-        {"n": 1, "title": "Guide", "question": "Prix", "url": page},
-        {"n": 2, "title": "Guide", "question": "Dates", "url": page},
-        {"n": 3, "title": "Guide", "question": "Lieu"},
-        {"n": 4, "title": "Guide", "question": "Rien"},
-    ]
-    request = RequestFactory().get("/v1/chat/completions")
     found = [
-        each["url_citation"]
-        for each in url_citations(request, uuid.uuid4(), "Ici [3], en mai [2] [9], ici [3].", sources)
+        each["url_citation"] for each in url_citations(request, uuid.uuid4(), "12 € [2] [1], en mai [9].", sources)
     ]
-    urls = list(dict.fromkeys(each["url"] for each in found))
-    assert len(urls) == 3
-    assert urls[0] == page
-    assert [each["title"] for each in found] == [
-        "Guide › Prix", "Guide › Dates", "Guide › Lieu", "Guide › Lieu",
-    ]  # fmt: skip
-    places = [(each["start_index"], each["end_index"]) for each in found]
-    assert places == [(0, 0), (16, 19), (4, 7), (29, 32)]
+    assert [(each["start_index"], each["end_index"]) for each in found] == [(5, 8), (9, 12)]
+    assert [each["title"] for each in found] == [f"Guide › {QUESTION}", "Guide › Prix"]
+    assert found[0]["url"].startswith("http://testserver/p/")
+    assert found[1]["url"] == "https://example.org/prix"
 
 
 def test_event_has_the_same_content_on_both_wires() -> None:

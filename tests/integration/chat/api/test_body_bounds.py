@@ -12,7 +12,7 @@ from django.test import TestCase
 
 from agents.models import Deployment
 from chat.api.batches import MAX_BATCH_BYTES
-from chat.api.v1.views import API_MAX_BODY_BYTES
+from chat.api.openai import API_MAX_BODY_BYTES
 from chat.page import errors
 from config.asgi import django_application
 from tests.factories import make_api_key, make_library, make_service_token

@@ -1,7 +1,10 @@
-"""What all of `/v1` answers alike: how an answer ended, models and errors, as in OpenAI's API.
+"""The forms of `/v1`: bodies become a `CompletionRequest` or an error that names the field; answers, models and errors
+are written as OpenAI's API has them.
 
-Beyond its fields, the message (or the last chunk's delta) has `sources`, with the keys of `chat.protocol.Source`, and
-`answer_source`.
+What tunes a model, or asks for what a desk does not do, is ignored; system messages and what is no text are passed
+over. The thread is the client's own word: a follow-up leans on it and the prompt shows it; nothing of it is searched,
+learned from or shown to others. Beyond OpenAI's fields, the message (or the last chunk's delta) has `sources`, with the
+keys of `chat.protocol.Source`, and `answer_source`.
 """
 
 import json
@@ -11,20 +14,186 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn
 
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 from django.utils.translation import get_supported_language_variant
+from django.utils.translation import gettext as _
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 from agents.errors import ApplicationError
 from agents.models import Deployment
-from chat.api.v1.requests import RefusedFieldError
 from chat.archive import passage_token
-from chat.errors import AnswerCutError, AnswerFilteredError
-from chat.protocol import Failure, kind_of
+from chat.errors import AnswerCutError, AnswerFilteredError, InvalidMessageError
+from chat.protocol import MAX_MESSAGE_CHARACTERS, Failure, kind_of, parse_json_object, valid_question
 from chat.rendering import plain_markdown
+
+
+@dataclass(frozen=True, slots=True)
+class ClientThread:
+    """What was said before a question: finished exchanges, oldest first, and the last question, answered or not."""
+
+    exchanges: tuple[tuple[str, str], ...] = ()
+    previous: str = ""
+
+    def last(self, exchanges: int, *, characters: int) -> "ClientThread":
+        """As many of the last exchanges as both bounds allow."""
+        kept: list[tuple[str, str]] = []
+        for question, answer in reversed(self.exchanges[-exchanges:] if exchanges else ()):
+            characters -= len(question) + len(answer)
+            if characters < 0:
+                break
+            kept.append((question, answer))
+        return ClientThread(tuple(reversed(kept)), self.previous)
+
+    def as_json(self) -> dict[str, object]:
+        return {"exchanges": [list(pair) for pair in self.exchanges], "previous": self.previous}
+
+
+def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, str]:
+    """Split `(role, text)` messages into the exchanges before and the last question; of some in a row the last counts.
+
+    An answer before any question belongs to no exchange. Raises `ValueError` where no question comes last.
+    """
+    if not messages or messages[-1][0] != "user":
+        raise ValueError("The last message is no question.")
+    exchanges: list[tuple[str, str]] = []
+    previous, is_answered = "", False
+    for role, text in messages[:-1]:
+        if role == "user":
+            previous, is_answered = text, False
+        elif is_answered:
+            exchanges[-1] = (previous, text)
+        elif previous:
+            exchanges.append((previous, text))
+            is_answered = True
+    return ClientThread(tuple(exchanges), previous), messages[-1][1]
+
+
+#: How Open WebUI heads what it asks for by itself (titles, tags, follow-ups): no question, and answered with nothing.
+_TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
+_SAID = {"user", "assistant"}
+_INSTRUCTING = {"system", "developer"}
+#: What the client's own tools were asked and said.
+_OF_TOOLS = {"tool", "function"}
+
+
+class RefusedFieldError(InvalidMessageError):
+    """A field that is missing, malformed or not supported; `param` names it as OpenAI does."""
+
+    code = "invalid_request"
+    status = 400
+
+    def __init__(self, param: str, public_message: str, *, wire_code: str | None = None) -> None:
+        super().__init__(f"refused: {param}", public_message=public_message)
+        self.param = param
+        self.wire_code = wire_code
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """`is_task`: the client asks for housekeeping of its own, and no question is meant."""
+
+    model: str
+    question: str
+    before: ClientThread
+    is_streamed: bool
+    includes_usage: bool
+    is_task: bool = False
+
+
+def parse_request(body: bytes) -> CompletionRequest:
+    """Raises `RefusedFieldError`, or `InvalidMessageError` where the body is no JSON object at all."""
+    data = parse_json_object(body)
+    model = data.get("model")
+    if not isinstance(model, str) or not model:
+        refuse("model", _("« model » est demandé : l’identifiant d’un déploiement."))
+    is_streamed = flag(data, "stream")
+    options = data.get("stream_options")
+    if options is not None and not (is_streamed and isinstance(options, dict)):
+        refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
+    messages = _Messages.read(data.get("messages"))
+    is_task = _TASK.match(messages.said[-1][1]) is not None
+    return CompletionRequest(
+        model=model,
+        question="" if is_task else messages.question(),
+        before=ClientThread() if is_task else messages.before(),
+        is_streamed=is_streamed,
+        includes_usage=flag(options or {}, "include_usage", within="stream_options."),
+        is_task=is_task,
+    )
+
+
+def flag(data: Mapping[str, Any], name: str, *, within: str = "") -> bool:
+    value = data.get(name)
+    if value is not None and not isinstance(value, bool):
+        refuse(within + name, _("« %(name)s » est vrai ou faux.") % {"name": within + name})
+    return bool(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """What user and assistant said, to the last question; `place` names it in a refusal."""
+
+    said: list[tuple[str, str]]
+    place: str
+
+    @classmethod
+    def read(cls, messages: Any) -> "_Messages":
+        if not isinstance(messages, list) or not messages:
+            refuse("messages", _("« messages » est une liste qui n’est pas vide."))
+        said: list[tuple[str, str]] = []
+        end, place = 0, ""
+        for number, message in enumerate(messages):
+            where = f"messages[{number}]"
+            role, text = _read_message(message, where)
+            if role == "user" or (role not in _INSTRUCTING and text.strip()):
+                said.append((role, text))
+                if role == "user":
+                    end, place = len(said), f"{where}.content"
+        if not end:
+            refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
+        return cls(said[:end], place)
+
+    def question(self) -> str:
+        last = self.said[-1][1]
+        try:
+            return valid_question(last)
+        except InvalidMessageError as error:
+            is_long = len(last) > MAX_MESSAGE_CHARACTERS
+            refuse(self.place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
+
+    def before(self) -> ClientThread:
+        thread, _last = read_messages(self.said)
+        return thread
+
+
+def _read_message(message: Any, where: str) -> tuple[str, str]:
+    """Its role and its text, which is empty for a message of the client's tools."""
+    role = message.get("role") if isinstance(message, dict) else None
+    if not isinstance(role, str) or role not in _SAID | _INSTRUCTING | _OF_TOOLS:
+        refuse(f"{where}.role", _("« role » doit être « system », « developer », « user » ou « assistant »."))
+    if role in _OF_TOOLS:
+        return "assistant", ""
+    return role, text_of(message.get("content"), where)
+
+
+def text_of(content: Any, where: str) -> str:
+    """The text of a message's content; parts that are no text are passed over."""
+    if isinstance(content, str):
+        return content.replace("\0", "")
+    if content is None:
+        return ""
+    if not isinstance(content, list):
+        refuse(f"{where}.content", _("« content » est un texte, ou une liste de textes."))
+    parts = (part for part in content if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(part["text"].replace("\0", "") for part in parts if isinstance(part.get("text"), str))
+
+
+def refuse(param: str, message: str, *, wire_code: str | None = None) -> NoReturn:
+    raise RefusedFieldError(param, message, wire_code=wire_code)
+
 
 #: OpenAI's word for what a caller did wrong, by code. All other trouble is the server's.
 _KINDS: Mapping[str, str] = {
@@ -170,19 +339,6 @@ def source_lines(text: str, sources: Sequence[Mapping[str, Any]]) -> str:
 DONE = b"data: [DONE]\n\n"
 
 
-class Writer(Protocol):
-    """Writes one answer, whole or in chunks, of which the texts are between `opening` and `closing`."""
-
-    turn_id: uuid.UUID
-
-    def whole(self, text: str, ending: Ending) -> dict[str, Any]: ...
-    def opening(self) -> bytes: ...
-    def text(self, text: str) -> bytes: ...
-    def closing(self, ending: Ending) -> bytes: ...
-    def failure(self, error: WireError) -> bytes:
-        """An error inside a stream: clients raise it, and nothing follows that would make the text look whole."""
-
-
 @dataclass(slots=True)
 class CompletionWriter:
     """A completion; its chunks share an id, which names the turn."""
@@ -226,6 +382,7 @@ class CompletionWriter:
         return event({**chunk, "usage": None} if self.includes_usage else chunk)
 
     def failure(self, error: WireError) -> bytes:
+        """An error inside a stream: clients raise it, and nothing follows that would make the text look whole."""
         return event(error.as_json())
 
 
@@ -235,36 +392,21 @@ _CITED = re.compile(r"\[(\d{1,3})\]")
 def url_citations(
     request: HttpRequest, turn_id: uuid.UUID, text: str, sources: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """One for each `[n]` in the text, by characters; an answer that cites none rests whole on each of its sources.
-
-    Programs that show `[n]` as the n-th source count the addresses in the order in which they come. So they come by
-    number, each source with an address of its own, and a lower number that the text does not cite has an empty place.
-    """
-    places: dict[int, list[tuple[int, int]]] = {}
-    for found in _CITED.finditer(text):
-        places.setdefault(int(found[1]), []).append(found.span())
-    by_number = sorted(sources, key=lambda source: source["n"])
-    last = max((source["n"] for source in by_number if source["n"] in places), default=0)
-    elsewhere = (0, 0) if last else (0, len(text))
-    shown = [source for source in by_number if not last or source["n"] <= last]
+    """One for each `[n]` in the text, by characters: the page that the passage comes from, or a page of this site."""
+    by_number = {source["n"]: source for source in sources}
+    cited = [(found, by_number[int(found[1])]) for found in _CITED.finditer(text) if int(found[1]) in by_number]
     return [
         {
             "type": "url_citation",
-            "url_citation": {"start_index": start, "end_index": end, "title": _title(source), "url": url},
+            "url_citation": {
+                "start_index": found.start(),
+                "end_index": found.end(),
+                "title": _title(source),
+                "url": source.get("url") or _page(request, turn_id, source["n"]),
+            },
         }
-        for source, url in zip(shown, _addresses(request, turn_id, shown), strict=True)
-        for start, end in places.get(source["n"], [elsewhere])
+        for found, source in cited
     ]
-
-
-def _addresses(request: HttpRequest, turn_id: uuid.UUID, sources: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The pages they come from; a second passage of one page has its own page of this site."""
-    addresses: list[str] = []
-    for source in sources:
-        url = source.get("url")
-        is_new = url and url not in addresses
-        addresses.append(str(url) if is_new else _page(request, turn_id, source["n"]))
-    return addresses
 
 
 def _title(source: Mapping[str, Any]) -> str:

@@ -26,20 +26,19 @@ from agents.errors import ApplicationError, LLMResponseError
 from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployments
 from chat.access.rate_limits import limit_key
 from chat.api.errors import AsyncView, answering_errors
-from chat.api.questions import COMMENT, HeldRights, bounded_body, event_stream
-from chat.api.v1.requests import CompletionRequest, parse_request
-from chat.api.v1.responses import ResponseWriter, parse_response_request, thread_to
-from chat.api.v1.writers import (
+from chat.api.openai_forms import (
+    CompletionRequest,
     CompletionWriter,
     Ending,
     WireError,
-    Writer,
     client_language,
     finish_reason_of,
     model_json,
+    parse_request,
     source_lines,
     url_citations,
 )
+from chat.api.questions import COMMENT, HeldRights, bounded_body, event_stream
 from chat.errors import ApprovalOverError, MessageTooLargeError
 from chat.models import ApiKey, Channel, Conversation, Turn
 from chat.protocol import AskFrame, Beat, Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
@@ -194,46 +193,26 @@ async def model(request: HttpRequest, slug: str) -> HttpResponseBase:
 @_edge("POST")
 async def chat_completions(request: HttpRequest) -> HttpResponseBase:
     """One question with the client's thread before it; the answer whole, or streamed."""
-    return await _answer(request, parse_request, CompletionWriter)
-
-
-@_edge("POST")
-async def responses(request: HttpRequest) -> HttpResponseBase:
-    """As chat completions, or with the thread that the desk kept."""
-    return await _answer(request, parse_response_request, ResponseWriter)
-
-
-def _body(request: HttpRequest) -> bytes:
-    limit = API_MAX_BODY_BYTES
-    return bounded_body(request, limit, MessageTooLargeError.beyond(limit))
-
-
-async def _answer(
-    request: HttpRequest, parse: Callable[..., CompletionRequest], written: Callable[[uuid.UUID, str, bool], Writer]
-) -> HttpResponseBase:
     authorization = request.headers.get("Authorization", "")
     async with runner.place() as place:
         key = await in_database(_admitted, authorization)
-        asked = parse(_body(request))
+        limit = API_MAX_BODY_BYTES
+        asked = parse_request(bounded_body(request, limit, MessageTooLargeError.beyond(limit)))
         if asked.is_task:
             await in_database(keyed_deployment, key, asked.model)
-            return _nothing(asked, written(uuid.uuid4(), asked.model, False))
+            return _nothing(asked, CompletionWriter(uuid.uuid4(), asked.model))
         language = getattr(request, "LANGUAGE_CODE", settings.LANGUAGE_CODE)
-        if asked.follows is not None:
-            before = await in_database(thread_to, key, asked.model, asked.follows)
-            asked = replace(asked, before=before)
         conversation, has_lines = await in_database(open_conversation, key, asked)
         question = AskFrame(asked.question, str(uuid.uuid4()))
         turn_id = await runner.start(conversation, question, language=language, place=place)
-    writer = written(turn_id, asked.model, asked.includes_usage)
+    writer = CompletionWriter(turn_id, asked.model, asked.includes_usage)
     cite = partial(url_citations, request, turn_id)
     rights = HeldRights(lambda: keyed_deployment(api_key_of(authorization), asked.model))
-    events = follow_turn(turn_id, language=language)
-    events = _stopping(events, conversation, rights, errors_in=client_language(request))
+    events = _stopping(follow_turn(turn_id, language=language), conversation, rights)
     return await (_streamed if asked.is_streamed else _whole)(events, writer, has_lines, cite)
 
 
-def _nothing(asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
+def _nothing(asked: CompletionRequest, writer: CompletionWriter) -> HttpResponseBase:
     """A program's own housekeeping: no conversation, no turn."""
     ending = Ending([], "", prompt_tokens=0, completion_tokens=0)
     if not asked.is_streamed:
@@ -246,22 +225,19 @@ def _nothing(asked: CompletionRequest, writer: Writer) -> HttpResponseBase:
 
 
 async def _stopping(
-    events: AsyncGenerator[Event, None], conversation: Conversation, rights: HeldRights, *, errors_in: str
+    events: AsyncGenerator[Event, None], conversation: Conversation, rights: HeldRights
 ) -> AsyncGenerator[Event, None]:
-    """The same events; a client that leaves before the last one, or loses its rights, stops the turn.
-
-    An answer is in the language of the desk, an error in that of the client.
-    """
+    """The same events; a client that leaves before the last one, or loses its rights, stops the turn."""
     is_over = False
     try:
         async for event in events:
             try:
                 await rights.check_again()
             except ApplicationError as error:
-                yield Failure.of(error).said_in(errors_in)
+                yield Failure.of(error)
                 return
             is_over = isinstance(event, Done | Failure)
-            yield event.said_in(errors_in) if isinstance(event, Failure) else event
+            yield event
     finally:
         if not is_over:
             runner.stop(conversation.pk)
@@ -276,7 +252,7 @@ def _whole_text(done: Done) -> str:
 
 
 async def _whole(
-    events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
+    events: AsyncGenerator[Event, None], writer: CompletionWriter, has_lines: bool, cite: Citing
 ) -> HttpResponseBase:
     sources: list[Any] = []
     async with aclosing(events) as following:
@@ -296,7 +272,7 @@ async def _whole(
 
 
 async def _streamed(
-    events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
+    events: AsyncGenerator[Event, None], writer: CompletionWriter, has_lines: bool, cite: Citing
 ) -> HttpResponseBase:
     """Headers wait for the first text, but not long, so that what fails at once has a status of its own."""
     chunks = _chunks(events, writer, has_lines, cite)
@@ -317,7 +293,7 @@ async def _sent(
     opening: bytes,
     first: "asyncio.Future[bytes | WireError]",
     chunks: AsyncGenerator[bytes | WireError, None],
-    writer: Writer,
+    writer: CompletionWriter,
 ) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
         try:
@@ -331,12 +307,12 @@ async def _sent(
             yield _sent_chunk(chunk, writer)
 
 
-def _sent_chunk(chunk: bytes | WireError, writer: Writer) -> bytes:
+def _sent_chunk(chunk: bytes | WireError, writer: CompletionWriter) -> bytes:
     return writer.failure(chunk) if isinstance(chunk, WireError) else chunk
 
 
 async def _chunks(
-    events: AsyncGenerator[Event, None], writer: Writer, has_lines: bool, cite: Citing
+    events: AsyncGenerator[Event, None], writer: CompletionWriter, has_lines: bool, cite: Citing
 ) -> AsyncGenerator[bytes | WireError, None]:
     """What a client reads of these events; an error where the turn failed."""
     sources: list[Any] = []
