@@ -59,7 +59,7 @@ def collect(folder: Path, documents: Iterable[Path], servers: dict[str, str]) ->
     from django.test import override_settings
 
     from tools_registry.sources.base import SourceAddress
-    from tools_registry.sources.mcp import close_sessions, list_tools
+    from tools_registry.sources.mcp import list_tools
     from tools_registry.sources.openapi import read_document
 
     found: list[dict[str, Any]] = []
@@ -68,7 +68,6 @@ def collect(folder: Path, documents: Iterable[Path], servers: dict[str, str]) ->
         for number, name in enumerate(servers):
             address = SourceAddress(number, "mcp_stdio", name, "", "", (), {}, 60.0)
             found += [_row(name, tool) for tool in list_tools(address).tools]
-        close_sessions()
     operations = []
     for path in documents:
         document = json.loads(path.read_text())

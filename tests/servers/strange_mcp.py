@@ -1,6 +1,6 @@
 """An MCP server that does what servers should not, and what few do: hand-written, since the SDK would refuse to.
 
-    python strange_mcp.py            over stdio, protocol 2025-06-18
+    python strange_mcp.py [malformed]     over stdio, protocol 2025-06-18
 
 Its tools are described wrongly (`TOOLS`), and each call ends in a way of its own (`answered`).
 """
@@ -36,13 +36,9 @@ TOOLS: list[Any] = [
     ),
     tool("bad_pattern", {"type": "object", "properties": {"x": {**TEXT, "pattern": "(?<n>["}}}),
     # Not to be used.
-    tool(None),
-    tool("no_schema", None),
-    tool("not_an_object", {"type": "string"}),
     tool("elsewhere", {"type": "object", "properties": {"x": {"$ref": "https://example.org/x"}}}),
     tool("huge", {"type": "object", "properties": {"x": {"enum": ["y" * 60_000]}}}),
     tool("only_as_task", execution={"taskSupport": "required"}),
-    "not even an object",
     # Dangerous unless they say otherwise.
     tool("silent", annotations=None),
     tool("writes", annotations={"readOnlyHint": False}),
@@ -57,7 +53,6 @@ TOOLS: list[Any] = [
     tool("picture"),
     tool("slowly"),
     tool("echoes"),
-    tool("process"),
     tool("nul", description="Does\0 it."),
 ]
 
@@ -94,8 +89,6 @@ def answered(name: str, send: Any, token: Any) -> dict[str, Any]:
             return {"result": {"content": [text(said)]}}
         case "nul":
             return {"result": {"content": [text("The shelf is\0 red.")]}}
-        case "process":
-            return {"result": {"content": [text(str(os.getpid()))]}}
     return {"result": {"content": [text("done")]}}
 
 
@@ -123,7 +116,11 @@ def main() -> None:
             said = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": about}
             outcome: dict[str, Any] = {"result": said}
         elif method == "tools/list":
-            outcome = {"result": {"tools": TOOLS}}
+            outcome = {
+                "result": {
+                    "tools": [*TOOLS, tool("not_an_object", {"type": "string"})] if "malformed" in sys.argv else TOOLS
+                }
+            }
         elif method == "tools/call":
             token = (params.get("_meta") or {}).get("progressToken")
             outcome = answered(params["name"], send, token)

@@ -1,10 +1,8 @@
 """Tools from MCP servers (real ones, of the official SDK) and from OpenAPI documents as services write them."""
 
-import asyncio
 import hashlib
 import json
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +27,6 @@ from tools_registry.errors import ToolError, ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, breakers, execute_calls
 from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import header_problem, reach_of, resolved_headers
-from tools_registry.sources.mcp import close_sessions
 from tools_registry.sources.remote import RefreshReport, refresh_source
 
 VISITOR: frozenset[str] = frozenset()
@@ -54,11 +51,6 @@ def allow_all() -> ToolList:
 
 
 class SourceCase(TestCase):
-    @classmethod
-    def tearDownClass(cls) -> None:
-        close_sessions()
-        super().tearDownClass()
-
     async def call(self, tools: ToolList, name: str, **arguments: Any) -> ToolResult:
         call = ToolCall("c", name, json.dumps(arguments))
         return (await execute_calls([call], tools=tools, context=ToolContext()))[0]
@@ -66,9 +58,12 @@ class SourceCase(TestCase):
 
 @override_settings(MCP_STDIO_SERVERS=STDIO)
 class McpStdioTests(SourceCase):
-    def setUp(self) -> None:
-        self.source = make_source(command="library")
-        refresh_source(self.source)
+    source: ToolSource
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.source = make_source(command="library")
+        refresh_source(cls.source)
 
     def test_list_is_read_and_waits_for_staff(self) -> None:
         names = set(ToolOverride.objects.values_list("tool_name", flat=True))
@@ -95,23 +90,6 @@ class McpStdioTests(SourceCase):
         assert (failed.success, failed.error) == (False, "tool_reported_error")
         assert "no shelf" in failed.content
         assert "SECRET_KEY" not in named.content
-
-    async def test_local_server_is_started_once_for_many_calls(self) -> None:
-        tools = await sync_to_async(allow_all)()
-        first = json.loads((await self.call(tools, "lib_process")).content)
-        with mock.patch("tools_registry.sources.mcp._CHECK_AFTER_SECONDS", 0.0):
-            second = json.loads((await self.call(tools, "lib_process")).content)
-        assert first == second
-
-    async def test_server_that_died_is_started_again(self) -> None:
-        tools = await sync_to_async(allow_all)()
-        first = json.loads((await self.call(tools, "lib_process")).content)["result"]
-        os.kill(first, signal.SIGKILL)
-        await asyncio.sleep(0.5)
-        with mock.patch("tools_registry.sources.mcp._CHECK_AFTER_SECONDS", 0.0):
-            second = await self.call(tools, "lib_process")
-        assert second.success, second.content
-        assert json.loads(second.content)["result"] != first
 
     async def test_slow_call_delays_no_other_of_its_server(self) -> None:
         tools = await sync_to_async(allow_all)()
