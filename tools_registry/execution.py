@@ -266,7 +266,7 @@ def parse_arguments(spec: ToolSpec, text: str) -> Arguments:
 
 
 def schema_problem(spec: ToolSpec, arguments: Arguments) -> str:
-    """What is wrong with the arguments, in words; references are resolved in the schema only, patterns not run."""
+    """What is wrong with the arguments, in words; references are resolved in the schema only."""
     from jsonschema.exceptions import SchemaError, best_match  # 50 ms of each start
     from referencing.exceptions import Unresolvable
 
@@ -282,15 +282,11 @@ def schema_problem(spec: ToolSpec, arguments: Arguments) -> str:
 
 @lru_cache(maxsize=512)
 def _validator(spec: ToolSpec) -> "Validator":
-    from jsonschema import Draft202012Validator, validators
+    from jsonschema import Draft202012Validator
     from referencing import Registry
 
-    kind: type[Validator] = Draft202012Validator
-    if spec.source != "python":
-        without_patterns = {"pattern": lambda *_given: None, "patternProperties": lambda *_given: None}
-        kind = validators.extend(kind, without_patterns)  # type: ignore[no-untyped-call]
     # An empty registry refuses to retrieve what a schema refers to outside itself.
-    return kind(dict(spec.parameters), registry=Registry())
+    return Draft202012Validator(dict(spec.parameters), registry=Registry())
 
 
 def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:

@@ -178,9 +178,9 @@ def _first_of_ours(error: BaseException) -> ToolError | None:
     if isinstance(error, ToolError):
         return error
     if isinstance(error, ValidationError):
-        found = error.errors()[0]
-        where = ".".join(map(str, found["loc"]))
-        return ToolServerError(f"The server's answer is not what the protocol describes: {where}: {found['msg']}")
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        return ToolServerError(f"The server's answer is not what the protocol describes: {where}: {problem['msg']}")
     if isinstance(error, TimeoutError):
         return ToolTimeoutError("The server did not answer in time.")
     if isinstance(error, OSError) and error.filename:

@@ -8,7 +8,6 @@ host. Operations that change something (anything but GET and HEAD) need a person
 import base64
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -73,9 +72,6 @@ def _yaml(text: str) -> Any:
 
 BODY = "body"
 FORM = "application/x-www-form-urlencoded"
-#: Bytes of an answer that are looked at where it does not say what it is.
-_SAMPLE = 1_000
-_TEXTUAL = re.compile(r"text/|[/+](?:json|xml|yaml|javascript|csv|x-www-form-urlencoded)\b")
 _Pairs = list[tuple[str, str | int | float | bool | None]]
 
 
@@ -164,21 +160,16 @@ def _answered(response: httpx2.Response) -> object:
 def _told(response: httpx2.Response) -> str | ToolImage:
     """The text of an answer, or its image; what is neither is named."""
     kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
-    content = response.content
-    if not content or _TEXTUAL.search(kind):
-        return response.text
-    if not kind and b"\0" not in content[:_SAMPLE]:
-        return response.text
     if kind.startswith("image/"):
-        return ToolImage(kind, base64.b64encode(content).decode())
-    return f"({kind or 'unknown kind'}, {len(content)} bytes: not a text, not shown)"
+        return ToolImage(kind, base64.b64encode(response.content).decode())
+    if b"\0" in response.content[:1_000]:
+        return f"({kind or 'unknown kind'}, {len(response.content)} bytes: not a text, not shown)"
+    return response.text
 
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 _READING = ("get", "head", "options")
 _MOST_OPERATIONS = 1_500
-#: Tags and paths named where there are too many operations.
-_NAMED = 30
 #: What a tool's arguments may not set.
 _RESERVED_HEADERS = {"host", "authorization", "cookie", "content-length", "content-type", "accept"}
 _VARIABLE = re.compile(r"{([^{}]+)}")
@@ -192,11 +183,10 @@ def read_document(address: SourceAddress) -> ReadTools:
     operations = list(_operations(document))
     chosen = [operation for operation in operations if operation.is_among(address.chosen)]
     if operations and not chosen:
-        raise ToolSourceError(f"None of the {len(operations)} operations is chosen. {_ways(operations)}")
+        raise ToolSourceError(f"None of the {len(operations)} operations is chosen.")
     if len(chosen) > _MOST_OPERATIONS:
         raise ToolSourceError(
-            f"The document has {len(chosen)} operations, and {_MOST_OPERATIONS} are read at most: "
-            f"choose paths or tags. {_ways(operations)}"
+            f"The document has {len(chosen)} operations, and {_MOST_OPERATIONS} are read at most: choose paths or tags."
         )
     read = ReadTools()
     for operation in chosen:
@@ -208,16 +198,6 @@ def read_document(address: SourceAddress) -> ReadTools:
             # What nobody thought of: the other operations are as good as before.
             read.refused.append((operation.name, f"not described as expected ({error})"))
     return read
-
-
-def _ways(operations: "list[_Operation]") -> str:
-    """What can be chosen, for staff."""
-    tags = Counter(tag for operation in operations for tag in operation.tags)
-    roots = Counter("/" + operation.path.strip("/").split("/")[0] for operation in operations)
-    found = [(f"tag:{tag}", count) for tag, count in tags.most_common(_NAMED)] or [
-        (f"{root}*", count) for root, count in roots.most_common(_NAMED)
-    ]
-    return "For example: " + ", ".join(f"{way} ({count})" for way, count in found) + "."
 
 
 def _fetch(address: SourceAddress) -> str:
@@ -244,37 +224,20 @@ def _document(text: str) -> dict[str, Any]:
 
 
 def _server(document: Mapping[str, Any], address: SourceAddress) -> str:
-    """The first of the document's servers that is an allowed host; raises saying what the first one lacks."""
+    """The address of the document's first server, its variables at their defaults; raises unless its host is allowed."""
     servers = document.get("servers")
     named = [each for each in servers if isinstance(each, dict)] if isinstance(servers, list) else []
-    refused: ToolSourceError | None = None
-    for server in named or [{"url": "/"}]:
-        try:
-            return _reachable(server, address)
-        except ToolSourceError as error:
-            refused = refused or error
-    raise refused or ToolSourceError("The document names no server.")
-
-
-def _reachable(server: Mapping[str, Any], address: SourceAddress) -> str:
+    server = named[0] if named else {"url": "/"}
     variables = server.get("variables")
 
     def default(match: re.Match[str]) -> str:
         variable = variables.get(match[1]) if isinstance(variables, dict) else None
-        value = variable.get("default") if isinstance(variable, dict) else None
-        if value is None:
-            raise ToolSourceError(
-                f"The document's server has the variable {match[1]!r} without a default; write its whole address."
-            )
-        return str(value)
+        return str(variable.get("default", match[0])) if isinstance(variable, dict) else match[0]
 
-    written = _VARIABLE.sub(default, str(server.get("url", "/")))
-    if written.startswith("//") and not address.url:
-        written = f"https:{written}"
-    url = urljoin(address.url, written)
+    url = urljoin(address.url, _VARIABLE.sub(default, str(server.get("url", "/"))))
     if "//" not in url:
         raise ToolSourceError(
-            f"The document's server is {written!r}, without a host: give the document's address beside its text, "
+            f"The document's server is {url!r}, without a host: give the document's address beside its text, "
             "or write the server's whole address in it."
         )
     check_url(url, reach_of(address.allowed_hosts))

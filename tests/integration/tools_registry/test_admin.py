@@ -335,7 +335,7 @@ class LargeSourceTests(TestCase):
             refresh_source(self.source)
             assert self.source.tools.filter(is_present=True).count() == count, chosen
         self.source.chosen = "tag:nowhere"
-        with self.assertRaisesMessage(ToolSourceError, "tag:area0 (100)"):
+        with self.assertRaisesMessage(ToolSourceError, "None of the 1000 operations"):
             refresh_source(self.source)
 
 
