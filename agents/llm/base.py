@@ -130,8 +130,17 @@ class LanguageModel(ABC):
     def default_model(self) -> str:
         """The model name used when the options name none."""
 
-    @abstractmethod
-    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply: ...
+    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
+        """The whole reply, for a job: its thread has no event loop."""
+
+        async def read() -> Reply:
+            try:
+                async with aclosing(self.stream(messages, options)) as stream:
+                    return [chunk.final async for chunk in stream if chunk.final][-1]
+            finally:
+                await self.aclose()
+
+        return asyncio.run(read())
 
     @abstractmethod
     def stream(

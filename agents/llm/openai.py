@@ -1,8 +1,8 @@
-"""Any OpenAI-compatible server (OpenAI, Groq, Ollama, vLLM…), through the `openai` package.
+"""Any OpenAI-compatible server (OpenAI, Groq, Mistral, Ollama, vLLM, llama.cpp), through the `openai` package.
 
-The package connects, tries again before the first byte, and bounds every wait. The bodies are decoded here: servers are
+The package connects, tries again before the first byte, and bounds every wait. Streams are decoded here: servers are
 odder than the package's types, and an object for each token costs several times the rest (`benchmarks/streaming`).
-An optional argument that a server refuses by name is left out from then on.
+An optional argument that a model refuses by name is left out from then on.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Se
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 
 from django.core import checks
 
@@ -59,37 +58,26 @@ _KEEP_ALIVE_SECONDS = 30.0
 _UNCOMPRESSED = {"Accept-Encoding": "identity"}
 #: How long the end of the body may come after the end of the reply, for the connection to be used again.
 _DRAIN_SECONDS = 0.25
-#: Optional arguments that some servers or models refuse, and what to send instead (`None`: nothing).
-_ADAPTATIONS: Mapping[str, str | None] = {
-    "stream_options": None,
-    "temperature": None,
-    "max_tokens": "max_completion_tokens",
-    "tools": None,
-}
-_TOOL_PLACE = re.compile(r"\btools[.\[](\d{1,3})\b")
-#: OpenAI, DeepSeek, Mistral, xAI… by the code or the type of their refusals; a rate limit has others.
+#: Optional arguments that some models refuse, and what to send instead (`None`: nothing).
+_ADAPTATIONS: Mapping[str, str | None] = {"temperature": None, "max_tokens": "max_completion_tokens", "tools": None}
+#: By the code or the type of a refusal; a rate limit has others.
 _USED_UP = re.compile(r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I)
 _RATE_LIMIT = re.compile(r"rate.?limit", re.I)
 _TRANSIENT = re.compile(r"server.?error|overload|unavailable|timeout|capacity", re.I)
 #: A server or a gateway in front of it that waited too long.
 _TIMED_OUT = frozenset({408, 504, 524})
 #: How servers call what their model reads; how long what they said stands, and how long it is waited for.
-_WINDOW_NAMES = ("max_model_len", "context_window", "context_length", "max_context_length", "loaded_context_length")
+_WINDOW_NAMES = ("max_model_len", "context_window", "max_context_length")
 _WINDOW_SECONDS, _WINDOW_WAIT_SECONDS = 300.0, 2.0
 _OLLAMA_TOKENS = 4_096
-#: A prompt that is too long, in the words of OpenAI, vLLM, llama.cpp, Ollama, Groq, Mistral, Anthropic…, and how much fits.
+#: A prompt that is too long, in the words of OpenAI, vLLM, llama.cpp, Groq and Mistral, and how much fits.
 _TOO_LONG = re.compile(
-    r"context_length_exceeded|exceed_context_size|maximum context length|context (?:length|window|size)|context_window"
-    r"|input length[^\"]{0,60}(?:exceed|maximum|limit|long|large|great)|too many tokens|prompt is too long"
-    r"|too large for model|input token count|\btokens\b[^\"]{0,40} must be <=|reduce the length|maximum allowed (?:input|length)",
+    r"context_length_exceeded|exceed_context_size|context (?:length|window|size)|too large for model|reduce the length",
     re.IGNORECASE,
 )
-_FITS: tuple[str, ...] = (
-    *(r"n_ctx\W+(\d+)", r"(\d{3,7}) (?:tokens? )?maximum"),
-    r"context (?:length|window|size)[^\d\"{}]{1,40}?(\d{3,7})",
-    r"(?:[Mm]aximum|[Ll]imit|<=|allowed)[^\d\"{}]{0,40}?(\d{3,7})",
+_FITS = re.compile(
+    r"n_ctx\W+(?P<n_ctx>\d+)|(?P<most>\d{3,7}) maximum|context (?:length|window|size)[^\d\"{}]{1,40}?(?P<length>\d{3,7})"
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
 #: What a model that reasons gets on top of the limit of its text.
 REASONING_TOKENS = 1_024
 #: One event holds one token; larger events, more calls or longer arguments are a runaway model.
@@ -251,8 +239,8 @@ def _too_long(detail: str, said: str, codes: str, status: int | None = None) -> 
     if not is_too_long or _RATE_LIMIT.search(codes):
         return None
     error = LLMContextError(detail)
-    found = next((match for pattern in _FITS if (match := re.search(pattern, said))), None)
-    error.window = int(found[1]) if found else None
+    found = _FITS.search(said)
+    error.window = int(found[found.lastgroup or 0]) if found else None
     return error
 
 
@@ -336,27 +324,6 @@ class OpenAILanguageModel(LanguageModel):
             self._windows[name] = (time.monotonic(), known)
         return known
 
-    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
-        model = options.model or self._model
-        refused = self._refused.get(model, frozenset())
-        while True:
-            request = self._request(messages, options, refused=refused)
-            try:
-                with translated_errors():
-                    raw = self._clients.blocking().chat.completions.with_raw_response
-                    response = raw.create(**request, extra_headers=outgoing_headers())
-            except LLMResponseError as error:
-                refused |= _newly_refused(error, request=request)
-                continue
-            self._refused[model] = refused
-            decoder = self._decoder(model)
-            decoder.add(_decoded(response.content))
-            if not self._needs_room(decoder, model):
-                return decoder.reply()
-
-    def _decoder(self, model: str) -> "StreamDecoder":
-        return StreamDecoder(model=model, awaits_close=model in self._closing)
-
     def _needs_room(self, decoder: "StreamDecoder", model: str) -> bool:
         """Note whether the model reasons; true where reasoning used up a limit without room: ask once more."""
         reply, knew = decoder.reply(), model in self._reasoning
@@ -371,7 +338,7 @@ class OpenAILanguageModel(LanguageModel):
     ) -> AsyncGenerator[StreamChunk, None]:
         model = options.model or self._model
         while True:
-            decoder = self._decoder(model)
+            decoder = StreamDecoder(model=model, awaits_close=model in self._closing)
             async with AsyncExitStack() as opened:
                 body = await self._open_stream(opened, messages, options)
                 try:
@@ -403,7 +370,7 @@ class OpenAILanguageModel(LanguageModel):
         client = await self._clients.streaming()
         headers = _UNCOMPRESSED | outgoing_headers()
         while True:
-            request = self._request(messages, options, refused=refused, stream=True)
+            request = self._request(messages, options, refused)
             try:
                 with translated_errors():
                     asked = client.chat.completions.with_streaming_response.create(**request, extra_headers=headers)
@@ -415,12 +382,7 @@ class OpenAILanguageModel(LanguageModel):
                 return await opened.enter_async_context(aclosing(response.iter_bytes()))
 
     def _request(
-        self,
-        messages: Sequence[PromptMessage],
-        options: GenerationOptions,
-        *,
-        refused: frozenset[str],
-        stream: bool = False,
+        self, messages: Sequence[PromptMessage], options: GenerationOptions, refused: frozenset[str]
     ) -> dict[str, Any]:
         model = options.model or self._model
         request: dict[str, Any] = {
@@ -428,13 +390,13 @@ class OpenAILanguageModel(LanguageModel):
             "messages": [_wire_message(message) for message in messages],
             "temperature": options.temperature,
             "max_tokens": options.max_tokens + (REASONING_TOKENS if model in self._reasoning else 0),
+            "stream": True,
+            "stream_options": {"include_usage": True},
         }
         if options.json_object:
             request["response_format"] = {"type": "json_object"}
         if options.tools:
             request["tools"] = list(options.tools)
-        if stream:
-            request |= {"stream": True, "stream_options": {"include_usage": True}}
         for name in refused & request.keys():
             value = request.pop(name)
             if (replacement := _ADAPTATIONS[name]) is not None:
@@ -442,7 +404,6 @@ class OpenAILanguageModel(LanguageModel):
         return request
 
     def warm_up(self) -> None:
-        self._clients.blocking()
         self._clients._new_streaming()
 
     async def aclose(self) -> None:
@@ -453,51 +414,38 @@ class OpenAILanguageModel(LanguageModel):
         found: list[checks.CheckMessage] = []
         if not server.api_key and not server.base_url:
             hint = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server without a key."
-            found.append(
-                checks.Error("The language model has neither a key nor an address.", hint=hint, id="agents.E002")
-            )
+            said = "The language model has neither a key nor an address."
+            found.append(checks.Error(said, hint=hint, id="agents.E002"))
         if not self._model:
             found.append(checks.Error("LLM_MODEL is blank.", id="agents.E003"))
-        return found + self._address_messages()
-
-    def _address_messages(self) -> list[checks.CheckMessage]:
-        if not self._server.base_url:
-            return []
-        try:
-            address = urlsplit(self._server.base_url)
-            host, _port = address.hostname, address.port
-        except ValueError:
-            host = None
-        if not host or address.scheme not in {"http", "https"}:
+        address = re.match(r"(https?)://(\[[\da-fA-F:.]+\]|[^\s/:@\[\]]+)(:\d+)?(/|$)", server.base_url or _OPENAI)
+        if address is None:
             hint = "It looks like http://localhost:11434/v1."
-            return [checks.Error("OPENAI_BASE_URL is not an address.", hint=hint, id="agents.E004")]
-        loopback = host in {"localhost", "::1"} or host.startswith("127.")
-        if address.scheme == "http" and self._server.api_key and not loopback:
+            found.append(checks.Error("OPENAI_BASE_URL is not an address.", hint=hint, id="agents.E004"))
+        elif address[1] == "http" and server.api_key and not re.match(r"localhost$|127\.|\[::1\]", address[2]):
             said = "The language model's key travels unencrypted: OPENAI_BASE_URL is http."
-            return [checks.Warning(said, id="agents.W001")]
-        return []
+            found.append(checks.Warning(said, id="agents.W001"))
+        return found
 
 
 async def _asked_window(client: "AsyncOpenAI", model: str) -> int | None:
-    """The window by llama.cpp's properties, Ollama's description of a model, or anybody's list of models."""
+    """The window by Ollama's description of a model, or by anybody's list of models."""
     listed = f"{str(client.base_url).rstrip('/')}/models"
-    root = listed.removesuffix("/models").removesuffix("/v1")
-    for address, body in ((f"{root}/props", None), (f"{root}/api/show", {"model": model}), (listed, None)):
+    described = f"{listed.removesuffix('/models').removesuffix('/v1')}/api/show"
+    for method, address in (("POST", described), ("GET", listed)):
         try:
-            method = "POST" if body else "GET"
             with translated_errors():
+                body = {"model": model} if method == "POST" else None
                 response = await client._client.request(method, address, json=body, headers=client.auth_headers)
             said = response.json() if response.status_code == 200 else None
         except (LLMError, ValueError):
             continue
-        if isinstance(said, dict) and (found := window_said(said, model)):
+        if isinstance(said, dict) and (found := _window_said(said, model)):
             return found
     return None
 
 
-def window_said(said: Mapping[str, Any], model: str) -> int | None:
-    if isinstance(settings := said.get("default_generation_settings"), dict):
-        return _whole(settings.get("n_ctx"))
+def _window_said(said: Mapping[str, Any], model: str) -> int | None:
     if isinstance(said.get("model_info"), dict):
         # What a server of Ollama gives a model, unless its file says more, whatever the model could read.
         most = [value for key, value in said["model_info"].items() if str(key).endswith(".context_length")]
@@ -528,12 +476,10 @@ def _wire_message(message: PromptMessage) -> dict[str, Any]:
 
 async def _drain(body: AsyncIterator[bytes]) -> None:
     """Read the end of the body, so that its connection is used again; give up soon, the reply is whole."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_SECONDS):
             async for _data in body:
                 pass
-    except TimeoutError:
-        return
 
 
 def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> frozenset[str]:
@@ -541,15 +487,11 @@ def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> fr
     said = error.refusal
     if not said:
         raise error
-    unsupported = "unsupported" in said.lower() or "not support" in said.lower()
-    refused = {
-        name
-        for name in _ADAPTATIONS.keys() & request.keys()
-        # "max_tokens is too large" is about the value, and is the caller's affair.
-        if name in said and (unsupported or name == "stream_options")
-    }
+    # "max_tokens is too large" is about the value, and is the caller's affair.
+    is_unsupported = "unsupported" in said.lower() or "not support" in said.lower()
+    refused = {name for name in _ADAPTATIONS.keys() & request.keys() if is_unsupported and name in said}
     offered = [tool["function"]["name"] for tool in request.get("tools", ())]
-    named = tuple(_tools_named(said, offered))
+    named = tuple(name for name in offered if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said))
     # One tool's schema that is not supported is no reason to offer none any more.
     if refused and not named:
         return frozenset(refused)
@@ -561,14 +503,6 @@ def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> fr
     raise LLMToolsRefusedError(str(error), named) from error
 
 
-def _tools_named(said: str, names: Sequence[str]) -> Iterator[str]:
-    """The tools that a refusal names, or counts (`tools[3].function`, `tools.3.custom`)."""
-    places = {int(place) for place in _TOOL_PLACE.findall(said)}
-    for place, name in enumerate(names):
-        if place in places or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said):
-            yield name
-
-
 class StreamDecoder:
     """Server-sent events, cut anywhere, to joined text; `reply()` once the body has ended."""
 
@@ -576,7 +510,6 @@ class StreamDecoder:
         self._buffer = b""
         self._data: list[bytes] = []
         self._filter = ReasoningFilter(awaits_close=awaits_close)
-        self._held = ""
         self._told_reasoning = False
         self._model = model
         self._usage = Usage()
@@ -595,7 +528,7 @@ class StreamDecoder:
         if len(self._buffer) > _MAX_EVENT_BYTES:
             raise LLMResponseError("The server sent an oversized event.")
         text = "".join(map(self._line, lines))
-        return self._joined(text) if text else ""
+        return self._filter.feed(storable(text)) if text else ""
 
     def chunk(self, text: str) -> StreamChunk | None:
         """What a reader is sent of the text that was just decoded, and told of the reasoning before it."""
@@ -614,7 +547,7 @@ class StreamDecoder:
         """Decode a last event that the body ended without terminating, and what was held back."""
         text = self._line(self._buffer) + self._line(b"")
         self._buffer = b""
-        return self._joined(text, hold=False)
+        return self._filter.feed(storable(text)) + self._filter.flush(is_cut=self._finish_reason == "length")
 
     def reply(self) -> Reply:
         if not self.is_finished:
@@ -640,25 +573,15 @@ class StreamDecoder:
     def _event(self, payload: bytes) -> str:
         if payload == b"[DONE]":
             self.is_done = True
-        return "" if self.is_done or not payload else self._said(_decoded(payload), "delta")
+        return "" if self.is_done or not payload else self._said(_decoded(payload))
 
-    def add(self, completion: Mapping[str, Any]) -> None:
-        """Take over a whole reply, which is one event with its message in place of a delta."""
-        try:
-            for number, call in enumerate(completion["choices"][0]["message"].get("tool_calls") or ()):
-                call["index"] = number
-        except (AttributeError, LookupError, TypeError) as error:
-            raise LLMResponseError("The server's reply has no message.") from error
-        self._joined(self._said(completion, "message"), hold=False)
-        self.is_done = True
-
-    def _said(self, event: Mapping[str, Any], part: str) -> str:
+    def _said(self, event: Mapping[str, Any]) -> str:
         self._model = event.get("model") or self._model
         if usage := event.get("usage"):
             self._usage = _usage(usage)
         try:
             choice = event["choices"][0] if event.get("choices") else {}
-            said = choice.get(part) or {}
+            said = choice.get("delta") or {}
             text, reasoning = parts_of(said)
             if calls := said.get("tool_calls"):
                 self._calls.feed(calls)
@@ -669,14 +592,6 @@ class StreamDecoder:
             raise LLMResponseError("The server sent a content that is not text.")
         self._filter.note(storable(reasoning))
         return text
-
-    def _joined(self, text: str, *, hold: bool = True) -> str:
-        """Add to the text so far; a character whose halves come in two tokens is held back until it is whole."""
-        text, self._held = self._held + text, ""
-        if _SURROGATE.search(text) and hold and "\ud800" <= text[-1] <= "\udbff":
-            text, self._held = text[:-1], text[-1]
-        text = self._filter.feed(storable(text))
-        return text if hold else text + self._filter.flush(is_cut=self._finish_reason == "length")
 
 
 class _CallAssembler:

@@ -36,15 +36,6 @@ def test_any_cut_of_the_bytes_gives_the_same_text(tokens: list[str], cuts: list[
     assert text == decoder.reply().text == "".join(tokens)
 
 
-@given(tokens=TEXTS)
-def test_characters_whose_halves_come_in_two_events_are_joined(tokens: list[str]) -> None:
-    units = "".join(tokens).encode("utf-16-le")
-    halves = [units[i : i + 2].decode("utf-16-le", "surrogatepass") for i in range(0, len(units), 2)]
-    events = [event(half, ascii_only=True) for half in halves]
-    decoder, text = decode(*events, b"data: [DONE]\n\n")
-    assert text == "".join(tokens)
-
-
 @given(body=st.binary())
 def test_rubbish_raises_nothing_but_the_projects_errors(body: bytes) -> None:
     decoder = StreamDecoder(model="unit")
