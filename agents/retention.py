@@ -136,7 +136,7 @@ def retain(held: jobs.Held) -> jobs.Outcome:
         ",".join(failed) or "none",
     )
     if held.in_background:
-        # Days of which something was deleted are counted again.
+        # What was counted of deleted conversations is put together.
         jobs.enqueue(JobKind.FIGURES, key=JobKind.FIGURES)
     return jobs.Outcome(report={"done": done, "failed": failed}, again_at=next_night(timezone.now()))
 

@@ -649,29 +649,19 @@ class ApiKey(models.Model):
         return secret
 
 
-class DailyCountQuerySet(models.QuerySet["DailyCount"]):
-    def note_change(self, turn_id: uuid.UUID) -> None:
-        """Have the day of this turn counted again; in the transaction of the change."""
-        for started_at in Turn.objects.filter(pk=turn_id).values_list("started_at", flat=True):
-            self.create(day=timezone.localtime(started_at, timezone.get_default_timezone()).date())
-
-
 class DailyCount(models.Model):
-    """Sums of the turns of a day with one exit and language (`chat.staff.figures`); `up` and `down` are ratings.
-
-    Rows of what exists (`is_live`) are written anew with each count; those of deleted conversations stay. Without
-    either, the row was added since and makes the day due. Rows are only added: nobody waits for anybody.
+    """Sums of the turns of a day with one exit and language, of conversations that were deleted (`chat.staff.figures`);
+    `up` and `down` are ratings. Rows are only added, and the same of a day become one at night.
     """
 
     day = models.DateField()
-    #: May have been deleted since; none where a row only says that its day changed.
+    #: May have been deleted since.
     deployment = models.ForeignKey(
         Deployment, null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
     )
     #: The exit of an answered question, else `failed`, `interrupted` or `running`.
     ending = models.CharField(max_length=20, blank=True, default="")
     language = models.CharField(max_length=10, blank=True, default="")
-    is_live = models.BooleanField(null=True)
     turns = models.PositiveIntegerField(default=0)
     llm_calls = models.PositiveBigIntegerField(default=0)
     prompt_tokens = models.PositiveBigIntegerField(default=0)
@@ -682,18 +672,12 @@ class DailyCount(models.Model):
     up = models.PositiveIntegerField(default=0)
     down = models.PositiveIntegerField(default=0)
 
-    objects = DailyCountQuerySet.as_manager()
-
     class Meta:
         default_permissions = ()
         verbose_name = _("chiffres d’un jour")
         verbose_name_plural = _("chiffres par jour")
         permissions: ClassVar = [("view_figures", _("Voir comment va le service, en chiffres"))]
-        constraints: ClassVar = [
-            models.UniqueConstraint(
-                fields=["day", "deployment", "ending", "language", "is_live"], name="one_count_of_a_kind"
-            )
-        ]
+        indexes: ClassVar = [models.Index(fields=["day"], name="counts_of_days")]
 
     def __str__(self) -> str:
         return f"{self.day} · {self.deployment_id}"

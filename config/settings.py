@@ -350,7 +350,7 @@ JOBS = {
     "tool_source": "tools_registry.sources.remote.read_tool_source",
     "recover": "agents.jobs.recover_all",
     "retention": "agents.retention.retain",
-    "figures": "chat.staff.figures.count_days",
+    "figures": "chat.staff.figures.merge_counts",
     "golden": "chat.staff.golden.ask_golden_questions",
     "model_check": "chat.staff.model_check.check_model",
 }

@@ -21,7 +21,7 @@ from agents.database import PreparedSelect, PreparedUpdate, in_database, paramet
 from agents.effective import current_config
 from agents.errors import ApplicationError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
-from chat.models import AnswerSource, DailyCount, ThreadSummary, Turn, TurnStatus
+from chat.models import AnswerSource, ThreadSummary, Turn, TurnStatus
 from chat.thread.branches import earlier_versions
 from chat.thread.messages import check_isolation
 from chat.thread.turns import is_unnamed, rename_conversation
@@ -274,6 +274,5 @@ def _keep_summary(turn_id: uuid.UUID, written: Reply, trace: Trace) -> None:
             completion_tokens=F("completion_tokens") + written.usage.completion_tokens,
             trace=[*turn.trace, *trace.lines],
         )
-        DailyCount.objects.note_change(turn_id)
         if written.text:
             ThreadSummary.objects.update_or_create(turn=turn, defaults={"text": written.text})

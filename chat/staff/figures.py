@@ -1,7 +1,7 @@
-"""« Comment va le service »: days counted into one table of sums, and what a period says in tables and charts.
+"""« Comment va le service »: what a period says in tables and charts, read from its turns.
 
-A day is due while it may still change (`DailyCount.objects.note_change`); counting it twice changes nothing. The part
-of a conversation that is deleted stays (`keep_counts`). Questions and ratings stand on the question's day.
+`DailyCount` has the sums of conversations that were deleted (`keep_counts`). Questions and ratings stand on the
+question's day.
 """
 
 import json
@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from django.db.models import Case, Count, F, Max, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
 from django.utils import formats, timezone
 from django.utils.functional import Promise
@@ -28,11 +28,7 @@ from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, T
 #: What tells the rows of a day apart, and what is added up in each.
 KEYS = ("deployment_id", "ending", "language")
 SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
-#: So many days are counted for who looks at the figures; the others wait for the night.
-FIGURES_DAYS_AT_ONCE = 5
 _Sums = dict[tuple[date, int | None, str, str], Counter[str]]
-
-# --- Counting --------------------------------------------------------------------------------------------------------
 
 #: The exit of an answered question, else how it ended.
 _ENDING = Case(
@@ -78,70 +74,43 @@ def _whole(summed: int | timedelta | None) -> int:
     return max(0, summed // timedelta(milliseconds=1)) if isinstance(summed, timedelta) else summed or 0
 
 
-def _rows(found: _Sums, *, is_live: bool | None) -> list[DailyCount]:
-    return [
-        DailyCount(day=day, deployment_id=deployment, ending=ending, language=language, is_live=is_live, **sums)
-        for (day, deployment, ending, language), sums in sorted(found.items())
-        if any(sums.values())
-    ]
-
-
-def count_day(day: date) -> None:
-    """Count a day anew. What changes while it is read leaves a row that this count has not seen, so it stays due."""
-    with short_write():
-        # One count of a day at a time.
-        known = list(DailyCount.objects.filter(day=day).order_by("pk").select_for_update())
-        deleted: _Sums = defaultdict(Counter)
-        for row in known:
-            if not row.is_live and row.turns:
-                sums = Counter({name: getattr(row, name) for name in SUMS})
-                deleted[day, row.deployment_id, row.ending, row.language] += sums
-        next_day = _begin(day + timedelta(days=1))
-        live = _counted(Turn.objects.filter(started_at__gte=_begin(day), started_at__lt=next_day))
-        DailyCount.objects.filter(pk__in=[row.pk for row in known]).delete()
-        DailyCount.objects.bulk_create(
-            _rows(deleted, is_live=False) + _rows(live, is_live=True),
-            update_conflicts=True,
-            unique_fields=["day", "deployment", "ending", "language", "is_live"],
-            update_fields=SUMS,
-        )
-
-
 def keep_counts(conversation: Conversation) -> None:
-    """Count a conversation that is about to be deleted; in the transaction of its deletion."""
+    """Count a conversation that is about to be deleted; in the transaction of its deletion. Rows are only added."""
     found: _Sums = defaultdict(Counter)
     for (day, deployment, ending, language), sums in _counted(Turn.objects.filter(conversation=conversation)).items():
         # A turn that is deleted while it runs ends there.
         found[day, deployment, "interrupted" if ending == "running" else ending, language] += sums
-    DailyCount.objects.bulk_create(_rows(found, is_live=None))
+    _store(found)
 
 
-def due_days() -> list[date]:
-    """The days to count, newest first."""
-    changed = DailyCount.objects.filter(Q(is_live=None) | Q(is_live=True, ending="running"))
-    asked = Turn.objects.order_by()
-    last = DailyCount.objects.filter(is_live=True).aggregate(day=Max("day"))["day"]
-    if last is not None:
-        # One day more: a question of its last moment may have been stored after the count.
-        asked = asked.filter(started_at__gte=_begin(last - timedelta(days=1)))
-    newest = asked.annotate(day=_DAY).values_list("day", flat=True).distinct()
-    return sorted({*changed.values_list("day", flat=True), *newest}, reverse=True)
+def _store(found: _Sums) -> None:
+    DailyCount.objects.bulk_create(
+        DailyCount(day=day, deployment_id=deployment, ending=ending, language=language, **sums)
+        for (day, deployment, ending, language), sums in found.items()
+    )
 
 
-def count_days(held: Held) -> None:
-    """The nightly job: every day that is due. May be killed at any moment and run again."""
-    days = due_days()
+def _kept(rows: QuerySet[DailyCount]) -> _Sums:
+    added = {f"sum_{name}": Sum(name) for name in SUMS}
+    return {
+        (row["day"], *(row[name] for name in KEYS)): Counter({name: row[f"sum_{name}"] for name in SUMS})
+        for row in rows.order_by().values("day", *KEYS).annotate(**added)
+    }
+
+
+def merge_counts(held: Held) -> None:
+    """The nightly job: rows of a day that differ in nothing become one. May be killed at any moment and run again."""
+    same = DailyCount.objects.order_by().values("day", *KEYS).annotate(rows=Count("pk")).filter(rows__gt=1)
+    days = sorted({row["day"] for row in same})
     for done, day in enumerate(days, start=1):
-        count_day(day)
+        with short_write():
+            rows = DailyCount.objects.filter(day=day)
+            # What is added meanwhile waits for the next night.
+            known = rows.filter(pk__in=list(rows.values_list("pk", flat=True)))
+            found = _kept(known)
+            known.delete()
+            _store(found)
         held.progress(done, len(days))
-
-
-def bring_up_to_date() -> int:
-    """What a page does before it reads: count the newest due days, a few at most; returns how many are left."""
-    days = due_days()
-    for day in days[:FIGURES_DAYS_AT_ONCE]:
-        count_day(day)
-    return len(days[FIGURES_DAYS_AT_ONCE:])
 
 
 #: Stored answers, given as they are; those that the model wrote; questions that were not answered.
@@ -197,9 +166,9 @@ class Sums:
     up: int = 0
     down: int = 0
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, found: Counter[str]) -> None:
         for name in SUMS:
-            setattr(self, name, getattr(self, name) + row[f"sum_{name}"])
+            setattr(self, name, getattr(self, name) + found[name])
 
     @property
     def seconds(self) -> float | None:
@@ -211,23 +180,20 @@ class Totals:
     """The sums of a period: in all, and by each of what tells them apart."""
 
     def __init__(self, period: Period, deployment: Deployment | None) -> None:
-        rows = DailyCount.objects.filter(day__gte=period.first, day__lte=period.last)
+        ends = {"started_at__gte": _begin(period.first), "started_at__lt": _begin(period.last + timedelta(days=1))}
+        turns, rows = Turn.objects.filter(**ends), DailyCount.objects.filter(day__range=(period.first, period.last))
         if deployment is not None:
+            turns = turns.filter(conversation__deployment=deployment)
             rows = rows.filter(deployment_id=deployment.pk)
         self.all = Sums()
         self.endings, self.kinds, self.deployments = (defaultdict[Any, Sums](Sums) for _at in range(3))
         self.days = {day: defaultdict[str, Sums](Sums) for day in period.each()}
-        for row in rows.order_by().values("day", *KEYS).annotate(**{f"sum_{name}": Sum(name) for name in SUMS}):
-            kind, day = _KINDS.get(row["ending"], "other"), self.days[row["day"]]
-            for sums in (
-                self.all,
-                self.endings[row["ending"]],
-                self.kinds[kind],
-                self.deployments[row["deployment_id"]],
-                day["all"],
-                day[kind],
-            ):
-                sums.add(row)
+        for found in (_counted(turns), _kept(rows)):
+            for (day, place, ending, _language), counted in found.items():
+                kind, of_day = _KINDS.get(ending, "other"), self.days[day]
+                parts = (self.endings[ending], self.kinds[kind], self.deployments[place], of_day["all"], of_day[kind])
+                for sums in (self.all, *parts):
+                    sums.add(counted)
 
     def saved(self) -> dict[str, float | None] | None:
         """What stored answers saved: had the model written them too, each at the mean of those that it wrote, less what
@@ -292,10 +258,6 @@ class Table:
         texts = [[shown(value, kind) for value, (_t, kind) in zip(row, self.columns, strict=True)] for row in self.rows]
         titles = [title for title, _kind in self.columns[1:]]
         return [{"head": head, "cells": list(zip(titles, cells, strict=True))} for head, *cells in texts]
-
-    def plain(self) -> list[Sequence[Any]]:
-        """Heading and rows of a download."""
-        return [[title for title, _kind in self.columns], *self.rows]
 
 
 def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[str, str, str]], list[Table]]:

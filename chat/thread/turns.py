@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.database import PreparedSelect, PreparedUpdate, parameter, short_write
 from agents.errors import StorageUnavailableError
 from chat.errors import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
-from chat.models import Conversation, DailyCount, Feedback, Message, Role, Turn, TurnStatus
+from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta
 from chat.thread.branches import hold_conversation, parent_beside
 from chat.thread.rounds import TURN_LEASE_SECONDS, apply_abandoned_rounds
@@ -218,7 +218,6 @@ def rename_conversation(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, title
     named = Conversation.objects.filter(pk=conversation_id, title=default_title(question))
     named.update(title=title)
     Turn.objects.filter(pk=turn_id).update(llm_calls=F("llm_calls") + 1)
-    DailyCount.objects.note_change(turn_id)
 
 
 def renew_turns(turn_ids: Sequence[uuid.UUID]) -> None:
@@ -322,7 +321,6 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
             _set_answer_aside(turn)
             _drop_answer(turn.conversation_id, turn_id)
-            DailyCount.objects.note_change(turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
@@ -380,7 +378,6 @@ def save_exchange(ending: Ending) -> int | None:
             if not END_LATE_TURN.run(**run, **columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
-            DailyCount.objects.note_change(turn_id)
         if ending.has_open_round and not is_pause:
             apply_abandoned_rounds(conversation_id)
         if is_pause or (not ending.text and ending.status is TurnStatus.FAILED):

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.database import PreparedSelect, parameter, short_write
 from agents.effective import effective_config
 from agents.errors import ApplicationError
-from chat.models import AnswerSource, DailyCount, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
+from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
 from chat.thread.branches import branch_turns, earlier_versions
 from faqs.learning import entries_of_turn, report_wrong
 from faqs.models import UnansweredReason
@@ -35,7 +35,6 @@ def give_feedback(turn: Turn, verdict: Verdict, *, reason: str = "", comment: st
                 "withdrawn_at": None,
             },
         )
-        DailyCount.objects.note_change(turn.pk)
         if verdict == Verdict.DOWN and (feedback.settled_at or feedback.dismissed_at):
             # Said again, it is for staff again.
             feedback.owner = feedback.settled_by = None
@@ -51,7 +50,6 @@ def withdraw_feedback(turn: Turn) -> bool:
     standing = Feedback.objects.filter(turn=turn, withdrawn_at=None)
     with short_write():
         changed = standing.update(withdrawn_at=timezone.now(), updated_at=timezone.now())
-        DailyCount.objects.note_change(turn.pk)
     return bool(changed)
 
 

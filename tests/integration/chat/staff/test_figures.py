@@ -1,7 +1,5 @@
 """« Comment va le service »: days counted as by hand in any order of events, and every figure of the page, for who may see it."""
 
-import csv
-import io
 import random
 import uuid
 from collections import Counter, defaultdict
@@ -25,7 +23,7 @@ from agents.models import AgentLimit, Deployment, JobKind
 from chat.archive import conversations_older_than, purge
 from chat.models import Conversation, DailyCount, Feedback, Message, Turn, TurnStatus, Verdict
 from chat.staff import figures
-from chat.staff.figures import Period, Totals, bring_up_to_date, count_day, due_days, shown
+from chat.staff.figures import Period, Totals, merge_counts, shown
 from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 from knowledge.models import Chunk
@@ -41,11 +39,6 @@ from tests.factories import (
 )
 
 SUMS = "turns llm_calls prompt_tokens completion_tokens timed up down".split()
-
-
-def count_due() -> None:
-    for day in due_days():
-        count_day(day)
 
 
 def local_day(moment: datetime) -> date:
@@ -84,22 +77,16 @@ class ByHand:
 
 
 def as_counted() -> dict[Any, dict[str, int]]:
-    """What the rows of the counted days say, added up."""
-    counts: dict[Any, dict[str, int]] = {}
-    for count in DailyCount.objects.exclude(turns=0):
-        key = (count.day, count.deployment_id, count.ending, count.language)
-        sums = counts.setdefault(key, dict.fromkeys(SUMS, 0))
-        for name in SUMS:
-            sums[name] += getattr(count, name)
-    return counts
+    """What the turns that are there and the rows of those that were deleted say, added up."""
+    counts: dict[Any, Counter[str]] = defaultdict(Counter)
+    for found in (figures._counted(Turn.objects.all()), figures._kept(DailyCount.objects.all())):
+        for key, sums in found.items():
+            counts[key] += sums
+    return {key: {name: sums[name] for name in SUMS} for key, sums in counts.items()}
 
 
 def past_turn(conversation: Conversation, asked_at: datetime, **columns: Any) -> Turn:
-    """An ended turn of another day, with an answer that shows these `sources`; it took 1.5 s unless said otherwise.
-
-    No question is asked in the past: a day that was counted already is told.
-    """
-    DailyCount.objects.create(day=local_day(asked_at))
+    """An ended turn of another day, with an answer that shows these `sources`; it took 1.5 s unless said otherwise."""
     sources = columns.pop("sources", [])
     took = columns.pop("took", 1.5)
     turn = make_turn(conversation, **{"language": "fr", **columns})
@@ -111,14 +98,9 @@ def past_turn(conversation: Conversation, asked_at: datetime, **columns: Any) ->
     return Turn.objects.get(pk=turn.pk)
 
 
-#: A night later the first day is counted for good, unless something of it changes; or a turn of it still runs.
-PRELUDES = (
-    "ask end_stored ask end_model ask fail next_day next_day count".split(),
-    "ask end_stored ask next_day next_day count".split(),
-)
 #: Late in the evening of a day that has 25 hours in Paris; a step goes over midnight.
 START = datetime(2025, 10, 26, 21, 0, tzinfo=UTC)
-EVENTS = "ask end_stored end_model fail rate_up rate_down withdraw reopen title delete purge count count_one look pass_time next_day".split()
+EVENTS = "ask end_stored end_model fail rate_up rate_down withdraw reopen title delete purge merge pass_time next_day".split()
 
 
 class Desk:
@@ -211,15 +193,10 @@ class Desk:
         turns = Turn.objects.filter(conversation__in=list(conversations))
         self.gone.add(turns.select_related("conversation"), deleted=True)
 
-    def count(self, _at: int) -> None:
-        count_due()
-
-    def count_one(self, at: int) -> None:
-        if days := due_days():
-            count_day(days[at % len(days)])
-
-    def look(self, _at: int) -> None:
-        bring_up_to_date()
+    def merge(self, _at: int) -> None:
+        before = as_counted()
+        merge_counts(mock.Mock())
+        assert as_counted() == before
 
     def next_day(self, _at: int) -> None:
         self.now += timedelta(hours=25)
@@ -231,96 +208,50 @@ class Desk:
 @override_settings(TIME_ZONE="Europe/Paris")
 class AnyOrderTest(PropertyTestCase):
     @tried(max_examples=40, deadline=None)
-    @given(
-        st.sampled_from(PRELUDES),
-        st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 999)), min_size=1, max_size=20),
-    )
-    def test_counts_are_those_by_hand_however_events_and_counts_are_mixed(
-        self, prelude: list[str], events: list[tuple[str, int]]
-    ) -> None:
+    @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 999)), min_size=5, max_size=25))
+    def test_counts_are_those_by_hand_in_any_order_of_events(self, events: list[tuple[str, int]]) -> None:
         desk = Desk()
         with (
             mock.patch.object(timezone, "now", side_effect=lambda: desk.now),
             mock.patch("chat.thread.verdicts._report"),
         ):
-            for event, at in [*((event, 1) for event in prelude), *events]:
+            for event, at in [("ask", 1), ("end_model", 1), *events]:
                 desk.act(event, at)
                 desk.now += timedelta(seconds=31)
-            count_due()
             desk.gone.add(Turn.objects.select_related("conversation"))
             assert as_counted() == desk.gone.as_plain()
 
 
 class CountingTest(TestCase):
-    """Some weeks after the days that are counted: by the real clock each test would count a day more with every day."""
-
     def setUp(self) -> None:
-        self.today = START + timedelta(days=30)
-        began = timezone.now()
-        self.enterContext(
-            mock.patch.object(timezone, "now", side_effect=lambda: self.today + (datetime.now(UTC) - began))
-        )
         self.deployment = make_deployment()
         self.conversation = make_conversation(self.deployment)
 
     def test_day_begins_at_midnight_of_the_site(self) -> None:
-        self.today = datetime(2025, 4, 10, 12, 0, tzinfo=UTC)
         before = datetime(2025, 3, 29, 22, 59, 59, tzinfo=UTC)
         past_turn(self.conversation, before)
         past_turn(self.conversation, before + timedelta(seconds=1))
         # The next day has 23 hours: it ends an hour earlier by UTC.
         past_turn(self.conversation, datetime(2025, 3, 30, 22, 0, tzinfo=UTC))
         with override_settings(TIME_ZONE="Europe/Paris"):
-            count_due()
-        days = DailyCount.objects.order_by("day").values_list("day", "turns")
-        assert list(days) == [(date(2025, 3, 29), 1), (date(2025, 3, 30), 1), (date(2025, 3, 31), 1)]
-
-    def test_what_changes_while_a_day_is_read_leaves_it_due(self) -> None:
-        turn = past_turn(self.conversation, START)
-        count_due()
-        inner = figures._counted
-
-        def read_then_rated(turns: Any) -> Any:
-            found = inner(turns)
-            give_feedback(turn, Verdict.UP)
-            return found
-
-        day = date(2025, 10, 26)
-        with mock.patch.object(figures, "_counted", read_then_rated):
-            count_day(day)
-        assert day in due_days()
-        count_due()
-        assert DailyCount.objects.get(day=day).up == 1
-        assert not DailyCount.objects.filter(is_live=None).exists()
+            days = Totals(Period(date(2025, 3, 29), date(2025, 3, 31)), None).days
+        assert [sums["all"].turns for sums in days.values()] == [1, 1, 1]
 
     def test_deployment_that_is_deleted_stays_counted(self) -> None:
         past_turn(self.conversation, START)
-        count_due()
         key = self.deployment.pk
         self.deployment.delete()
-        count_due()
         assert DailyCount.objects.get().deployment_id == key
 
-    def test_turn_that_runs_over_midnight_keeps_its_day_due(self) -> None:
-        turn = past_turn(self.conversation, START, answer_source="llm")
-        Turn.objects.filter(pk=turn.pk).update(status=TurnStatus.AWAITING_APPROVAL)
-        count_due()
-        assert due_days()[-1] == date(2025, 10, 26)
-        Turn.objects.filter(pk=turn.pk).update(status=TurnStatus.DONE)
-        count_due()
-        assert DailyCount.objects.get().ending == "llm"
-
-    def test_page_counts_a_few_days_and_says_how_many_are_left(self) -> None:
-        for ago in range(9):
-            past_turn(self.conversation, timezone.now() - timedelta(days=ago))
-        assert [bring_up_to_date() for _look in range(4)] == [4, 1, 0, 0]
-        assert DailyCount.objects.count() == 9
-
-    def test_worker_counts_the_days_at_night_after_it_deleted(self) -> None:
-        past_turn(self.conversation, timezone.now() - timedelta(days=1))
+    def test_worker_puts_the_same_counts_of_a_day_together_at_night(self) -> None:
+        for _number in range(3):
+            conversation = make_conversation(self.deployment)
+            past_turn(conversation, START)
+            conversation.delete()
+        assert DailyCount.objects.count() == 3
         carry_out(ensure(JobKind.RETENTION).pk, in_background=True)
         carry_out(ensure(JobKind.FIGURES).pk, in_background=True)
-        assert DailyCount.objects.get().turns == 1
+        assert DailyCount.objects.get().turns == 3
 
 
 ADDRESS = "/admin/chat/turn/figures/"
@@ -334,14 +265,14 @@ def noon(day: date) -> datetime:
 
 
 def make_traffic(turns: int) -> None:
-    """Questions of thirty days in two deployments, half of them asked after a first count."""
+    """Questions of thirty days in two deployments."""
     draw = random.Random(5)  # noqa: S311  # the same traffic each time
     agent = make_agent()
     add_document(agent)
     chunks = list(Chunk.objects.values_list("pk", flat=True))
     answers = [make_learned(agent, question=f"Question {n} ?", answer=f"{n}").pk for n in range(3)]
     places = [make_deployment(agent, name="Accueil"), make_deployment(name="Mairie")]
-    for at in range(turns):
+    for _at in range(turns):
         source = draw.choice(EXITS)
         written = source in ("llm", "round_limit")
         turn = past_turn(
@@ -360,8 +291,6 @@ def make_traffic(turns: int) -> None:
             verdict = draw.choice(["up", "up", "down"])
             withdrawn = timezone.now() if draw.random() < 0.2 else None
             Feedback.objects.create(turn=turn, verdict=verdict, withdrawn_at=withdrawn)
-        if at == turns // 2:
-            count_due()
 
 
 def within(period: Period, **columns: Any) -> list[Turn]:
@@ -376,7 +305,6 @@ class FiguresByHandTest(TestCase):
     @classmethod
     def setUpTestData(cls) -> None:
         make_traffic(240)
-        count_due()
         cls.turns = {period: within(period) for period in (PERIOD, PERIOD.before)}
         today = mock.patch("chat.staff.admin.figures.timezone.localdate", return_value=LAST)
         today.start()
@@ -384,7 +312,6 @@ class FiguresByHandTest(TestCase):
         # What was counted stays when its conversations go.
         for conversation in Conversation.objects.order_by("pk")[::3]:
             conversation.delete()
-        count_due()
 
     def test_questions_by_exit_and_deployment(self) -> None:
         for period, turns in self.turns.items():
@@ -422,27 +349,9 @@ class FiguresByHandTest(TestCase):
             assert saved[name] == pytest.approx(len(stored) * mean - spent)
         means = [sum(map(_milliseconds, each)) / len(each) for each in (model, stored)]
         assert saved["seconds"] == pytest.approx(len(stored) * (means[0] - means[1]) / 1000, rel=1e-3)
-        rows = {row["Épargne"]: row for row in self.download("savings")}
-        assert float(rows["Tokens lus"]["Épargné"]) == pytest.approx(saved["prompt_tokens"])
-
-    def test_downloads_hold_what_the_page_shows_for_every_table(self) -> None:
-        page = superuser_client().get(ADDRESS, self.query())
-        for table in page.context["tables"]:
-            if not table.rows:
-                continue
-            rows = list(self.download(table.key))
-            assert len(rows) == len(table.rows)
-            self.assertContains(page, f'csv={table.key}"')
-        days = self.download("days")
-        assert sum(int(row["Questions"]) for row in days) == len(self.turns[PERIOD])
-
-    def query(self) -> dict[str, str]:
-        return {"days": "7"}
-
-    def download(self, key: str, **query: Any) -> list[dict[str, str]]:
-        answer = superuser_client().get(ADDRESS, {**self.query(), **query, "csv": key})
-        assert answer["Content-Type"] == "text/csv"
-        return list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+        page = superuser_client().get(ADDRESS, {"days": "7"})
+        rows = {row[0]: row for table in page.context["tables"] if table.key == "savings" for row in table.rows}
+        assert rows["Tokens lus"][2] == pytest.approx(saved["prompt_tokens"])
 
 
 def _kind(turn: Turn) -> str:
@@ -497,7 +406,6 @@ class FiguresPageTest(TestCase):
         client.get(ADDRESS)
         few = queries_of(client, ADDRESS)
         make_traffic(30)
-        count_due()
         assert queries_of(client, f"{ADDRESS}?days=365") <= few + 6
 
     def test_words_of_people_are_escaped(self) -> None:
