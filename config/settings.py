@@ -357,7 +357,6 @@ JOBS = {
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {
     "jobs": "agents.jobs.recover",
-    "refreshes": "knowledge.indexing.jobs.enqueue_due_refreshes",
     "turns": "chat.runs.following.interrupt_stale_turns",
     "lessons": "chat.runs.afterwards.settle_left_behind",
     "answers": "faqs.answer_points.reap_learned",

@@ -83,7 +83,6 @@ class WebSource(models.Model):
     is_active = models.BooleanField(_("suivie"), default=True)
     error = models.TextField(_("raison de l’échec"), blank=True, default="", editable=False)
     checked_at = models.DateTimeField(_("lue le"), null=True, blank=True, editable=False)
-    due_at = models.DateTimeField(_("prochaine lecture"), null=True, blank=True, editable=False)
     created_at = models.DateTimeField(_("ajoutée le"), auto_now_add=True)
 
     class Meta:
@@ -188,8 +187,6 @@ class WebPage(models.Model):
     etag = models.CharField(max_length=200, blank=True, default="")
     last_modified = models.CharField(max_length=100, blank=True, default="")
     checked_at = models.DateTimeField(_("lue le"), null=True, blank=True)
-    #: Checks in a row that did not find it.
-    times_gone = models.PositiveIntegerField(default=0)
     #: Whether the refresh disabled the document, and so enables it when the page is back.
     switched_off = models.BooleanField(default=False)
 

@@ -4,6 +4,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -415,7 +416,7 @@ class WebSourceAdmin(StaffAdmin):
 
     purpose = _("Pages et plans de site lus comme des documents, et relus à intervalle.")
     form = WebSourceForm
-    list_display = ("url", "state", "agent", "kind", "pages", "checked_at", "due_at")
+    list_display = ("url", "state", "agent", "kind", "pages", "checked_at")
     list_filter = ("kind", "is_active", "agent", "category")
     list_select_related = ("agent",)
     search_fields = ("url",)
@@ -429,14 +430,13 @@ class WebSourceAdmin(StaffAdmin):
         return sources.annotate(page_count=Count("pages"))
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        return (*self.fields, "state", "kind", "pages", "checked_at", "due_at") if obj else self.fields
+        return (*self.fields, "state", "kind", "pages", "checked_at", "due") if obj else self.fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """What an address is, and whose, is said once."""
-        return ("agent", "url", "state", "kind", "pages", "checked_at", "due_at") if obj else ()
+        return ("agent", "url", "state", "kind", "pages", "checked_at", "due") if obj else ()
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        obj.due_at = next_reading(obj) if change else None
         if not change and looks_like_sitemap(obj.url):
             obj.kind = SourceKind.SITEMAP
         super().save_model(request, obj, form, change)
@@ -459,6 +459,10 @@ class WebSourceAdmin(StaffAdmin):
         if not source.is_active:
             return badge(_("Non suivie"))
         return badge(_("Pas encore lue"), "busy") if source.checked_at is None else badge(_("Lue"), "good")
+
+    @admin.display(description=_("prochaine lecture"), empty_value="–")
+    def due(self, source: WebSource) -> datetime | None:
+        return next_reading(source)
 
     @admin.display(description=_("pages"), ordering="page_count")
     def pages(self, source: Any) -> str:

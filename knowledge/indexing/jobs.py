@@ -268,31 +268,21 @@ def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgre
 
 
 def enqueue_due_refreshes() -> int:
-    """Queue a refresh of every due source; returns how many. Workers call this every few seconds."""
+    """Queue a refresh of every due source; returns how many. """
     count = 0
-    due = WebSource.objects.filter(is_active=True, due_at__lte=timezone.now())
-    for source in due.select_related("agent").order_by("due_at"):
-        # Of several workers one moves the time on, and queues; a refresh that fails leaves it there.
-        taken = WebSource.objects.filter(pk=source.pk, due_at=source.due_at)
-        source.checked_at = timezone.now()
-        if taken.update(due_at=next_reading(source)):
+    for source in WebSource.objects.filter(is_active=True).select_related("agent"):
+        due = next_reading(source)
+        # Of several workers one moves the time on, and queues.
+        same = WebSource.objects.filter(pk=source.pk, checked_at=source.checked_at)
+        if due and due <= timezone.now() and same.update(checked_at=timezone.now()):
             enqueue_refresh(source)
             count += 1
     return count
 
 
-def reschedule_sources() -> None:
-    """Apply a changed refresh interval (of an agent or the site) to the sources."""
-    for source in WebSource.objects.filter(is_active=True).select_related("agent"):
-        due = next_reading(source) if source.checked_at else source.due_at
-        # Never later than it is planned: a failed reading may be tried again before its interval.
-        if (due is None) != (source.due_at is None) or (due and source.due_at and due < source.due_at):
-            WebSource.objects.filter(pk=source.pk, due_at=source.due_at).update(due_at=due)
-
-
 def reconcile_indexes() -> None:
-    """Queue what any agent's indexes lack, and apply changed refresh intervals."""
-    reschedule_sources()
+    """Queue what any agent's indexes lack, and the web pages that are due."""
+    enqueue_due_refreshes()
     for agent_id in Agent.objects.order_by("pk").values_list("pk", flat=True):
         reconcile_agent(agent_id)
 

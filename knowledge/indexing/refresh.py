@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import httpx2
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -35,35 +35,26 @@ from knowledge.web import (
 )
 
 _UTF8_MARK = b"\xef\xbb\xbf"
-#: A page that was not found so many times in a row no longer answers.
-GONE_PAGE_CHECKS = 3
 
 
 def add_source(*, agent: Agent, address: str, category: Category | None = None) -> WebSource:
-    """Store an address, due at once; a known one is read again. Raises `PageRefusedError` for a bad address."""
+    """Store an address to follow, or the known one. Raises `PageRefusedError` for a bad address."""
     url = normal_address(address)
-    guessed = SourceKind.SITEMAP if looks_like_sitemap(url) else SourceKind.PAGE
-    try:
-        with transaction.atomic():
-            source = WebSource.objects.create(
-                agent=agent, url=url, kind=guessed, category=category, due_at=timezone.now()
-            )
-    except IntegrityError:
-        source = WebSource.objects.get(agent=agent, url=url)
-        source.is_active, source.due_at = True, timezone.now()
-        source.category = category or source.category
-        source.save(update_fields=["is_active", "due_at", "category"])
+    kind = SourceKind.SITEMAP if looks_like_sitemap(url) else SourceKind.PAGE
+    source, _new = WebSource.objects.get_or_create(agent=agent, url=url, defaults={"kind": kind})
+    source.is_active, source.category = True, category or source.category
+    source.save(update_fields=["is_active", "category"])
     return source
 
 
 def next_reading(source: WebSource) -> datetime | None:
-    """When a source is due again after its last reading; `None`: never automatically."""
+    """When a source is due again; `None`: never automatically."""
     hours = source.refresh_hours
     if hours is None:
         hours = int(agent_setting(source.agent, "page_refresh_hours"))
     if not source.is_active or not hours:
         return None
-    return (source.checked_at or timezone.now()) + timedelta(hours=hours)
+    return source.checked_at + timedelta(hours=hours) if source.checked_at else timezone.now()
 
 
 def refresh_pages(
@@ -73,9 +64,13 @@ def refresh_pages(
     try:
         _fetch_all(source, since, report, on_progress)
     except KnowledgeError as error:
-        _note_reading(source, f"{error.public_message} ({error})")
+        source.error = f"{error.public_message} ({error})"
         raise
-    _note_reading(source, "")
+    else:
+        source.error = ""
+    finally:
+        source.checked_at = timezone.now()
+        WebSource.objects.filter(pk=source.pk).update(checked_at=source.checked_at, error=source.error)
     waiting = Document.objects.filter(page__source=source, status=DocumentStatus.PENDING)
     return list(waiting.exclude(file="").select_related("agent", "category"))
 
@@ -195,7 +190,7 @@ def _page(source: WebSource, address: str, report: IndexReport) -> WebPage | Non
 def _settle(source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone, report: IndexReport) -> None:
     report.pages += 1
     if isinstance(found, Gone):
-        _note_gone(source, page, found, report)
+        _note_gone(page, found, report)
         return
     if isinstance(found, Fetched):
         try:
@@ -216,7 +211,7 @@ def _settle(source: WebSource, page: WebPage, found: Fetched | Unchanged | Gone,
         report.unchanged += 1
     if page.switched_off:
         _switch(page, on=True)
-    page.state, page.error, page.times_gone = PageState.PRESENT, "", 0
+    page.state, page.error = PageState.PRESENT, ""
     _save(page)
 
 
@@ -231,13 +226,13 @@ def _as_utf8(found: Fetched, suffix: str) -> bytes:
     return _UTF8_MARK + text.encode("utf-8", "replace")
 
 
-def _note_gone(source: WebSource, page: WebPage, found: Gone, report: IndexReport) -> None:
+def _note_gone(page: WebPage, found: Gone, report: IndexReport) -> None:
+    """Disable a page that is gone, once: who enables it again is not overruled."""
     report.gone += 1
-    page.times_gone += 1
-    page.state = PageState.GONE
+    is_news, page.state = page.state != PageState.GONE, PageState.GONE
     page.error = _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
     report.skip(page.document.name, page.error)
-    if page.times_gone >= GONE_PAGE_CHECKS and not page.switched_off:
+    if is_news and not page.switched_off:
         _switch(page, on=False)
     _fail_if_empty(page)
     _save(page)
@@ -285,14 +280,5 @@ def _save(page: WebPage) -> None:
         etag=page.etag,
         last_modified=page.last_modified,
         checked_at=page.checked_at,
-        times_gone=page.times_gone,
         switched_off=page.switched_off,
-    )
-
-
-def _note_reading(source: WebSource, error: str) -> None:
-    source.checked_at, source.error = timezone.now(), error
-    source.due_at = next_reading(source)
-    WebSource.objects.filter(pk=source.pk).update(
-        checked_at=source.checked_at, error=source.error, due_at=source.due_at
     )

@@ -20,14 +20,8 @@ from agents.admin_base import admin_url
 from agents.jobs import recover, run_job
 from agents.models import Agent, JobKind, JobStatus
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
-from knowledge.indexing.jobs import (
-    create_refresh,
-    enqueue_due_refreshes,
-    enqueue_refresh,
-    reschedule_sources,
-    run_build,
-)
-from knowledge.indexing.refresh import add_source
+from knowledge.indexing.jobs import create_refresh, enqueue_due_refreshes, enqueue_refresh, run_build
+from knowledge.indexing.refresh import add_source, next_reading
 from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, SourceKind, WebPage, WebSource
 from knowledge.search import confirm_passages
 from knowledge.web import Fetched, fetch_page
@@ -118,15 +112,12 @@ class PageTests(TestCase):
             refresh(source)
         assert "15 euros" in self.answers()[0]
 
-    def test_page_that_is_gone_is_disabled_after_its_number_of_checks_and_comes_back(self) -> None:
+    def test_page_that_is_gone_is_disabled_and_comes_back(self) -> None:
         with self.followed() as (site, source):
             kept = site.pages.pop("/a")
-            states = []
-            for _check in range(3):
-                refresh(source)
-                document = self.agent.documents.get()
-                states.append((document.page.state, document.enabled))
-            assert states == [(PageState.GONE, True), (PageState.GONE, True), (PageState.GONE, False)]
+            refresh(source)
+            document = self.agent.documents.get()
+            assert (document.page.state, document.enabled) == (PageState.GONE, False)
             assert self.answers() == []
             site.pages["/a"] = kept
             refresh(source)
@@ -137,8 +128,7 @@ class PageTests(TestCase):
     def test_staff_who_enable_a_gone_page_are_not_overruled(self) -> None:
         with self.followed() as (site, source):
             site.pages.clear()
-            for _check in range(3):
-                refresh(source)
+            refresh(source)
             document = self.agent.documents.get()
             document.enabled = True
             document.save()
@@ -152,8 +142,9 @@ class PageTests(TestCase):
                 run_build(create_refresh(source).pk)
             source.refresh_from_db()
             assert "503" in source.error
-            assert source.due_at is not None
-            assert source.due_at > timezone.now()
+            due = next_reading(source)
+            assert due is not None
+            assert due > timezone.now()
             assert self.agent.documents.get().page.state == PageState.FAILED
             assert self.answers()
 
@@ -434,13 +425,10 @@ class ScheduleTests(TestCase):
 
     def test_interval_is_the_source_s_own_else_the_agent_s_else_the_site_s(self) -> None:
         def due_in() -> float | None:
-            self.source.refresh_from_db()
-            WebSource.objects.update(checked_at=timezone.now(), due_at=None)
-            reschedule_sources()
-            self.source.refresh_from_db()
-            if self.source.due_at is None or self.source.checked_at is None:
-                return None
-            return (self.source.due_at - self.source.checked_at) / timedelta(hours=1)
+            self.source = WebSource.objects.select_related("agent").get()
+            self.source.checked_at = timezone.now()
+            due = next_reading(self.source)
+            return None if due is None else (due - self.source.checked_at) / timedelta(hours=1)
 
         assert due_in() == 24
         self.agent.settings["page_refresh_hours"] = 6
