@@ -29,12 +29,11 @@ from faqs.origins import resting_on
 from faqs.precedence import supersede_older
 from faqs.second_key.same_question import are_opposites
 from faqs.validity import confirm_learned
-from knowledge.above import PlannedPoint, ValidatedAnswers
 from knowledge.acronyms import Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.errors import CollectionMissingError
-from knowledge.indexing.points import OnProgress, PointWriter, no_progress, plan_faq_point
-from knowledge.indexing.sync import current_generation, remove_points
+from knowledge.indexing.points import OnProgress, PointWriter, current_generation, no_progress, remove_points
+from knowledge.search import PlannedPoint, ValidatedAnswers, plan_faq_point
 from knowledge.vectors.base import VectorStore, batches, collection_alias, vector_store
 
 #: Up to so many questions and phrasings that a person writes take effect before the page comes back; more are left to a

@@ -14,6 +14,6 @@ class FaqsConfig(AppConfig):
     def ready(self) -> None:
         from faqs import signals  # noqa: F401
         from faqs.answer_points import AnswersOfFaqs
-        from knowledge.above import register_answers
+        from knowledge.search import register_answers
 
         register_answers(AnswersOfFaqs())

@@ -17,11 +17,10 @@ from agents.models import Deployment
 from faqs.models import IndexState, LearnedKind, LearnedResponse, Phrasing, validity_condition
 from faqs.precedence import unsettled_answers
 from faqs.second_key.same_question import ask_the_same
-from knowledge.above import ConfirmedAnswers
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.language.words import fold, language_of, words
 from knowledge.models import Chunk, Document, DocumentStatus
-from knowledge.search import Passage, faq_passage
+from knowledge.search import ConfirmedAnswers, Passage, faq_passage
 from knowledge.synonyms import forms_of
 
 

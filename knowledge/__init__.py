@@ -3,7 +3,7 @@ language.
 
 A document's way in is told in `indexing/path.py`. Its way out of answers is `search`, which confirms every hit against
 its row (an answer in memory: `faqs.origins`): what is deleted or disabled stops answering there, at once; its
-points are removed later (`signals`, `indexing/sync`).
+points are removed later (`signals`, `indexing/points`).
 
 Public: `models`, `search`, `categories`, `calibration`, `indexing`, `embeddings`, `vectors`, `language`,
 `question_tables`. Imports `agents` only.

@@ -21,8 +21,8 @@ from django.db.models import QuerySet
 from agents.cache import TtlCache
 from agents.database import PreparedSelectIn, parameter
 from agents.effective import EffectiveConfig, agent_setting
-from agents.models import Agent
-from knowledge.above import ConfirmedAnswers, answers_above
+from agents.models import Agent, IndexingMethod
+from knowledge.acronyms import Forms
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
@@ -33,7 +33,51 @@ from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_
 from knowledge.vectors.bm25 import content_words
 from knowledge.vectors.payloads import OF_ONE_CHUNK, faq_payload, passage_from_hit, searched_fields, searched_filter
 from knowledge.vectors.payloads import Passage as Passage
+from knowledge.vectors.payloads import PlannedPoint as PlannedPoint
 from knowledge.vectors.payloads import PointType as PointType
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedAnswers:
+    """Hits on validated answers whose row answers now, completed from it; `late`: see `SearchResult`."""
+
+    hits: Sequence[Passage] = ()
+    late: Sequence[Passage] = ()
+
+
+class ValidatedAnswers:
+    """How `knowledge` uses the app of validated answers: the default is a site without any; `faqs` overrides each method."""
+
+    def plan_points(self, agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
+        """The points that every rebuild of the agent's index takes along."""
+        return iter(())
+
+    def confirm(self, hits: Sequence[Passage], agent_id: int, question: str) -> ConfirmedAnswers:
+        """The hits on validated answers whose row is valid."""
+        return ConfirmedAnswers()
+
+    def settle_again(self, agent_id: int, forms: Forms) -> None:
+        """Apply validated answers again after these forms of an agent become one; called after the commit."""
+
+    def resting_on(self, chunk: Chunk, content: str, units: Sequence[Mapping[str, Any]]) -> list[tuple[Any, bool]]:
+        """The valid answers drawn from a passage; of each, whether this other text of the passage withdraws it."""
+        return []
+
+    def are_opposites(self, first: str, second: str) -> bool:
+        return False
+
+
+_registered = ValidatedAnswers()
+
+
+def answers_above() -> ValidatedAnswers:
+    return _registered
+
+
+def register_answers(answers: ValidatedAnswers) -> None:
+    global _registered
+    _registered = answers
+
 
 #: Passages that vote; more of them bring in categories that merely border on the question's.
 _VOTERS = 6
@@ -254,6 +298,12 @@ def faq_passage(*, agent_id: int, point_id: str, question: str, answer: str) -> 
     """A phrasing of a validated answer as a hit, before its point is written and before it has a score."""
     payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at="")
     return passage_from_hit(Hit(point_id, 0.0, payload))
+
+
+def plan_faq_point(*, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str) -> PlannedPoint:
+    """One phrasing of a validated answer, the same in every collection that holds it (seed 001, section 5.4)."""
+    payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at)
+    return PlannedPoint(id=point_id, payload=payload)
 
 
 def compare_late(result: SearchResult, query: Query) -> SearchResult:

@@ -20,7 +20,7 @@ from agents import jobs
 from agents.models import Agent, Deployment, JobKind, JobStatus, RuntimeSettings
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.indexing.jobs import enqueue_sync
-from knowledge.indexing.sync import point_ids, release_indexes
+from knowledge.indexing.points import point_ids, release_indexes
 from knowledge.models import Category, Chunk, Document, DocumentStatus, IndexBuild
 
 logger = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from agents.cache import TtlCache
-from knowledge.above import answers_above
 from knowledge.acronyms import NO_FORMS, Form, Forms, SpelledOut, letters_of, spelled_out
 from knowledge.language.words import fold, word_class, words
 from knowledge.models import Chunk, Document, Synonym, SynonymState
+from knowledge.search import answers_above
 
 #: Of one document; more are the entries of a dictionary.
 MOST_OF_A_DOCUMENT = 1_000

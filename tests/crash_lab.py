@@ -66,8 +66,7 @@ from faqs.answers import learn_from_message
 from faqs.models import LearnedResponse
 from knowledge.indexing import questions
 from knowledge.indexing.jobs import enqueue_questions, run_build
-from knowledge.indexing.points import plan_agent
-from knowledge.indexing.sync import stale_documents
+from knowledge.indexing.points import plan_agent, stale_documents
 from knowledge.language import spelling
 from knowledge.models import Chunk, IndexBuild, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store

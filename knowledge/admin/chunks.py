@@ -36,7 +36,6 @@ from agents.admin_base import (
 )
 from agents.llm.base import language_model
 from agents.roles import visible
-from knowledge.above import answers_above
 from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.chunks import document_text, edit_chunk, resolve_conflict
 from knowledge.models import (
@@ -46,6 +45,7 @@ from knowledge.models import (
     Chunk,
     UnitsOrigin,
 )
+from knowledge.search import answers_above
 
 _NUMBER = re.compile(r"\d+")
 

@@ -22,13 +22,19 @@ from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome
 from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
 from knowledge.errors import RebuildInProgressError, named_machine, staff_reason
-from knowledge.indexing import sync
+from knowledge.indexing import points
 from knowledge.indexing.path import index_documents, update_documents
-from knowledge.indexing.points import IndexReport, OnProgress, no_progress
+from knowledge.indexing.points import (
+    IndexReport,
+    OnProgress,
+    methods_without_index,
+    new_generation,
+    no_progress,
+    stale_documents,
+)
 from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
 from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
 from knowledge.indexing.refresh import next_reading, refresh_pages
-from knowledge.indexing.sync import methods_without_index, new_generation, stale_documents
 from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.vectors.base import collection_alias, vector_store
 
@@ -234,7 +240,7 @@ def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
     if is_in_service(agent=agent, method=method, generation=generation):
         return complete_generation(agent=agent, method=method, generation=generation)
     report = fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
-    put_in_service(agent=agent, method=method, generation=generation, fingerprints=report.fingerprints)
+    put_in_service(agent=agent, method=method, generation=generation)
     return report
 
 
@@ -268,7 +274,7 @@ def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgre
 
 
 def enqueue_due_refreshes() -> int:
-    """Queue a refresh of every due source; returns how many. """
+    """Queue a refresh of every due source; returns how many."""
     count = 0
     for source in WebSource.objects.filter(is_active=True).select_related("agent"):
         due = next_reading(source)
@@ -308,12 +314,12 @@ def reconcile(held: Held) -> Outcome | None:
 
 
 def remove_points(held: Held) -> None:
-    sync.remove_points(agent_slug=held.job.payload["agent"], ids=held.job.payload["ids"])
+    points.remove_points(agent_slug=held.job.payload["agent"], ids=held.job.payload["ids"])
 
 
 def drop_indexes(held: Held) -> None:
     """Drop the named collections, or those of a deleted agent."""
     if names := held.job.payload.get("names"):
-        sync.drop_collections(names)
+        points.drop_collections(names)
     else:
-        sync.drop_abandoned_indexes(agent_slug=held.job.payload["agent"])
+        points.drop_abandoned_indexes(agent_slug=held.job.payload["agent"])

@@ -34,8 +34,7 @@ from agents.errors import ApplicationError
 from agents.models import Agent
 from knowledge.errors import MachineTroubleError, UnreadableDocumentError, machine_trouble
 from knowledge.indexing.chunks import synchronise_chunks
-from knowledge.indexing.points import IndexReport, OnProgress, no_progress
-from knowledge.indexing.sync import count_points, refuse, write_documents
+from knowledge.indexing.points import IndexReport, OnProgress, count_points, no_progress, refuse, write_documents
 from knowledge.isolation import ReadDocument, Reader, isolated_reader
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus
 from knowledge.readers.base import page_name

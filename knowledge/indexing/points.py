@@ -1,30 +1,58 @@
-"""Plans points from rows (documents, `knowledge.above`) and writes them, embedding only what has no vector yet.
+"""The points of an agent: planned from its rows, and written to every index in use, embedding only what has no vector.
 
 A stored point with the same id and payload is left alone; one with the same embedded text lends its vector. Ids are
-deterministic: writing again overwrites and never doubles.
+deterministic: writing again overwrites and never doubles. Every write stores the document's fingerprint, by method: a
+document whose rows give another fingerprint is stale, also after bulk updates and scripts, which send no signal.
 """
 
+import hashlib
+import json
+import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
 from agents.models import Agent, IndexingMethod
-from knowledge.above import PlannedPoint, answers_above
-from knowledge.embeddings.base import Embedder, Purpose, Vectors
-from knowledge.models import BuildPhase, Chunk, Document, DocumentStatus
-from knowledge.vectors.base import Point, VectorStore, batches
+from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
+from knowledge.errors import (
+    CollectionMissingError,
+    EmbeddingInputError,
+    EmbeddingUnavailableError,
+    VectorStoreUnavailableError,
+    staff_reason,
+)
+from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
+from knowledge.search import answers_above
+from knowledge.vectors.base import Point, VectorStore, batches, collection_alias, vector_store
 from knowledge.vectors.payloads import (
     ChunkFacts,
+    PlannedPoint,
     PointType,
     embedded_text,
-    faq_payload,
     legacy_payload,
+    of_documents,
     point_id,
     qa_pair_payload,
     source_material_payload,
+    undated,
 )
+
+#: Points compared, embedded and written together: bounds memory, and what a crash can lose.
+WRITE_BATCH = 256
+#: Documents are written and marked as indexed in groups of about this many points; the first ones are small, so that
+#: the first documents of many answer within seconds.
+GROUP_POINTS = 1_024
+FIRST_GROUP_POINTS = 64
+#: Times that a write follows an alias which was moved meanwhile.
+_MAX_MOVES = 3
+_STAMP = re.compile(r"_\d{8}T\d{12}$")
 
 
 class OnProgress(Protocol):
@@ -61,8 +89,6 @@ class IndexReport:
     #: Of work that is left for later, when it goes on, and why where staff should know.
     goes_on_at: datetime | None = None
     goes_on_because: str = ""
-    #: Of a filled generation, by document: what its points were made of.
-    fingerprints: dict[int, str] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     def skip(self, item: str, reason: str) -> None:
@@ -108,8 +134,53 @@ _OF_THE_MODEL = ("model_calls", "rejected")
 _OF_THE_WEB = ("pages", "unchanged", "gone")
 
 
-#: Points compared, embedded and written together: bounds memory, and what a crash can lose.
-WRITE_BATCH = 256
+def new_generation(agent: Agent, method: IndexingMethod) -> str:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    return f"{collection_alias(agent.slug, method)}_{stamp}"
+
+
+def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> list[str]:
+    """Every generation that the store holds, oldest first."""
+    alias = collection_alias(agent.slug, method)
+    return sorted(
+        info.name for info in store.collections() if _STAMP.search(info.name) and _STAMP.sub("", info.name) == alias
+    )
+
+
+def previous_alias(agent: Agent, method: IndexingMethod) -> str:
+    return f"{collection_alias(agent.slug, method)}_previous"
+
+
+def previous_generation(store: VectorStore, agent: Agent, method: IndexingMethod) -> str | None:
+    """The generation that answered before the current one; `None` when there was none, or after a rollback to it."""
+    previous = store.resolve_alias(previous_alias(agent, method))
+    current = store.resolve_alias(collection_alias(agent.slug, method))
+    return previous if previous != current else None
+
+
+def current_generation(store: VectorStore, agent: Agent, method: IndexingMethod, recipe: Recipe) -> str:
+    """The collection behind the alias; a first, empty one is made where there is none.
+
+    Raises `EmbeddingMismatchError` for another recipe, and `CollectionMissingError` where documents are indexed
+    already: only a rebuild can make an index of them. The agent's row is locked, so two first runs cannot make two
+    collections.
+    """
+    alias = collection_alias(agent.slug, method)
+    with transaction.atomic():
+        Agent.objects.select_for_update().get(pk=agent.pk)
+        current = store.resolve_alias(alias)
+        if current is None:
+            if agent.documents.filter(status=DocumentStatus.INDEXED).exists():
+                raise CollectionMissingError(
+                    f"{alias} has not been built yet.",
+                    public_message=_("L’index %(name)s n’existe pas encore : construisez-le avec rebuild_agent_index.")
+                    % {"name": alias},
+                )
+            current = new_generation(agent, method)
+            store.ensure(current, recipe)
+            store.point_alias(alias, current)
+    store.ensure(current, recipe)
+    return current
 
 
 def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
@@ -123,12 +194,6 @@ def has_content(agent: Agent, method: IndexingMethod) -> bool:
     """Whether anything belongs into the agent's index by now: an indexed document, or a point of another app."""
     indexed = agent.documents.filter(status=DocumentStatus.INDEXED)
     return indexed.exists() or next(answers_above().plan_points(agent, method), None) is not None
-
-
-def plan_faq_point(*, agent_id: int, point_id: str, question: str, answer: str, indexed_at: str) -> PlannedPoint:
-    """One phrasing of a validated answer, the same in every collection that holds it (seed 001, section 5.4)."""
-    payload = faq_payload(agent_id=agent_id, question=question, answer=answer, indexed_at=indexed_at)
-    return PlannedPoint(id=point_id, payload=payload)
 
 
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
@@ -203,20 +268,15 @@ class PointWriter:
             on_progress(done, len(planned))
 
     def settle(
-        self,
-        planned: Sequence[PlannedPoint],
-        listed: Collection[str],
-        on_progress: OnProgress = no_progress,
-        *,
-        due: Sequence[PlannedPoint] | None = None,
+        self, planned: Sequence[PlannedPoint], listed: Collection[str], on_progress: OnProgress = no_progress
     ) -> bool:
-        """Write what is due of the planned points (all of them, if not said), and delete the other points `listed`.
+        """Write the planned points, and delete the other points `listed`; whether anything was to be done.
 
-        Returns whether anything was to be done. Whoever writes beside others lists before the rows are read: a point
-        written meanwhile belongs to a row written before it, and is no stray.
+        Whoever writes beside others lists before the rows are read: a point written meanwhile belongs to a row written
+        before it, and is no stray.
         """
         written = self.counts.written
-        self.write(planned if due is None else due, on_progress)
+        self.write(planned, on_progress)
         wanted = {point.id for point in planned}
         strays = [point_id for point_id in listed if point_id not in wanted]
         if strays:
@@ -253,3 +313,210 @@ class PointWriter:
             vectors.update({key: row for (key, _), row in zip(group, rows, strict=True)})
             self.counts.embedded += len(group)
         return vectors
+
+
+def write_documents(
+    *, agent: Agent, documents: Sequence[Document], report: IndexReport, on_progress: OnProgress = no_progress
+) -> list[Document]:
+    """Bring the points of `documents` up to date in every index in use; returns those that were written.
+
+    After a failure that may pass the rest is given up, and each document told why: a store that is down fails each
+    slowly. An index that was never built is left to a rebuild: these documents alone would not be one.
+    """
+    sizes = {document.pk: count_points(document.chunks.all(), sorted(agent.methods_in_use())) for document in documents}
+    total, done = sum(sizes.values()), 0
+    written: list[Document] = []
+    waiting = deque(_groups(documents, sizes))
+    on_progress(0, total, BuildPhase.VECTORS)
+    while waiting:
+        group = waiting.popleft()
+
+        def advance(part: int, at: int = done) -> None:
+            on_progress(min(at + part, total), total, BuildPhase.VECTORS)
+
+        try:
+            written += _write_group(agent, group, report, advance)
+        except (VectorStoreUnavailableError, EmbeddingUnavailableError) as error:
+            for document in [*group, *(each for later in waiting for each in later)]:
+                refuse(document, staff_reason(error), report, may_pass=True)
+            break
+        except EmbeddingInputError as error:
+            # A text that cannot be embedded stops its own document alone.
+            if len(group) > 1:
+                waiting.extendleft([document] for document in reversed(group))
+                continue
+            refuse(group[0], str(error.public_message), report)
+        done += sum(sizes[document.pk] for document in group)
+        on_progress(done, total, BuildPhase.VECTORS)
+    return written
+
+
+def _groups(documents: Sequence[Document], sizes: Mapping[int, int]) -> Iterator[list[Document]]:
+    group: list[Document] = []
+    size, most = 0, min(FIRST_GROUP_POINTS, GROUP_POINTS)
+    for document in documents:
+        if group and size + sizes[document.pk] > most:
+            yield group
+            group, size, most = [], 0, min(2 * most, GROUP_POINTS)
+        group.append(document)
+        size += sizes[document.pk]
+    if group:
+        yield group
+
+
+def _write_group(
+    agent: Agent, documents: Sequence[Document], report: IndexReport, advance: Callable[[int], None]
+) -> list[Document]:
+    """Write the group's points and mark it as indexed; returns the documents that still exist."""
+    keys = [document.pk for document in documents]
+    written = 0
+
+    def add_up(done: int, _total: int, _phase: BuildPhase = BuildPhase.VECTORS) -> None:
+        advance(written + done)
+
+    for method in sorted(agent.methods_in_use() - set(methods_without_index(agent))):
+        written += _write_as_rows_say(agent, method, keys, report, add_up)
+    Document.objects.filter(pk__in=keys).update(status=DocumentStatus.INDEXED, error="", indexed_at=timezone.now())
+    left = set(Document.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    return [document for document in documents if document.pk in left]
+
+
+def methods_without_index(agent: Agent) -> list[IndexingMethod]:
+    """Methods in use whose index does not exist although there is something to put in it."""
+    store = vector_store()
+    return [
+        method
+        for method in sorted(agent.methods_in_use())
+        if store.resolve_alias(collection_alias(agent.slug, method)) is None and has_content(agent, method)
+    ]
+
+
+def count_points(chunks: ChunkQuerySet, methods: Sequence[IndexingMethod]) -> int:
+    """How many points these chunks have, in all of these methods."""
+    units = list(chunks.served().values_list("knowledge_units", flat=True))
+    by_method = {IndexingMethod.QA_ATOMIC: sum(len(each) + 1 for each in units), IndexingMethod.LEGACY: len(units)}
+    return sum(by_method[method] for method in methods)
+
+
+def refuse(document: Document, reason: str, report: IndexReport, *, may_pass: bool = False) -> None:
+    """Mark a document as failed, on its row and in the report; where that may pass, it stays indexed, as stale."""
+    if may_pass and document.status == DocumentStatus.INDEXED:
+        report.fail(document.name, reason, may_pass=True)
+        return
+    document.status, document.error = DocumentStatus.FAILED, reason
+    # By key: one that was deleted meanwhile is no error.
+    Document.objects.filter(pk=document.pk).update(status=document.status, error=reason)
+    report.fail(document.name, reason, may_pass=may_pass)
+
+
+def stale_documents(agent: Agent) -> list[int]:
+    """Indexed documents whose points differ from their rows, in a method in use."""
+    methods = sorted(agent.methods_in_use())
+    documents = agent.documents.filter(status=DocumentStatus.INDEXED).select_related("category")
+    return [
+        document.pk
+        for document in documents.order_by("pk").iterator(chunk_size=500)
+        if any(
+            document.indexed_state.get(method.value) != fingerprint(plan_document(document, method))
+            for method in methods
+        )
+    ]
+
+
+def fingerprint(planned: Iterable[PlannedPoint]) -> str:
+    digest = hashlib.sha256()
+    for point in planned:
+        said = json.dumps(undated(point.payload), sort_keys=True)
+        digest.update(f"{point.id}{said}".encode())
+    return digest.hexdigest()
+
+
+def note_indexed(documents: Iterable[Document], method: IndexingMethod, fingerprints: dict[int, str]) -> None:
+    """Store the fingerprints of the points of `method`."""
+    changed = []
+    for document in documents:
+        if document.indexed_state.get(method.value) != fingerprints[document.pk]:
+            document.indexed_state = {**document.indexed_state, method.value: fingerprints[document.pk]}
+            changed.append(document)
+    Document.objects.bulk_update(changed, ["indexed_state"], batch_size=500)
+
+
+def point_ids(chunks: Iterable[Chunk]) -> list[str]:
+    """The ids of every point that these chunks own, in both methods."""
+    return [
+        point.id for chunk in chunks for method in IndexingMethod for point in plan_chunk(chunk.document, chunk, method)
+    ]
+
+
+def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:
+    """Delete points from every current index of the agent."""
+    store = vector_store()
+    for method in IndexingMethod:
+        alias = collection_alias(agent_slug, method)
+        for _attempt in range(_MAX_MOVES):
+            current = store.resolve_alias(alias)
+            if current is None:
+                break
+            store.delete(current, ids)
+            if store.resolve_alias(alias) == current:
+                break
+
+
+def release_indexes(*, agent_slug: str) -> list[str]:
+    """Remove the aliases of a deleted agent; returns its generations, to be dropped by these names, not the slug."""
+    store, deleted = vector_store(), Agent(slug=agent_slug)
+    names = [name for method in IndexingMethod for name in generations(store, deleted, method)]
+    for method in IndexingMethod:
+        for alias in (collection_alias(agent_slug, method), previous_alias(deleted, method)):
+            if store.resolve_alias(alias) in names:
+                store.remove_alias(alias)
+    return names
+
+
+def drop_collections(names: Sequence[str]) -> None:
+    store = vector_store()
+    for name in names:
+        store.drop(name)
+
+
+def drop_abandoned_indexes(*, agent_slug: str) -> None:
+    """Drop a deleted agent's indexes later, if the store was away; nothing where the slug has an agent again."""
+    if not Agent.objects.filter(slug=agent_slug).exists():
+        drop_collections(release_indexes(agent_slug=agent_slug))
+
+
+def _write_as_rows_say(
+    agent: Agent, method: IndexingMethod, keys: Sequence[int], report: IndexReport, on_progress: OnProgress
+) -> int:
+    """Write the rows' points into the current generation, again where they changed meanwhile; returns how many."""
+    model, store = embedder(), vector_store()
+    reused = 0
+    written: dict[int, list[PlannedPoint]] = {}
+    for attempt in range(_MAX_MOVES):
+        collection = current_generation(store, agent, method, model.recipe)
+        listed = store.ids_where(collection, of_documents(keys)) if keys else []
+        planned = _plan(keys, method)
+        points = [point for each in planned.values() for point in each]
+        writer = PointWriter(store=store, collection=collection, embedder=model)
+        writer.settle(points, listed, on_progress)
+        report.embedded += writer.counts.embedded
+        reused = writer.counts.reused if not attempt else reused
+        written = planned
+        moved = store.resolve_alias(collection_alias(agent.slug, method)) != collection
+        if not moved and _fingerprints(_plan(keys, method)) == _fingerprints(written):
+            break
+    report.reused += reused
+    report.points += sum(len(each) for each in written.values())
+    documents = Document.objects.filter(pk__in=written)
+    note_indexed(documents, method, _fingerprints(written))
+    return sum(len(each) for each in written.values())
+
+
+def _plan(keys: Sequence[int], method: IndexingMethod) -> dict[int, list[PlannedPoint]]:
+    """The documents' points from their current rows."""
+    rows = Document.objects.filter(pk__in=keys).select_related("category", "agent")
+    return {document.pk: list(plan_document(document, method)) for document in rows}
+
+
+def _fingerprints(planned: dict[int, list[PlannedPoint]]) -> dict[int, str]:
+    return {pk: fingerprint(points) for pk, points in planned.items()}

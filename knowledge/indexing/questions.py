@@ -20,8 +20,7 @@ from agents.errors import LLMError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, json_part, language_model
 from agents.models import Agent, RuntimeSettings
 from knowledge.chunking import KnowledgeUnit, units_as_json
-from knowledge.indexing.points import IndexReport, OnProgress
-from knowledge.indexing.sync import stale_documents, write_documents
+from knowledge.indexing.points import IndexReport, OnProgress, stale_documents, write_documents
 from knowledge.language.numbers import values_in
 from knowledge.language.words import fold, word_class, words
 from knowledge.models import (

@@ -6,6 +6,7 @@ Points of other apps (validated answers) are compared with their rows before and
 and none comes back.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,25 +18,28 @@ from django.utils.translation import gettext as _
 from agents.history import INDEX_IN_SERVICE, log_event
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
 from agents.texts import read_json
-from knowledge.above import PlannedPoint, answers_above
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
-from knowledge.indexing.points import IndexReport, OnProgress, PointWriter, no_progress, plan_agent
-from knowledge.indexing.sync import (
+from knowledge.indexing.points import (
+    IndexReport,
+    OnProgress,
+    PointWriter,
     fingerprint,
     generations,
     new_generation,
+    no_progress,
     note_indexed,
+    plan_agent,
     previous_alias,
     previous_generation,
-    superseded_generations,
 )
 from knowledge.models import DocumentStatus, IndexBuild
-from knowledge.search import confirm_passages, query_of, search
+from knowledge.search import PlannedPoint, answers_above, confirm_passages, query_of, search
 from knowledge.synonyms import learn_from
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, collection_alias, vector_store
 from knowledge.vectors.payloads import document_of, validated_answers
 
+_GENERATION = re.compile(r"(?P<alias>agent_.+)_\d{8}T\d{6,}")
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
 
@@ -61,18 +65,17 @@ def fill_generation(
     store = vector_store()
     store.ensure(generation, embedder().recipe)
     writer = _writer(generation, donor=store.resolve_alias(collection_alias(agent.slug, method)))
-    planned = _fill(writer, agent, method, on_progress)
+    planned = _write_all(writer, agent, method, on_progress)
     _verify(store, generation, planned)
     learn_from(agent.documents.all())
     report.count(agent)
     report.points, report.embedded = len(planned), writer.counts.embedded
     report.reused = report.points - report.embedded
-    report.fingerprints = _fingerprints(planned)
     return report
 
 
-def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str, fingerprints: dict[int, str]) -> None:
-    """Move the alias to a filled generation, keep the previous one, then write what changed since (`fingerprints`)."""
+def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
+    """Move the alias to a filled generation, keep the previous one, then write what changed since it was filled."""
     store, alias = vector_store(), collection_alias(agent.slug, method)
     before = store.resolve_alias(alias)
     if before is not None and before != generation:
@@ -81,11 +84,13 @@ def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str, fin
     store.point_alias(alias, generation)
     documents = agent.documents.filter(status=DocumentStatus.INDEXED)
     known = set(documents.values_list("pk", flat=True))
-    followed = _catch_up(agent, method, generation, fingerprints, donor=before)
+    planned = _write_all(_writer(generation, before), agent, method)
+    by_document: defaultdict[int | None, list[PlannedPoint]] = defaultdict(list)
+    for point in planned:
+        by_document[document_of(point.payload)].append(point)
     # A document indexed since has noted its own.
     noted = [document for document in documents if document.pk in known]
-    nothing = fingerprint([])
-    note_indexed(noted, method, {each.pk: followed.get(each.pk, nothing) for each in noted})
+    note_indexed(noted, method, {each.pk: fingerprint(by_document[each.pk]) for each in noted})
     kept = previous_generation(store, agent, method)
     for name in generations(store, agent, method):
         if name < generation and name != kept:
@@ -98,7 +103,7 @@ def is_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> b
 
 def complete_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> IndexReport:
     """Complete a rebuild that stopped after its alias had moved. It is not filled again: others write there."""
-    put_in_service(agent=agent, method=method, generation=generation, fingerprints={})
+    put_in_service(agent=agent, method=method, generation=generation)
     report = IndexReport(points=vector_store().count(generation), generation=generation)
     report.count(agent)
     return report
@@ -179,44 +184,18 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
     )
 
 
-def _fill(writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress) -> list[PlannedPoint]:
-    """Write every planned point, then what has changed meanwhile, until nothing has."""
-    planned = list(plan_agent(agent, method))
-    # An attempt before this one may have left points that nobody plans any more.
-    left = writer.store.ids_where(writer.collection, PayloadFilter())
-    writer.settle(planned, left, on_progress)
+def _write_all(
+    writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress = no_progress
+) -> list[PlannedPoint]:
+    """Write every planned point and delete all others, again over rows read anew until nothing has changed."""
+    planned: list[PlannedPoint] = []
     for _pass in range(MAX_PASSES):
-        before = {point.id: point for point in planned}
+        # Listed before the rows are read: a point that others write meanwhile is no stray.
+        listed = writer.store.ids_where(writer.collection, PayloadFilter())
         planned = list(plan_agent(agent, method))
-        changed = [point for point in planned if point.differs_from(before)]
-        if not writer.settle(planned, before, due=changed):
+        if not writer.settle(planned, listed, on_progress):
             break
     return planned
-
-
-def _catch_up(
-    agent: Agent, method: IndexingMethod, generation: str, filled: dict[int, str], *, donor: str | None
-) -> dict[int, str]:
-    """Write what changed since the fill, while others write here too; returns the documents' current fingerprints.
-
-    This covers writes to the old generation before the alias moved; later writers write to the new one themselves
-    (`knowledge.indexing.sync`). A pass that changed something is followed by another over rows read anew, so that no
-    outdated point stays.
-    """
-    writer = _writer(generation, donor)
-    now: dict[int, str] = {}
-    seen: set[int] = set()
-    for _pass in range(MAX_PASSES):
-        listed = set(writer.store.ids_where(generation, PayloadFilter()))
-        planned = list(plan_agent(agent, method))
-        now = _fingerprints(planned)
-        seen |= {pk for pk, found in now.items() if filled.get(pk) != found}
-        # Points of no document are few and have no fingerprint: they are always compared.
-        seen_or_none = {None, *seen}
-        due = [point for point in planned if point.id not in listed or document_of(point.payload) in seen_or_none]
-        if not writer.settle(planned, listed, due=due):
-            break
-    return now
 
 
 def _follow_registered(agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None) -> None:
@@ -242,21 +221,21 @@ def _verify(store: VectorStore, generation: str, planned: list[PlannedPoint]) ->
         raise KnowledgeError(f"{generation} holds {stored} points, {expected} were planned.")
 
 
-def _fingerprints(planned: list[PlannedPoint]) -> dict[int, str]:
-    """The fingerprint of each document's points."""
-    by_document: defaultdict[int, list[PlannedPoint]] = defaultdict(list)
-    for point in planned:
-        if (document_id := document_of(point.payload)) is not None:
-            by_document[document_id].append(point)
-    return {pk: fingerprint(points) for pk, points in by_document.items()}
-
-
 def unused_generations() -> list[CollectionInfo]:
-    """The generations that no alias, open build or rollback needs."""
+    """The generations that no alias, open build or rollback needs; where none is in service, the newest is kept."""
     infos = vector_store().collections()
     # Asked after the list: a build that starts now uses a collection that is not in it.
-    unfinished = IndexBuild.objects.filter(status__in=OPEN_JOBS)
-    return superseded_generations(infos, in_use={build.generation for build in unfinished})
+    unfinished = {build.generation for build in IndexBuild.objects.filter(status__in=OPEN_JOBS)}
+    of_alias: defaultdict[str, list[CollectionInfo]] = defaultdict(list)
+    for info in infos:
+        if match := _GENERATION.fullmatch(info.name):
+            of_alias[match["alias"]].append(info)
+    found = []
+    for alias, same in sorted(of_alias.items()):
+        newest = max(info.name for info in same)  # stamps sort by time
+        kept = unfinished if any(alias in info.aliases for info in same) else {newest, *unfinished}
+        found += [info for info in same if not info.aliases and info.name not in kept]
+    return found
 
 
 def abandoned_generations() -> list[CollectionInfo]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from knowledge.embeddings.base import Purpose
-from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Together
+from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Point, Together
 
 #: The namespace of every point id; a point's natural key below it gives a UUIDv5, so indexing again overwrites.
 POINT_NAMESPACE = uuid.UUID("5e0a1b44-6c0b-5d0e-9d0f-7c3c1f6a2b90")
@@ -224,6 +224,19 @@ def full_path(title: str, path: str, *, between: str = " > ") -> str:
 def undated(payload: Payload) -> dict[str, Json]:
     """What a payload says, but for when it was written."""
     return {**payload, "indexed_at": None}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPoint:
+    """A point as the rows want it, before it has a vector."""
+
+    id: str
+    payload: dict[str, Json]
+
+    def differs_from(self, others: "Mapping[str, Point | PlannedPoint]") -> bool:
+        """Whether the point of this id among `others`, if there is one, says something else."""
+        other = others.get(self.id)
+        return other is None or undated(other.payload) != undated(self.payload)
 
 
 def searched_fields(payload: Mapping[str, object]) -> Mapping[str, float]:

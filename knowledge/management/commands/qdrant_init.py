@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from agents.models import Agent
 from knowledge.embeddings.base import Recipe, embedder
 from knowledge.errors import CollectionMissingError, EmbeddingMismatchError
-from knowledge.indexing.sync import current_generation
+from knowledge.indexing.points import current_generation
 from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from knowledge.vectors.base import VectorStore, collection_alias, vector_store
 

@@ -13,12 +13,11 @@ from django.test import TestCase, TransactionTestCase
 
 from agents.errors import ApplicationError
 from agents.models import IndexingMethod, JobStatus
-from knowledge.indexing import chunks, sync
+from knowledge.indexing import chunks, points
 from knowledge.indexing import jobs as run
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, run_build
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.indexing.points import PointWriter
-from knowledge.indexing.sync import stale_documents
+from knowledge.indexing.points import PointWriter, stale_documents
 from knowledge.isolation import Reader
 from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.vectors.base import collection_alias, vector_store
@@ -148,7 +147,7 @@ class OvertakenTests(TestCase):
 
         def edit(document: Document) -> None:
             document.chunks.filter(content__contains="trois semaines").update(content="Autre.")
-            sync.write_documents(agent=self.agent, documents=[document], report=mock.MagicMock())
+            points.write_documents(agent=self.agent, documents=[document], report=mock.MagicMock())
 
         self.run_with("write", edit, owner=PointWriter)
         stored = [point.payload["display_text"] for batch in vector_store().scroll(self.alias) for point in batch]

@@ -10,13 +10,13 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, IndexingMethod
-from knowledge.above import PlannedPoint, answers_above
 from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
+from knowledge.indexing.points import generations, point_ids, remove_points, stale_documents
 from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.indexing.sync import generations, point_ids, remove_points, stale_documents
 from knowledge.models import Document, IndexBuild
+from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import Json, collection_alias, vector_store
 from tests.factories import add_document, make_agent, make_deployment
 from tests.failing_store import failing_store
@@ -82,7 +82,7 @@ class RollbackTests(TestCase):
         other = HashingEmbedder(dimensions=128)
         with (
             mock.patch("knowledge.indexing.rebuild.embedder", return_value=other),
-            mock.patch("knowledge.indexing.sync.embedder", return_value=other),
+            mock.patch("knowledge.indexing.points.embedder", return_value=other),
         ):
             current = self.rebuild()
             with pytest.raises(EmbeddingMismatchError, match="another embedding model"):
@@ -149,7 +149,7 @@ class WrittenMeanwhileTests(TestCase):
         assert self.store.count(self.alias) == 5
 
     def test_document_indexed_just_after_the_alias_moved_is_kept(self) -> None:
-        self.rebuild_with(before="_catch_up", act=lambda: add_document(self.agent, name="late.md"))
+        self.rebuild_with(before="note_indexed", act=lambda: add_document(self.agent, name="late.md"))
         assert self.stored(self.agent.documents.get(name="late.md")) == 5
 
     def test_document_indexed_while_the_new_generation_catches_up_is_kept(self) -> None:
@@ -183,14 +183,14 @@ class WrittenMeanwhileTests(TestCase):
     def test_rebuild_cut_after_the_alias_moved_is_completed_without_filling_again(self) -> None:
         build = create_rebuild(agent=self.agent, method=QA)
         with (
-            mock.patch.object(rebuild, "_catch_up", side_effect=VectorStoreUnavailableError("x")),
+            mock.patch.object(rebuild, "note_indexed", side_effect=VectorStoreUnavailableError("x")),
             pytest.raises(VectorStoreUnavailableError),
         ):
             run_build(build.pk)
         assert self.store.resolve_alias(self.alias) == build.generation
         add_document(self.agent, name="late.md")
         retry_build(build)
-        with mock.patch.object(rebuild, "_fill", side_effect=AssertionError):
+        with mock.patch("knowledge.indexing.jobs.fill_generation", side_effect=AssertionError):
             report = run_build(build.pk)
         assert report is not None
         assert (report.documents, report.points) == (2, 10)

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agents.jobs import JobCancelledError, cancel, recover
 from agents.models import Agent, IndexingMethod, JobKind, JobStatus
-from knowledge.indexing import rebuild, sync
+from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import (
     create_rebuild,
     enqueue_documents,
@@ -28,9 +28,8 @@ from knowledge.indexing.jobs import (
     run_build,
 )
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.indexing.points import IndexReport
+from knowledge.indexing.points import IndexReport, generations
 from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.indexing.sync import generations
 from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStatus, IndexBuild
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, fresh, make_agent, make_deployment
@@ -59,7 +58,7 @@ class FailureTests(TestCase):
         return build
 
     def test_store_that_stops_in_the_middle_fails_the_rest_by_document_and_a_retry_completes(self) -> None:
-        with failing_store("", after=1), mock.patch.object(sync, "GROUP_POINTS", 2):
+        with failing_store("", after=1), mock.patch.object(points, "GROUP_POINTS", 2):
             report = index_documents(agent=self.agent, documents=self.documents)
         assert self.statuses() == ["indexed", "failed", "failed", "failed"]
         assert [row["item"] for row in report.failed] == ["1.md", "2.md", "3.md"]
@@ -162,7 +161,7 @@ class FailureTests(TestCase):
             knowledge_units=[{"question": "\u200b\u200b", "answer": "Rien."}]
         )
         report = IndexReport()
-        sync.write_documents(agent=self.agent, documents=self.documents, report=report)
+        points.write_documents(agent=self.agent, documents=self.documents, report=report)
         assert self.statuses() == ["indexed", "failed", "indexed", "indexed"]
 
 
@@ -178,7 +177,7 @@ class CancelTests(TestCase):
             if phase is BuildPhase.VECTORS and done == 2:
                 cancel(build)
 
-        with mock.patch.object(sync, "GROUP_POINTS", 2), pytest.raises(JobCancelledError):
+        with mock.patch.object(points, "GROUP_POINTS", 2), pytest.raises(JobCancelledError):
             run_build(build.pk, on_progress=cancel_then)
         assert fresh(build).status == JobStatus.CANCELLED
         assert self.agent.documents.filter(status=DocumentStatus.INDEXED).count() == 1

@@ -12,13 +12,13 @@ from django.core.management import CommandError, call_command
 from django.test import TestCase
 
 from agents.models import Agent, Deployment, IndexingMethod, JobKind, JobStatus
-from knowledge.above import PlannedPoint, answers_above
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.indexing.sync import current_generation
+from knowledge.indexing.points import current_generation
 from knowledge.models import IndexBuild
+from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
 

@@ -163,7 +163,7 @@ class IndexDocumentTests(TestCase):
         agent = make_agent()
         document = add_document(agent)
         other = HashingEmbedder(dimensions=64)
-        with mock.patch("knowledge.indexing.sync.embedder", return_value=other):
+        with mock.patch("knowledge.indexing.points.embedder", return_value=other):
             with pytest.raises(EmbeddingMismatchError):
                 index_documents(agent=agent, documents=[document])
 

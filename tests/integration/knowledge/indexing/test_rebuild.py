@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from agents.jobs import recover
 from agents.models import Agent, IndexingMethod, JobStatus
-from knowledge.above import PlannedPoint, answers_above
 from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import create_rebuild, run_build
+from knowledge.indexing.points import generations
 from knowledge.indexing.rebuild import diff_agent_index
-from knowledge.indexing.sync import generations
 from knowledge.models import Chunk, IndexBuild
+from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import Json, collection_alias, vector_store
 from tests.factories import add_document, fresh, make_agent
 from tests.hashing import HashingEmbedder

@@ -28,8 +28,7 @@ from knowledge.indexing.jobs import (
     run_build,
 )
 from knowledge.indexing.path import store_document
-from knowledge.indexing.points import IndexReport
-from knowledge.indexing.sync import stale_documents
+from knowledge.indexing.points import IndexReport, stale_documents
 from knowledge.models import Chunk, DocumentStatus, IndexBuild, UnitsOrigin
 from knowledge.search import Passage, search_as
 from tests.constants import override
