@@ -4,7 +4,7 @@ A rule names the setting with the retention time, and the function, in the app t
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,16 +29,10 @@ RETAIN_HOUR = 3
 logger = logging.getLogger(__name__)
 
 
-class AlreadyRetainingError(ApplicationError):
-    """Another process is deleting expired rows."""
-
-    code = "already_retaining"
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The retention of one kind of things. `until` names the setting with the time; `rows` is the path of a function
-    that returns the expired rows. Where they are no rows, `%s` in it stands for `count` and `delete`.
+    that returns the expired rows, or deletes what is no row and yields its numbers (`delete_…`).
     """
 
     name: str
@@ -47,16 +41,10 @@ class Rule:
     #: Rows of one transaction, where the usual number is too many.
     batch: int | None = None
 
-    def counted(self) -> int:
-        """The number of expired things."""
-        return int(import_string(self.rows % "count")() if "%" in self.rows else import_string(self.rows)().count())
-
     def deleted(self) -> Iterator[int]:
         """Delete expired things in bounded transactions; yields the number of each."""
-        if "%" in self.rows:
-            yield from import_string(self.rows % "delete")()
-        else:
-            yield from delete_in_batches(import_string(self.rows)(), self.batch)
+        found = import_string(self.rows)()
+        yield from delete_in_batches(found, self.batch) if isinstance(found, QuerySet) else found
 
 
 #: In the order in which they are looked at.
@@ -65,18 +53,15 @@ RULES = (
     Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.archive.expired_chats", batch=50),
     Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.archive.surplus_runs"),
     Rule("shared_links", "SHARE_LINK_DAYS", "chat.archive.expired_links"),
-    Rule("memory", "memory_max_age_days", "faqs.memory.%s_expired"),
-    Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.%s_abandoned"),
-    Rule("files", "ORPHAN_FILE_HOURS", "knowledge.storage.%s_orphans"),
+    Rule("memory", "memory_max_age_days", "faqs.memory.delete_expired"),
+    Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.delete_abandoned"),
+    Rule("files", "ORPHAN_FILE_HOURS", "knowledge.storage.delete_orphans"),
     Rule("jobs", "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
     Rule("sessions", "SESSION_DAYS", "agents.retention.expired_sessions"),
     Rule("admin_log", "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),
     Rule("changes", "AUDIT_LOG_DAYS", "agents.retention.old_changes"),
     Rule("workers", "WORKER_ROW_DAYS", "agents.retention.lost_workers"),
 )
-
-#: Told after each batch: which rule, and how many went so far.
-OnDeleted = Callable[[Rule, int], None]
 
 
 def delete_in_batches(rows: QuerySet[Any], size: int | None = None) -> Iterator[int]:
@@ -99,21 +84,6 @@ def next_night(now: datetime) -> datetime:
     local = timezone.localtime(now)
     night = local.replace(hour=RETAIN_HOUR, minute=0, second=0, microsecond=0)
     return night if night > local else night + timedelta(days=1)
-
-
-def retain_now(on_deleted: OnDeleted = lambda _rule, _count: None) -> dict[str, int]:
-    """Delete everything expired; returns the number of each kind. Raises `AlreadyRetainingError`."""
-    job = jobs.ensure(JobKind.RETENTION)
-    Job.objects.filter(pk=job.pk, status=JobStatus.QUEUED).update(not_before=None)
-    rules = {rule.name: rule for rule in RULES}
-
-    def watch(done: int, total: int, phase: Any = "", /) -> None:
-        on_deleted(rules[phase], done)
-
-    outcome = jobs.carry_out(job.pk, on_progress=watch)
-    if outcome is None:
-        raise AlreadyRetainingError("another process is at it")
-    return dict((outcome.report or {})["done"])
 
 
 def retain(held: jobs.Held) -> jobs.Outcome:

@@ -26,7 +26,7 @@ from chat.models import Conversation, GoldenRun, Message, Role, SharedThread, Tu
 from chat.rendering import plain_markdown
 from chat.thread.branches import branch_turns, hold_conversation
 from knowledge.language.words import ACCENTED, PLAIN, bounded_marks, fold_letters
-from knowledge.page_viewer import CitedPages, CitedPlace, cited_pages, cited_place
+from knowledge.page_viewer import CitedPages, cited_pages
 
 #: An export or a shared link holds the last exchanges only, where there are more.
 EXPORT_MAX_EXCHANGES = 200
@@ -334,11 +334,6 @@ class CitedPassage:
 def pages_of(passage: CitedPassage) -> CitedPages | None:
     """The pages of the passage, if its deployment shows pages and the document still has the passage."""
     return cited_pages(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
-
-
-def place_of(passage: CitedPassage) -> CitedPlace | None:
-    """The text around the passage in its document, if its deployment shows it and the passage still exists."""
-    return cited_place(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
 
 
 def _showing(deployment: Deployment) -> list[int]:

@@ -63,11 +63,6 @@ PARENT_POLL_SECONDS = 1.0
 STOP_MARGIN_SECONDS = 10.0
 _PARENT = "REPONDANT_PARENT_PID"
 
-TOO_MANY = (
-    "{processes} web processes and the worker may open {wanted} connections (DATABASE_POOL_SIZE={pool} each), PostgreSQL gives out "
-    "{given}: under load some will be refused. Lower DATABASE_POOL_SIZE, or raise max_connections."
-)
-
 # --- Serving ---------------------------------------------------------------------------------------------------------
 
 
@@ -219,20 +214,3 @@ def require_migrations() -> None:
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         raise CommandError("The database is not up to date. Run: manage.py migrate")
-
-
-def pools_problem(processes: int) -> str | None:
-    """A sentence where this machine alone may open more connections than PostgreSQL gives; or `None`."""
-    if connection.vendor != "postgresql":
-        return None
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
-        )
-        (given,) = cursor.fetchone()
-    pool = settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"]
-    # The worker has a pool of its own.
-    wanted = (processes + 1) * pool
-    if wanted <= given:
-        return None
-    return TOO_MANY.format(processes=processes, pool=pool, wanted=wanted, given=given)

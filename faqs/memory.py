@@ -361,10 +361,6 @@ def _expired_everywhere() -> "Iterator[models.QuerySet[CachedResponse]]":
         yield expired_entries(deployment.pk, retention_days(effective_config(deployment)))
 
 
-def count_expired() -> int:
-    return sum(rows.count() for rows in _expired_everywhere())
-
-
 def delete_expired() -> Iterator[int]:
     """Send overdue and outdated entries to review and delete expired ones; yields the number of each batch."""
     review_overdue()

@@ -2,7 +2,7 @@
 
 Passages are cut from the text alone. `placed_chunks` finds their boxes afterwards: it walks once through the lines of the
 document and the letters of the passages, which come in one order, and passes over what the cutting adds (a table's
-header) or mends (a word cut at a line's end). Callers of `cited_pages` and `cited_place` have checked that this person may
+header) or mends (a word cut at a line's end). Callers of `cited_pages` have checked that this person may
 see the document; only pages of the passage are named, and the file is never given.
 """
 
@@ -36,8 +36,6 @@ MAX_CITED_PAGES = 4
 
 logger = logging.getLogger(__name__)
 
-#: Passages that are shown before a cited one, and after it, in a document without pages.
-_AROUND = 1
 #: From which share of its marked area on a passage is looked for on a page.
 _FAIR_SHARE = 0.2
 
@@ -82,28 +80,6 @@ def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPag
         if x1 > x0 and y1 > y0:
             found.append((100 * x0, 100 * y0, 100 * (x1 - x0), 100 * (y1 - y0)))
     return CitedPages(chunk.document, boxes)
-
-
-@dataclass(frozen=True, slots=True)
-class CitedPlace:
-    """A document, and pieces of it in their order (path of headings, text, whether it is the passage)."""
-
-    document: Document
-    pieces: list[tuple[str, str, bool]]
-
-
-def cited_place(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPlace | None:
-    """What stands around a passage of a document of these agents, the passage still there."""
-    if chunk_id is None:
-        return None
-    served = Chunk.objects.served().filter(document__agent__in=agent_ids)
-    served = served.filter(document__status=DocumentStatus.INDEXED)
-    chunk = served.filter(pk=chunk_id).select_related("document").first()
-    if chunk is None:
-        return None
-    near = served.filter(document=chunk.document, index__range=(chunk.index - _AROUND, chunk.index + _AROUND))
-    pieces = [(each.parent_context, each.content, each == chunk) for each in near.order_by("index")]
-    return CitedPlace(chunk.document, pieces)
 
 
 def _drawn(document: Document, page: int) -> bytes:

@@ -54,10 +54,6 @@ def _files(storage: Storage, folder: str) -> Iterator[str]:
         yield from _files(storage, f"{folder}/{each}" if folder else each)
 
 
-def count_orphans() -> int:
-    return sum(1 for _name in _orphans())
-
-
 def delete_orphans() -> Iterator[int]:
     storage: Storage = Document._meta.get_field("file").storage
     for name in _orphans():

@@ -75,7 +75,6 @@ def page_strings(deployment: Deployment | None) -> dict[str, str]:
         "tool.deny": _("Refuser"),
         "tool.pause": _("Un outil demande votre accord avant de continuer."),
         "tool.seconds": _("{seconds} s"),
-        "citedPlace": _("Voir le passage dans le document"),
         "citedPage": _("Voir la page {page} du document"),
         # Sources and the passage behind a citation.
         "sources": _("Sources"),

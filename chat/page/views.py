@@ -1,6 +1,6 @@
 """The pages that readers see: the chat page, shared threads, cited passages and their pages.
 
-A cited page is pictures, or the passage between its neighbours: never the file. Absent and refused are told alike.
+A cited page is pictures, never the file. Absent and refused are told alike.
 """
 
 import uuid
@@ -24,21 +24,13 @@ from agents.branding import style_source
 from agents.effective import effective_config
 from agents.llm.base import language_model
 from agents.models import Deployment, Logo
-from chat.access.permissions import kept_conversation, kept_conversations, named, open_deployments, owned_turn
+from chat.access.permissions import open_deployments, owned_conversation, owned_turn
 from chat.access.rate_limits import address_of, limit_reading
 from chat.access.visitors import Reader, visitor_of
 from chat.api.errors import content_policy
-from chat.archive import (
-    CitedPassage,
-    cited_passage,
-    exported_exchanges,
-    pages_of,
-    passage_token,
-    place_of,
-    shared_thread,
-)
+from chat.archive import CitedPassage, cited_passage, pages_of, passage_token, shared_thread
 from chat.errors import ConversationNotFoundError, LinkNotFoundError, RateLimitedError, TurnNotFoundError
-from chat.models import FEEDBACK_MAX_CHARACTERS, Conversation, FeedbackReason, SharedThread
+from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason, SharedThread
 from chat.page.strings import page_strings, reader_strings
 from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
@@ -122,15 +114,13 @@ def text_of(source: Mapping[str, Any]) -> str:
 
 #: More suggestions than these would push the question field off a phone's screen.
 MAX_SUGGESTIONS = 6
-#: Conversations named on the page of a closed deployment; the others are in the list over HTTP.
-LIST_LIMIT = 50
 #: Its address changes with the picture.
 LOGO_SECONDS = 365 * 86_400
 #: Scripts that the page's own import: named in the page, the browser asks for all of them at once.
 IMPORTED_SCRIPTS = tuple(
     f"chat/{path.name}"
     for path in sorted((Path(__file__).parents[1] / "static" / "chat").glob("*.js"))
-    if path.name not in ("chrome.js", "code.js", "kept.js", "page.js", "read.js", "theme.js")
+    if path.name not in ("chrome.js", "code.js", "page.js", "read.js", "theme.js")
 )
 
 
@@ -143,10 +133,7 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
     if deployment is not None:
         # Before the page's own requests, which come several at once and would each draw another.
         visitor_of(request.session)
-    mine = _kept(request, slug, conversation_id) if conversation_id else None
-    if mine is not None and deployment is None:
-        return _kept_page(request, mine)
-    is_mine = conversation_id is None or mine is not None
+    is_mine = conversation_id is None or _owns(request, slug, conversation_id)
     context = {
         "deployment": deployment,
         "face": deployment,
@@ -155,7 +142,6 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
         "has_model": language_model() is not None,
         "imported_scripts": IMPORTED_SCRIPTS if deployment else (),
         "is_missing": bool(slug) and deployment is None,
-        "kept": [] if deployment else _kept_elsewhere(request, slug),
         "login_url": reverse(settings.LOGIN_URL),
         "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),
     }
@@ -224,47 +210,15 @@ def not_kept(request: HttpRequest, response: HttpResponse, face: Deployment | No
     return response
 
 
-def _kept(request: HttpRequest, slug: str | None, conversation_id: uuid.UUID) -> Conversation | None:
-    """The reader's own conversation of that id in the deployment of that slug, open to them or not."""
-    if _is_new(request):
-        return None
+def _owns(request: HttpRequest, slug: str | None, conversation_id: uuid.UUID) -> bool:
+    """Whether it is the reader's own conversation, in the deployment of that slug."""
+    if not request.user.is_authenticated and "visitor" not in request.session:
+        # Nobody that said anything here yet: to look for it would draw a visitor, and write a session for it.
+        return False
     try:
-        conversation = kept_conversation(Reader.of(request), conversation_id)
+        return owned_conversation(Reader.of(request), conversation_id).deployment.slug == slug
     except ConversationNotFoundError:
-        return None
-    return conversation if conversation.deployment.slug == slug else None
-
-
-def _is_new(request: HttpRequest) -> bool:
-    """Nobody that said anything here yet: to look for what they said would draw a visitor, and write a session for it."""
-    return not request.user.is_authenticated and "visitor" not in request.session
-
-
-def _kept_page(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    """What somebody said in a deployment that is closed to them: to be read, taken and deleted."""
-    exchanges = [
-        {"question": each.question, "answer": each.answer, "sources": each.sources}
-        for each in exported_exchanges(conversation)
-    ]
-    context = {
-        "conversation": conversation,
-        "face": conversation.deployment,
-        "exchanges": rendered_exchanges(exchanges),
-        "config": {
-            **_shared_config(request),
-            "conversation": str(conversation.pk),
-            "urls": {"conversations": reverse("conversation-list"), "home": reverse("chat-home")},
-        },
-    }
-    return not_kept(request, render(request, "chat/kept.html", context), conversation.deployment)
-
-
-def _kept_elsewhere(request: HttpRequest, slug: str | None) -> list[Conversation]:
-    """What the reader said in a deployment that they cannot open, the latest first."""
-    if not slug or _is_new(request):
-        return []
-    kept = kept_conversations(Reader.of(request)).filter(deployment__slug=named(slug))
-    return list(kept.order_by("-updated_at")[:LIST_LIMIT])
+        return False
 
 
 def _policy(host: str, deployment: Deployment | None = None) -> str:
@@ -290,7 +244,10 @@ def _config(
         "deploymentName": deployment.shown_name if deployment else "",
         "conversation": str(conversation_id) if conversation_id else None,
         "conversationMissing": not is_mine,
-        **_shared_config(request, deployment),
+        "language": get_language(),
+        "csrfToken": get_token(request),
+        "csrfCookie": settings.CSRF_COOKIE_NAME,
+        "strings": page_strings(deployment),
         "maxCharacters": MAX_MESSAGE_CHARACTERS,
         **feedback_config(),
         "temporaryHours": settings.TEMPORARY_CHAT_HOURS,
@@ -315,15 +272,6 @@ def _cited_page(deployment: Deployment | None) -> str:
     return f"{settings.BASE_PATH}/api/rag/turns/{{turn}}/sources/{{n}}/page"
 
 
-def _shared_config(request: HttpRequest, deployment: Deployment | None = None) -> dict[str, Any]:
-    return {
-        "language": get_language(),
-        "csrfToken": get_token(request),
-        "csrfCookie": settings.CSRF_COOKIE_NAME,
-        "strings": page_strings(deployment),
-    }
-
-
 PAGE_PICTURE_CACHE_SECONDS = 3_600
 
 
@@ -346,7 +294,7 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
     if passage is None:
         return _closed(request)
     if pages is None:
-        return _cited_place(request, token, passage)
+        return redirect("cited-passage", token)
     context = {
         "passage": passage,
         "face": passage.deployment,
@@ -360,25 +308,6 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
         ],
     }
     return not_kept(request, render(request, "chat/cited_page.html", context), passage.deployment)
-
-
-def _cited_place(request: HttpRequest, token: str, passage: CitedPassage) -> HttpResponse:
-    """A passage of a document without pages, marked between what stands around it."""
-    place = place_of(passage)
-    if place is None:
-        return _closed(request)
-    html = rendered_texts(text for _path, text, _is_passage in place.pieces)
-    context = {
-        "passage": passage,
-        "face": passage.deployment,
-        "document": place.document,
-        "token": token,
-        "pieces": [
-            {"heading": path.replace(" > ", " › "), "html": html[text], "is_passage": is_passage}
-            for path, text, is_passage in place.pieces
-        ],
-    }
-    return not_kept(request, render(request, "chat/cited_place.html", context), passage.deployment)
 
 
 @require_safe

@@ -10,7 +10,6 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import get_language
 
 from agents.effective import EffectiveConfig, effective_config, with_settings
@@ -140,10 +139,10 @@ class Trial:
         ]
         return TriedPassages(rows, thresholds.direct_answer, found.is_out_of_domain(thresholds))
 
-    def tools(self, user: AbstractBaseUser | None) -> Simulation:
-        """What would be offered to this person; `None` is a visitor."""
+    def tools(self) -> Simulation:
+        """What would be offered to a visitor."""
         config = self.config()
-        return simulate_selection(self.question, tags=user_tags(user), agent_id=config.agent_id, config=config)
+        return simulate_selection(self.question, tags=user_tags(None), agent_id=config.agent_id, config=config)
 
 
 @dataclass(frozen=True, slots=True)

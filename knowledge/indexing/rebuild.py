@@ -244,10 +244,6 @@ def abandoned_generations() -> list[CollectionInfo]:
     return [info for info in unused_generations() if info.name not in known]
 
 
-def count_abandoned() -> int:
-    return len(abandoned_generations())
-
-
 def delete_abandoned() -> Iterator[int]:
     for info in abandoned_generations():
         vector_store().drop(info.name)

@@ -117,14 +117,3 @@ def test_migrations_of_a_release_are_frozen(release: str) -> None:
     frozen = {path: digest for digest, path in (line.split("  ") for line in kept)}
     assert frozen
     assert {path for path, digest in frozen.items() if now.get(path) != digest} == set()
-
-
-def test_more_connections_than_the_server_gives_are_told_before_they_are_refused(tmp_path: Path) -> None:
-    told = "from chat.serve import pools_problem; print(pools_problem(2))"
-    with on_postgresql("0.1.0") as url:
-        site = Kept("0.1.0", tmp_path, url)
-        site.environment["DATABASE_POOL_SIZE"] = "10"
-        assert site.run("manage.py", "shell", "--no-imports", "-c", told).strip() == "None"
-        site.environment["DATABASE_POOL_SIZE"] = "1000"
-        said = site.run("manage.py", "shell", "--no-imports", "-c", told)
-        assert "may open 3000 connections" in said

@@ -149,22 +149,6 @@ def test_next_and_previous_source_from_the_passage(page: Page, live_site: LiveSi
     expect(page.locator("#passage-number")).to_have_text("1")
 
 
-def test_passage_opens_in_its_document(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(ModelReply(tokens=["Les frais sont remboursés ", "[1]", "."]))
-    ask(page, TELEWORK)
-    wait_for_end(page)
-    page.locator(".prose a.citation").click()
-    with page.expect_popup() as opened:
-        page.get_by_role("link", name="Voir le passage dans le document").click()
-    document = opened.value
-    expect(document.locator(".cited-passage")).to_contain_text("plages horaires")
-    expect(document.get_by_role("heading", name="Télétravail")).to_be_visible()
-    # What stands before it in the document stands there, unmarked.
-    expect(document.locator("article")).to_contain_text("range les anciens dossiers")
-    expect(document.locator(".cited-passage")).not_to_contain_text("anciens dossiers")
-    expect(document.locator(".cited-passage")).to_be_in_viewport()
-
-
 def test_page_of_the_web_opens_at_the_words_of_the_passage(page: Page) -> None:
     addresses = page.evaluate(
         """async () => {

@@ -141,30 +141,3 @@ def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:
         page.get_by_role("button", name="Nouvelle conversation").first.click()
     page.goto(address)
     expect(page.locator("#notice")).to_contain_text("n’existe pas")
-
-
-def test_conversation_of_a_closed_desk_is_read_and_deleted(page: Page, live_site: LiveSite) -> None:
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    set_active = "from agents.models import Deployment; Deployment.objects.update(is_active={})"
-    live_site.manage("shell", "-c", set_active.format(False))
-    try:
-        page.reload()
-        expect(page.locator(".notice.calm")).to_contain_text("Ce service est fermé")
-        expect(page.locator(".question-text")).to_have_text(CURRICULUM)
-        expect(page.locator("textarea")).to_have_count(0)
-        with page.expect_download() as download:
-            page.get_by_role("link", name="Exporter en Markdown").click()
-        assert download.value.suggested_filename.endswith(".md")
-        page.get_by_role("button", name="Supprimer").click()
-        page.get_by_role("dialog").get_by_role("button", name="Annuler").click()
-        expect(page.locator(".question-text")).to_have_text(CURRICULUM)
-        address = page.url
-        page.get_by_role("button", name="Supprimer").click()
-        page.get_by_role("dialog").get_by_role("button", name="Supprimer").click()
-        page.wait_for_url(f"{live_site.url}/")
-        response = page.goto(address)
-        assert response is not None
-        assert response.status == 404
-    finally:
-        live_site.manage("shell", "-c", set_active.format(True))

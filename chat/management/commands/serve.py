@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from chat.serve import pools_problem, require_migrations, require_port, serve
+from chat.serve import require_migrations, require_port, serve
 from knowledge.storage import storage_problem
 
 WITHOUT_REDIS = (
@@ -37,8 +37,6 @@ class Command(BaseCommand):
             ) from error
         if processes > 1 and not settings.REDIS_URL:
             self.stderr.write(WITHOUT_REDIS)
-        if problem := pools_problem(processes):
-            self.stderr.write(problem)
         address = f"http://{host}:{port}{settings.BASE_PATH}"
         self.stdout.write(f"Chat page: {address}/   Admin: {address}/admin/")
         self.stdout.write("Stop with Ctrl+C.")

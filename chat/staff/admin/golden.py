@@ -12,12 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST
-from unfold.widgets import (
-    UnfoldAdminSelectMultipleWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-)
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents import jobs
 from agents.admin_base import (
@@ -41,7 +36,6 @@ from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsFor
 from chat.staff.golden import (
     EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
-    LISTS,
     add_questions,
     enqueue_run,
     enqueue_what_if,
@@ -64,66 +58,40 @@ _TONES: dict[str, Tone] = {JobStatus.RUNNING: "busy", JobStatus.DONE: "good", Jo
 _CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
 
 
-def _lines(label: Any, **words: Any) -> forms.CharField:
-    """Texts, one a line."""
-    widget = UnfoldAdminTextareaWidget(attrs={"rows": 3})
-    return forms.CharField(label=label, required=False, max_length=10_000, widget=widget, **words)
-
-
-def _text(label: Any) -> forms.CharField:
-    return forms.CharField(label=label, required=False, widget=UnfoldAdminTextInputWidget)
-
-
 class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
-    """A question, with a field for each expectation; texts of a list stand one a line."""
-
-    answer_source = forms.MultipleChoiceField(
-        label=_("Voie de réponse, l’une de"),
-        choices=AnswerSource.choices,
-        required=False,
-        widget=UnfoldAdminSelectMultipleWidget,
-    )
-    contains = _lines(_("La réponse contient"), help_text=_("Un texte par ligne ; tous sont attendus."))
-    not_contains = _lines(_("La réponse ne contient pas"), help_text=_("Un texte par ligne."))
-    document = _text(_("Titre d’un document cité"))
-    page = forms.IntegerField(
-        label=_("À la page"), required=False, min_value=1, max_value=100_000, widget=UnfoldAdminTextInputWidget
-    )
-    expected_question = _text(_("Question enregistrée attendue"))
-    refused = forms.BooleanField(label=_("Doit être refusée"), required=False)
+    """A question with what is expected of its answer, in the words of a line of `evaluate`'s file."""
 
     class Meta:
         model = GoldenQuestion
-        fields = ("golden_set", "question", "note")
-        widgets: ClassVar = {"question": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for key, value in (self.instance.expected or {}).items():
-            if key in ("contains", "not_contains") and isinstance(value, list):
-                value = "\n".join(value)
-            elif key == "answer_source" and isinstance(value, str):
-                value = [value]
-            self.initial.setdefault(key, value)
+        fields = ("golden_set", "question", "expected", "note")
+        help_texts: ClassVar = {
+            "expected": _(
+                'Par exemple {"contains": ["4 euros"]}. Clés : answer_source, contains, not_contains, document, page, '
+                "expected_question, refused."
+            )
+        }
+        widgets: ClassVar = {
+            "question": UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "expected": UnfoldAdminTextareaWidget(attrs={"rows": 6}),
+        }
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}
         if self.errors:
             return data
-        row = {key: data.get(key) for key in EXPECTATIONS}
-        for key in LISTS[1:]:
-            row[key] = [line.strip() for line in str(row[key] or "").splitlines() if line.strip()]
-        row = {"question": data["question"], **expected_of(row)}
+        expected = data["expected"] or {}
+        if not isinstance(expected, dict) or set(expected) - set(EXPECTATIONS):
+            raise forms.ValidationError(
+                {"expected": gettext("Clés possibles : %(keys)s.") % {"keys": ", ".join(EXPECTATIONS)}}
+            )
+        row = {"question": data["question"], **expected}
         if fault := fault_of(row):
             raise forms.ValidationError(fault)
-        self.instance.expected = expected_of(row)
-        self.instance.key = question_key(data["question"])
-        same = GoldenQuestion.objects.filter(golden_set=data["golden_set"], key=self.instance.key)
-        others = same.exclude(pk=self.instance.pk)
-        if others.exists():
+        data["expected"], self.instance.key = expected_of(row), question_key(data["question"])
+        others = GoldenQuestion.objects.filter(golden_set=data["golden_set"]).exclude(pk=self.instance.pk)
+        if others.filter(key=self.instance.key).exists():
             raise forms.ValidationError(gettext("Cette question est déjà dans ce jeu."))
-        count = GoldenQuestion.objects.filter(golden_set=data["golden_set"]).count()
-        if self.instance._state.adding and count >= GOLDEN_MAX_QUESTIONS:
+        if others.count() >= GOLDEN_MAX_QUESTIONS:
             raise forms.ValidationError(gettext("Ce jeu est plein."))
         return data
 
@@ -131,8 +99,11 @@ class GoldenQuestionForm(forms.ModelForm[GoldenQuestion]):
 class GoldenSetForm(forms.ModelForm[GoldenSet]):
     """A set, with lines to be added to it: all of them, or none and what is wrong with the first."""
 
-    added = _lines(
-        _("Ajouter des questions"),
+    added = forms.CharField(
+        label=_("Ajouter des questions"),
+        required=False,
+        max_length=1_000_000,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
         help_text=_("Une par ligne ; ou, avec ce qui est attendu, les lignes d’un fichier de « evaluate » (JSON)."),
     )
     field_order = ("name", "deployment", "language", "added")

@@ -5,8 +5,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext
@@ -16,7 +14,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 
 from agents.admin_base import admin_page, admin_url, require
 from agents.errors import ApplicationError
-from agents.models import Agent, Deployment
+from agents.models import Deployment
 from agents.roles import visible
 from agents.setting_fields import setting_fields
 from agents.settings import ToolMode
@@ -82,31 +80,15 @@ class OtherSettingsForm(forms.Form):
 
 
 class TrialForm(OtherSettingsForm):
-    """A question, where it is tried, for whom tools are chosen; a field for each setting is added below."""
+    """A question, and where it is tried; a field for each setting is added below."""
 
     question = forms.CharField(
         label=_("Question"), max_length=2_000, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2})
     )
-    user = forms.CharField(
-        label=_("Pour les outils : comme l’utilisateur"),
-        required=False,
-        max_length=150,
-        widget=UnfoldAdminTextInputWidget,
-        help_text=_("Son nom d’utilisateur. Vide : un visiteur."),
-    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.person: AbstractBaseUser | None = None
         self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
-
-    def clean_user(self) -> str:
-        if name := str(self.cleaned_data["user"]):
-            model = get_user_model()
-            self.person = model.objects.filter(**{model.USERNAME_FIELD: name}).first()
-            if self.person is None:
-                raise forms.ValidationError(gettext("Il n’y a pas d’utilisateur de ce nom."))
-        return name
 
 
 def _for_a_try(field: forms.Field) -> forms.Field:
@@ -134,16 +116,13 @@ def try_question(request: HttpRequest) -> HttpResponse:
     """The form, filled in from the address; on POST what becomes of the question."""
     require(request, *TRYING)
     given = {name: request.GET[name] for name in ("deployment", "question") if name in request.GET}
-    # Before the name is looked up: an error of the field would say which ones there are.
-    if request.POST.get("user"):
-        require(request, "auth.view_user")
     form = TrialForm(request.POST if request.method == "POST" else None, initial=given)
     choices = form.fields["deployment"]
     choices.queryset = visible(request, choices.queryset)  # type: ignore[attr-defined]
     context: dict[str, Any] = {}
     if form.is_bound and form.is_valid():
         try:
-            context = _tried(form, sees_tools=request.user.has_perm("tools_registry.view_tooloverride"))
+            context = _tried(form, request)
         except ApplicationError as error:
             messages.error(request, str(error.public_message))
     return admin_page(
@@ -157,14 +136,14 @@ def try_question(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _tried(form: TrialForm, *, sees_tools: bool) -> dict[str, Any]:
+def _tried(form: TrialForm, request: HttpRequest) -> dict[str, Any]:
     data = form.cleaned_data
     trial = Trial(data["deployment"], data["question"], form.settings)
     given = trial.answer()
     memory = trial.memory()
     return {
         **_story(given),
-        **(_tools(trial.tools(form.person)) if sees_tools else {}),
+        **(_tools(trial.tools()) if request.user.has_perm("tools_registry.view_tooloverride") else {}),
         "memory": memory,
         "entries": [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts],
         "passages": trial.passages(given.result.answer.answered_by) if given.result.error is None else None,
@@ -215,29 +194,16 @@ def _percent(score: float | None) -> int | None:
     return None if score is None else max(0, min(100, round(100 * score)))
 
 
-class ReplayForm(forms.Form):
-    deployment = forms.ModelChoiceField(
-        label=_("Déploiement"), queryset=Deployment.objects.none(), widget=UnfoldAdminSelectWidget
-    )
-
-    def __init__(self, *args: Any, agent: Agent, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        field = self.fields["deployment"]
-        assert isinstance(field, forms.ModelChoiceField)  # noqa: S101  # declared above
-        field.queryset = Deployment.objects.filter(agent=agent).order_by("name")
-        field.initial = field.queryset.first()
-
-
 @require_http_methods(["GET", "POST"])
 def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
-    """Ask the questions of a group again, on POST, and show which are answered now."""
+    """Ask the questions of a group again in the first deployment of its agent, on POST, and show which are answered."""
     require(request, "chat.view_turn", "faqs.view_questiongroup")
     group = get_object_or_404(visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id)
     questions = group_texts(group, UNANSWERED_REPLAY_QUESTIONS)
-    form = ReplayForm(request.POST or None, agent=group.agent)
+    deployment = Deployment.objects.filter(agent=group.agent).order_by("pk").first()
     replayed = None
-    if request.method == "POST" and form.is_valid():
-        replayed = replay(form.cleaned_data["deployment"], questions)
+    if request.method == "POST" and deployment is not None:
+        replayed = replay(deployment, questions)
         if all(row.is_answered for row in replayed) and request.user.has_perm("faqs.change_questiongroup"):
             mark_answered(group)
     return admin_page(
@@ -245,7 +211,6 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
         "admin/chat/turn/replay.html",
         model=QuestionGroup,
         title=gettext("Rejouer les questions"),
-        form=form,
         group=group,
         questions=questions,
         replayed=replayed,

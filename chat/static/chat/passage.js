@@ -147,15 +147,15 @@ document.addEventListener("keydown", (event) => {
   hideCard();
 }, { capture: true });
 
-/** The page of a PDF that it stands on, or what stands around it in any other document, where readers may open it. */
+/** The page of a PDF that it stands on, where readers may open it. */
 function linkPage(source, turnId) {
   const link = byId("passage-page");
   const pattern = config.urls.citedPage;
-  const isShown = Boolean(pattern && turnId && (source.page || (source.chunk_id && !source.url)));
+  const isShown = Boolean(pattern && turnId && source.page);
   link.parentElement.hidden = !isShown;
   if (!isShown) { link.removeAttribute("href"); return; }
   link.href = pattern.replace("{turn}", turnId).replace("{n}", source.n) + "#passage";
-  link.textContent = source.page ? say("citedPage", { page: source.page }) : say("citedPlace");
+  link.textContent = say("citedPage", { page: source.page });
 }
 
 panel.addEventListener("close", () => {

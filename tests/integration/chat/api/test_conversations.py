@@ -482,38 +482,13 @@ def test_nobody_else_reads_it(kept: tuple[Client, Conversation]) -> None:
     assert Conversation.objects.exists()
 
 
-def page_of(conversation: Conversation) -> str:
-    return f"/d/{conversation.deployment.slug}/c/{conversation.pk}/"
-
-
-def test_its_owner_has_a_page_to_read_export_and_delete(kept: tuple[Client, Conversation]) -> None:
-    client, conversation = kept
-    shown = client.get(page_of(conversation))
-    page = shown.content.decode()
-    assert shown.status_code == 200
-    for part in ("Ce service est fermé", "Quels horaires ?", "De neuf à dix heures.", "format=json"):
-        assert part in page
-    for gone in ('id="composer"', "<textarea", "page.js"):
-        assert gone not in page
-    desk = client.get(f"/d/{conversation.deployment.slug}/")
-    assert desk.status_code == 404
-    assert page_of(conversation) in desk.content.decode()
-
-
-def test_nobody_else_has_that_page(kept: tuple[Client, Conversation]) -> None:
-    _client, conversation = kept
-    stranger = client_of(make_user(username="stranger"))
-    for client in (stranger, Client()):
-        for address in (page_of(conversation), f"/d/{conversation.deployment.slug}/"):
-            shown = client.get(address)
-            assert shown.status_code == 404
-            assert "horaires" not in shown.content.decode()
-
-
-def test_open_deployments_page_is_no_way_to_it(kept: tuple[Client, Conversation]) -> None:
+def test_a_closed_desk_has_no_page_for_it(kept: tuple[Client, Conversation]) -> None:
     client, conversation = kept
     make_deployment(slug="ouvert")
-    assert client.get(f"/d/ouvert/c/{conversation.pk}/").status_code == 404
+    for slug in (conversation.deployment.slug, "ouvert"):
+        shown = client.get(f"/d/{slug}/c/{conversation.pk}/")
+        assert shown.status_code == 404
+        assert "horaires" not in shown.content.decode()
 
 
 def test_a_page_that_is_not_there_keeps_no_session() -> None:

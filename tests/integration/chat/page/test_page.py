@@ -16,15 +16,7 @@ from chat.models import Message, Role
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document
 from knowledge.page_viewer import Box, CitedPages
-from tests.factories import (
-    add_document,
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_exchange,
-    make_user,
-    source_of,
-)
+from tests.factories import make_agent, make_conversation, make_deployment, make_exchange, make_user, source_of
 
 SECTIONS = "\n\n".join(
     f"# Partie {n}\n\n{f'Corps {n} du guide, <script>alert({n})</script> en toutes lettres. ' * 12}" for n in range(4)
@@ -69,7 +61,7 @@ class CitedPageTests(TestCase):
     def test_page_of_a_file_that_has_replaced_the_one_that_was_read_is_not_shown(self) -> None:
         assert self.page().status_code == 200
         store_document(agent=self.deployment.agent, name="guide.pdf", data=guide() + b"%")
-        assert (self.page().status_code, self.image().status_code) == (404, 404)
+        self.assert_closed()
 
     def test_source_of_an_own_answer_leads_to_its_page(self) -> None:
         address = reverse("turn-source-page", args=[self.turn.pk, 1])
@@ -123,7 +115,8 @@ class CitedPageTests(TestCase):
         self.assertContains(response, "Voir la page 1 du document")
 
     def assert_closed(self) -> None:
-        assert self.page().status_code == 404
+        """No page; what the passage says, to whom the deployment is open."""
+        assert self.page().status_code in (302, 404)
         assert self.image().status_code == 404
 
     def test_deployment_that_does_not_show_pages_shows_none(self) -> None:
@@ -188,47 +181,7 @@ class CitedPageTests(TestCase):
         width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
         assert width * height <= 2_500_000
 
-
-class CitedPlaceTests(TestCase):
-    """A document without pages: the passage between its neighbours, under the same rights."""
-
-    def setUp(self) -> None:
-        self.deployment = make_deployment(make_agent())
-        add_document(self.deployment.agent, name="guide.md", text=SECTIONS)
-        self.chunks = list(Chunk.objects.order_by("index"))
-        assert len(self.chunks) == 4
-        conversation = make_conversation(self.deployment)
-        turn = make_exchange(conversation, "Et ?", "Oui [1].")
-        answers = Message.objects.filter(turn=turn, role=Role.ASSISTANT)
-        answers.update(sources=[source_of(self.chunks[2])])
-        self.token = passage_token(turn.pk, 1)
-
-    def place(self) -> Any:
-        return self.client.get(reverse("cited-page", args=[self.token]))
-
-    def test_passage_is_marked_between_its_neighbours_and_nothing_else_is_shown(self) -> None:
-        html = self.place().content.decode()
-        shown = [text for text in ("Corps 0", "Corps 1", "Corps 2", "Corps 3") if text in html]
-        assert shown == ["Corps 1", "Corps 2", "Corps 3"]
-        [marked] = re.findall(r'<div class="prose cited-passage" id="passage".*?</div>', html, re.S)
-        assert "Corps 2" in marked
-        assert "<script>" not in html
-
-    def test_neighbour_that_is_switched_off_is_not_shown(self) -> None:
-        Chunk.objects.filter(pk=self.chunks[1].pk).update(enabled=False)
-        assert "Corps 1" not in self.place().content.decode()
-
-    def test_it_is_closed_where_the_deployment_shows_no_originals_or_is_not_for_them(self) -> None:
-        assert self.place().status_code == 200
-        closing: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
-            (type(self.deployment).objects, {"audience": Audience.SIGNED_IN}, {"audience": Audience.PUBLIC}),
-            (Chunk.objects.filter(pk=self.chunks[2].pk), {"enabled": False}, {"enabled": True}),
-            (Document.objects, {"enabled": False}, {"enabled": True}),
-        ]
-        for rows, closed, opened in closing:
-            rows.update(**closed)
-            cache.clear()
-            assert self.place().status_code == 404, closed
-            rows.update(**opened)
-        cache.clear()
-        assert self.place().status_code == 200
+    def test_a_document_without_pages_leads_to_the_text_of_the_passage(self) -> None:
+        Chunk.objects.update(places=None)
+        token = passage_token(self.turn.pk, 1)
+        self.assertRedirects(self.page(), reverse("cited-passage", args=[token]))

@@ -5,7 +5,6 @@ from typing import Any
 from unittest import mock
 
 from asgiref.sync import async_to_sync
-from django.contrib.auth.models import Group
 from django.test import Client, TestCase
 
 from agents.admin_base import admin_url
@@ -27,7 +26,6 @@ from tests.factories import (
     make_learned,
     make_library,
     make_tool,
-    make_user,
     set_settings,
 )
 from tests.integration.chat.turn.test_path import FAR, ask, scripted
@@ -45,7 +43,7 @@ class TryingCase(TestCase):
         self.client = superuser_client()
 
     def ask(self, question: str, client: Client | None = None, **fields: Any) -> Any:
-        data = {"deployment": self.deployment.pk, "question": question, "user": "", **fields}
+        data = {"deployment": self.deployment.pk, "question": question, **fields}
         return (client or self.client).post(ADDRESS, data)
 
     def way(self, question: str, **settings: Any) -> str:
@@ -154,11 +152,9 @@ class NeighboursTests(TryingCase):
         self.assertNotContains(page, "Le garde-fou refuserait")
         self.assertContains(page, "≥ 1,500 : passe")
 
-    def test_phase_4_tools_are_ranked_for_whom_they_are_with_what_would_be_sent(self) -> None:
+    def test_tools_are_ranked_for_a_visitor_with_what_would_be_sent(self) -> None:
         weather = make_tool("weather_forecast", "Gives the weather forecast of a city.")
         route = make_tool("find_route", "Finds a route.", tags=frozenset({"drivers"}))
-        driver = make_user(username="driver")
-        driver.groups.add(Group.objects.create(name="drivers"))
         settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,15"}
         with declared_tools(weather, route):
             page = self.ask("weather forecast", **settings, setting_tool_top_k="1")
@@ -167,9 +163,8 @@ class NeighboursTests(TryingCase):
             assert [spec.name for spec, _missing in found.walled] == ["find_route"]
             assert '"name": "weather_forecast"' in found.sent
             for mode in ("direct", "local", "external"):
-                page = self.ask("route", user="driver", setting_tool_mode=mode)
+                page = self.ask("route", setting_tool_mode=mode)
                 assert page.context["tools"].mode == mode
-                assert page.context["tools"].walled == []
         assert not ToolOverride.objects.exclude(selected=0).exists()
 
 
@@ -178,13 +173,6 @@ class TryingRightsTests(TryingCase):
         for at in range(len(TRYING)):
             assert self.ask(KNOWN, client_of(make_staff(*TRYING[:at], *TRYING[at + 1 :]))).status_code == 403
         assert self.ask(KNOWN, client_of(make_staff(*TRYING))).status_code == 200
-
-    def test_nobody_takes_the_place_of_a_user_they_may_not_see_or_learns_that_there_is_one(self) -> None:
-        client = client_of(make_staff(*TRYING))
-        user = make_user(username="quelqu.un")
-        for name in (user.username, "personne"):
-            assert self.ask(KNOWN, client, user=name).status_code == 403
-        assert "user" in self.ask(KNOWN, user="personne").context["form"].errors
 
 
 class ReplayTests(TestCase):
@@ -202,7 +190,7 @@ class ReplayTests(TestCase):
 
     def replay(self, group: QuestionGroup) -> str:
         address = admin_url(Turn, "replay_group", group.pk)
-        response = self.client.post(address, {"deployment": self.deployment.pk})
+        response = self.client.post(address)
         return response.content.decode()
 
     def test_group_is_drafted_approved_and_its_replay_shows_it_answered(self) -> None:
