@@ -22,8 +22,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from agents.effective import InheritedSetting, Level, default_guard_rail_message, default_presentation
-from agents.models import Agent, IndexingMethod
+from agents.effective import InheritedSetting, Level
 from agents.settings import KNOBS, SITE_KNOBS, Kind
 
 
@@ -77,13 +76,8 @@ def inherited_text(setting: InheritedSetting, profile: ModelProfile | None) -> s
     return _("Hérité : %(value)s") % {"value": value}
 
 
-def inherited_method_text(agent: Agent) -> str:
-    method = IndexingMethod(agent.indexing_method)
-    return _("Hérité : %(value)s") % {"value": _with_level(str(method.label), "agent")}
-
-
 def value_text(name: str, value: Any) -> str:
-    """A setting's value in words; empty texts say what applies in their place."""
+    """A setting's value in words."""
     if isinstance(value, bool):
         return _("Oui") if value else _("Non")
     if isinstance(value, (int, float)):
@@ -93,19 +87,6 @@ def value_text(name: str, value: Any) -> str:
         return str(choice)
     if value:
         return f"« {Truncator(str(value)).chars(120)} »"
-    return _empty_text(name)
-
-
-#: What stands for the desk's own words where the text that would apply is shown to staff.
-_PRESENTATION = "[…]"
-_NAME = "…"
-
-
-def _empty_text(name: str) -> str:
-    if name == "guard_rail_message":
-        return f"« {default_guard_rail_message(_PRESENTATION)} »"
-    if name == "presentation":
-        return default_presentation(_NAME)
     if name == "llm_model":
         return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
     return _("rien")

@@ -1,22 +1,20 @@
 """Agents, deployments and the site's settings, each with the value it would inherit beside it. What a form cannot show
-(unknown keys, invalid values that a script left) is kept, and listed. The index belongs to `knowledge`, which this app
-does not import: buttons and actions lead to that app's pages, by their address.
+(unknown keys, invalid values that a script left) is kept. The index belongs to `knowledge`, which this app does not
+import: buttons lead to that app's pages, by their address.
 """
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin, messages
-from django.db.models import Count, Model, OuterRef, Q, QuerySet, Subquery
+from django.contrib import admin
+from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
 
-from agents.admin_base import StaffAdmin, StaffInline, admin_url, badge, count_link, link, linked, open_to, rounded
+from agents.admin_base import StaffAdmin, StaffInline, admin_url, link, linked
 from agents.branding import logo_png
 from agents.effective import InheritedSetting, inherited_settings
 from agents.llm.base import language_model
@@ -34,10 +32,8 @@ from agents.models import (
 )
 from agents.roles import limit_of
 from agents.setting_fields import (
-    THRESHOLD_SETTINGS,
     ModelProfile,
     current_profile,
-    inherited_method_text,
     inherited_text,
     setting_fields,
     unmeasured_model,
@@ -50,8 +46,6 @@ OVERLAY_PREFIX = "overlay_"
 METHOD = "indexing_method"
 METHOD_FIELD = OVERLAY_PREFIX + METHOD
 TEXT_ROWS = 3
-#: How far from the measured threshold one may be without a word.
-FAR = 0.1
 
 
 class SettingsForm(forms.ModelForm[Any]):
@@ -177,10 +171,7 @@ class DeploymentForm(SettingsForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if (method := self.fields.get(METHOD_FIELD)) is not None:
-            empty = _("Laissez vide pour hériter de l’agent.")
-            method.help_text = f"{empty} {_methods_text()}"
-            if self.instance.agent_id:
-                _add_help(method, inherited_method_text(self.instance.agent))
+            method.help_text = _methods_text()
 
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings(self.instance.agent if self.instance.agent_id else None)
@@ -205,7 +196,7 @@ def _methods_text() -> str:
 
 
 def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
-    text = inherited_text(setting, profile)
+    """The inherited value first: it is what staff look for."""
     if isinstance(field, forms.NullBooleanField):
         inherited = value_text(setting.name, setting.value)
         field.widget.choices = [
@@ -215,12 +206,7 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
         ]
     else:
         field.widget.attrs["placeholder"] = _("Hériter")
-    _add_help(field, text)
-
-
-def _add_help(field: forms.Field, text: str) -> None:
-    """The inherited value first: it is what staff look for."""
-    field.help_text = f"{text}. {field.help_text}" if field.help_text else f"{text}."
+    field.help_text = f"{inherited_text(setting, profile)}. {field.help_text}"
 
 
 for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
@@ -272,42 +258,6 @@ class SettingsAdmin(StaffAdmin):
         context["unmeasured_model"] = unmeasured_model()
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Say of a new threshold that it is far from what was measured, and where to try it."""
-        super().save_model(request, obj, form, change)
-        measured = profile.thresholds if (profile := current_profile()) else {}
-        for name in THRESHOLD_SETTINGS:
-            field, usual = form.prefix_of_settings + name, measured.get(name)
-            value = form.cleaned_data.get(field)
-            if usual is None or value is None or field not in form.changed_data or abs(value - usual) <= FAR:
-                continue
-            said = _(
-                "%(label)s : %(value)s est loin du seuil mesuré pour ce modèle (%(least)s à %(most)s). Trop haut, presque "
-                "tout est refusé ; trop bas, presque rien."
-            )
-            values = {"value": rounded(value, 2), "least": rounded(usual - FAR, 2), "most": rounded(usual + FAR, 2)}
-            text = said % {"label": capfirst(str(form.fields[field].label)), **values}
-            where = link(admin_url("chat.goldenrun", "whatif"), _("Et si… : les cent dernières questions"))
-            self.message_user(request, format_html("{} {}", text, where), messages.WARNING)
-
-
-def _count_column(name: str, words: Any, *, ordering: str) -> Any:
-    @admin.display(description=words, ordering=ordering)
-    def column(_admin: Any, agent: Any) -> str:
-        _title, count, address = _counts(agent)[name]
-        return count_link(count, address)
-
-    return column
-
-
-def _index_action(page: str, words: Any) -> Any:
-    @admin.action(description=words, permissions=["index"])
-    def action(_admin: Any, _request: HttpRequest, agents: QuerySet[Agent]) -> HttpResponse:
-        keys = list(agents.order_by("name").values_list("pk", flat=True))
-        return HttpResponseRedirect(admin_url("knowledge.indexbuild", page, agent=keys))
-
-    return action
-
 
 @admin.register(Agent)
 class AgentAdmin(SettingsAdmin):
@@ -315,23 +265,13 @@ class AgentAdmin(SettingsAdmin):
     form = AgentForm
     change_form_template = "admin/agents/agent/change_form.html"
     change_list_template = "admin/agents/agent/change_list.html"
-    list_display = ("name", "slug", "method", "documents", "passages", "waiting", "deployed")
+    list_display = ("name", "slug", "indexing_method")
     list_filter = ("indexing_method",)
     list_select_related = False
     search_fields = ("name", "slug", "description")
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
-    actions = ("rebuild_index", "write_questions")
     fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets())
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Agent]:
-        agents: QuerySet[Agent] = super().get_queryset(request)
-        return agents.annotate(
-            document_count=_counted("documents"),
-            chunk_count=_counted("documents__chunks"),
-            waiting_count=_counted("documents__chunks", units_origin="waiting"),
-            deployment_count=_counted("deployments"),
-        )
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
@@ -349,16 +289,14 @@ class AgentAdmin(SettingsAdmin):
         """A new agent would be nobody's: whoever works on some agents could not see what they made."""
         return limit_of(request.user) is None and super().has_add_permission(request)
 
-    has_index_permission = open_to("knowledge.add_indexbuild")
-
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         agent = kwargs.get("obj")
         if agent is not None:
             context["index_panel"] = {
-                "counts": _counts(agent).values(),
-                "may_index": self.has_index_permission(request),
+                "counts": _counts(agent),
+                "may_index": request.user.has_perm("knowledge.add_indexbuild"),
                 "may_add": request.user.has_perm("knowledge.add_document"),
                 "add_url": admin_url("knowledge.document", "add", agent=agent.pk),
                 "rebuild_url": admin_url("knowledge.indexbuild", "rebuild", agent=agent.pk),
@@ -369,62 +307,24 @@ class AgentAdmin(SettingsAdmin):
             }
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if change and "indexing_method" in form.changed_data:
-            _tell_of_index(request, obj, obj.indexing_method)
 
-    @admin.display(description=_("méthode"), ordering="indexing_method")
-    def method(self, agent: Agent) -> str:
-        return badge(agent.get_indexing_method_display())
-
-    documents = _count_column("documents", _("documents"), ordering="document_count")
-    passages = _count_column("passages", _("passages"), ordering="chunk_count")
-    waiting = _count_column("waiting", _("en attente de questions"), ordering="waiting_count")
-    deployed = _count_column("deployed", _("déploiements"), ordering="deployment_count")
-    rebuild_index = _index_action("rebuild", _("Reconstruire l’index…"))
-    write_questions = _index_action("questions", _("Faire écrire des questions…"))
-
-
-def _counted(path: str, **conditions: str) -> Subquery:
-    """How many rows an agent has along `path`; a query of its own each, as joins would multiply one another."""
-    matching = Q(**{f"{path}__{name}": value for name, value in conditions.items()})
-    counted = Agent.objects.filter(pk=OuterRef("pk")).order_by().values("pk")
-    return Subquery(counted.annotate(found=Count(path, filter=matching)).values("found"))
-
-
-def _counts(agent: Any) -> dict[str, tuple[Any, int, str]]:
+def _counts(agent: Any) -> list[tuple[Any, int, str]]:
     """What an agent has: title, count, and the address of the list that is counted."""
     own, chunks = {"agent__id__exact": agent.pk}, {"document__agent__id__exact": agent.pk}
-    documents = admin_url("knowledge.document", "changelist", **own)
-    passages = admin_url("knowledge.chunk", "changelist", **chunks)
-    waiting = admin_url("knowledge.chunk", "changelist", **chunks, units_origin__exact="waiting")
-    deployments = admin_url(Deployment, "changelist", **own)
-    # Without a model they wait for nothing.
-    waiting_count = agent.waiting_count if language_model() is not None else 0
-    return {
-        "documents": (_("Documents"), agent.document_count, documents),
-        "passages": (_("Passages"), agent.chunk_count, passages),
-        "waiting": (_("Passages en attente de questions"), waiting_count, waiting),
-        "deployed": (_("Déploiements"), agent.deployment_count, deployments),
-    }
-
-
-def _tell_of_index(request: HttpRequest, agent: Agent, method: str) -> None:
-    """A method that nobody used so far has no index yet; `knowledge` queues it when it sees the change."""
-    builds = admin_url("knowledge.indexbuild", "changelist", agent__id__exact=agent.pk)
-    messages.warning(
-        request,
-        format_html(
-            "{} {}",
-            _(
-                "L’index de la méthode « %(method)s » est complété s’il le faut ; "
-                "jusque-là, des questions peuvent rester sans réponse."
-            )
-            % {"method": IndexingMethod(method).label},
-            link(builds, _("Suivre les indexations")),
-        ),
+    found = agent.documents.aggregate(
+        documents=Count("pk", distinct=True),
+        passages=Count("chunks"),
+        waiting=Count("chunks", filter=Q(chunks__units_origin="waiting")),
     )
+    # Without a model they wait for nothing.
+    waiting = found["waiting"] if language_model() is not None else 0
+    waiting_list = admin_url("knowledge.chunk", "changelist", **chunks, units_origin__exact="waiting")
+    return [
+        (_("Documents"), found["documents"], admin_url("knowledge.document", "changelist", **own)),
+        (_("Passages"), found["passages"], admin_url("knowledge.chunk", "changelist", **chunks)),
+        (_("Passages en attente de questions"), waiting, waiting_list),
+        (_("Déploiements"), agent.deployments.count(), admin_url(Deployment, "changelist", **own)),
+    ]
 
 
 class SpecialistInline(StaffInline):
@@ -445,7 +345,7 @@ class DeploymentAdmin(SettingsAdmin):
     purpose = _("Un endroit où un agent est proposé : une adresse, un public, un accueil.")
     form = DeploymentForm
     change_form_template = "admin/agents/deployment/change_form.html"
-    list_display = ("name", "page", "agent_link", "method", "audience", "is_active", "own_settings")
+    list_display = ("name", "page", "agent_link", "audience", "is_active")
     list_filter = ("is_active", "audience", "agent")
     list_select_related = ("agent",)
     search_fields = ("name", "slug", "agent__name")
@@ -478,7 +378,6 @@ class DeploymentAdmin(SettingsAdmin):
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         deployment = kwargs.get("obj")
-        context["kept_settings"] = context["adminform"].form.kept
         context["chat_page"] = _chat_page(deployment) if deployment is not None else ""
         context["widget_script"] = (
             request.build_absolute_uri(reverse("widget-script"))
@@ -487,24 +386,11 @@ class DeploymentAdmin(SettingsAdmin):
         )
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if form.cleaned_data.get(METHOD_FIELD) and METHOD_FIELD in form.changed_data:
-            _tell_of_index(request, obj.agent, form.cleaned_data[METHOD_FIELD])
-
     @admin.display(description=_("page de conversation"), ordering="slug")
     def page(self, deployment: Deployment) -> str:
         return link(_chat_page(deployment), f"/d/{deployment.slug}/")
 
     agent_link = linked("agent", _("agent"), ordering="agent__name")
-
-    @admin.display(description=_("méthode"))
-    def method(self, deployment: Deployment) -> str:
-        return badge(deployment.effective_indexing_method.label)
-
-    @admin.display(description=_("réglages propres"))
-    def own_settings(self, deployment: Deployment) -> int:
-        return len(deployment.config_overlay)
 
 
 def _chat_page(deployment: Deployment) -> str:
