@@ -32,7 +32,6 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
-from agents.jobs import WorkerState
 from agents.roles import OWNED, limit_of, may_reach, visible, within
 from agents.texts import storable_value
 
@@ -419,13 +418,3 @@ def duration_text(seconds: float) -> str:
         return gettext("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
     hours, minutes = divmod(minutes, 60)
     return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
-
-
-def missing_text(workers: WorkerState) -> str:
-    """Of workers that are missing: since when."""
-    if workers.seen_at is None:
-        return gettext("Aucun worker n’a encore été vu : démarrez-en un.")
-    return gettext("Aucun worker n’a été vu depuis %(since)s (%(moment)s) : démarrez-en un.") % {
-        "since": duration_text(workers.seconds or 0.0),
-        "moment": moment_text(workers.seen_at),
-    }

@@ -18,7 +18,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
-from agents.admin_base import Tone, admin_url, missing_text
+from agents.admin_base import Tone, admin_url, duration_text, moment_text
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, JobStatus
@@ -119,7 +119,14 @@ def _worker(request: HttpRequest) -> Line | None:
         return None
     address = admin_url(IndexBuild, "changelist", status__exact=JobStatus.QUEUED)
     title, remedy = _("Le travail de fond est à l’arrêt"), _("Voir ce qui attend")
-    return Line(title, address, remedy, "bad", why=missing_text(workers))
+    why: str | Promise = _("Aucun worker n’a encore été vu : démarrez-en un.")
+    if workers.seen_at is not None:
+        since, moment = duration_text(workers.seconds or 0.0), moment_text(workers.seen_at)
+        why = _("Aucun worker n’a été vu depuis %(since)s (%(moment)s) : démarrez-en un.") % {
+            "since": since,
+            "moment": moment,
+        }
+    return Line(title, address, remedy, "bad", why=why)
 
 
 def _model(request: HttpRequest) -> Line | None:

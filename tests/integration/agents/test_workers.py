@@ -8,7 +8,6 @@ from django.conf import settings
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.admin_base import admin_url
 from agents.jobs import Heartbeat, announce, carry_out, ensure, worker_state
 from agents.models import Job, JobKind, JobStatus
 from config.celery import _poll
@@ -87,18 +86,9 @@ class ToldTests(TestCase):
         page = self.client.get("/admin/")
         self.assertContains(page, "Aucun worker n’a été vu depuis 12 min")
 
-    def test_a_queued_job_says_how_long_it_waits_and_for_whom(self) -> None:
-        queue_job(timedelta(minutes=5))
-        announce("celery@one")
-        age("celery@one", timedelta(minutes=12))
-        page = self.client.get(admin_url(IndexBuild, "changelist"))
-        self.assertContains(page, "En attente depuis 5 min")
-        self.assertContains(page, "Aucun worker n’a été vu depuis 12 min")
-
     def test_a_queued_job_beside_a_busy_worker_is_no_alarm(self) -> None:
         queue_job(timedelta(minutes=5))
         announce("celery@one")
-        self.assertContains(self.client.get(admin_url(IndexBuild, "changelist")), "occupé ailleurs")
         self.assertNotContains(self.client.get("/admin/"), "à l’arrêt")
 
     def test_who_may_not_see_jobs_is_not_told_of_workers(self) -> None:
