@@ -7,9 +7,8 @@ cannot be stopped: a tool that outlives its timeout goes on unheard, and one tha
 import asyncio
 import json
 import logging
-import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -60,98 +59,25 @@ TOOL_BREAKER_SECONDS = 30.0
 
 
 class Breaker:
+    """Counts the failures of a tool in a row; after too many of them it is left alone for a while."""
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._failures = 0
         self._open_until = 0.0
-        self._trying = False
 
-    def allows(self) -> bool:
-        """Whether a call may go; a `True` after the pause is the one trial, which must report its outcome."""
-        with self._lock:
-            if self._failures < TOOL_BREAKER_FAILURES:
-                return True
-            if self._trying or time.monotonic() < self._open_until:
-                return False
-            self._trying = True
-            return True
+    @property
+    def is_open(self) -> bool:
+        return self._failures >= TOOL_BREAKER_FAILURES and time.monotonic() < self._open_until
 
     def succeeded(self) -> None:
-        with self._lock:
-            self._failures, self._trying = 0, False
+        self._failures = 0
 
     def failed(self) -> None:
-        with self._lock:
-            self._failures += 1
-            self._trying = False
-            self._open_until = time.monotonic() + TOOL_BREAKER_SECONDS
-
-    def abandoned(self) -> None:
-        """Record a cancelled call, which is neither a success nor a failure."""
-        with self._lock:
-            self._trying = False
+        self._failures += 1
+        self._open_until = time.monotonic() + TOOL_BREAKER_SECONDS
 
 
 breakers: defaultdict[str, Breaker] = defaultdict(Breaker)
-
-
-_MOST_REASON = 1_000
-
-
-def record_selected(names: Iterable[str]) -> None:
-    """Count the tools that were offered for a question; called once a turn, after its answer."""
-    _add({name: {"selected": 1} for name in set(names)})
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a call ended: the code of its error, none where it succeeded, and what staff are told of it."""
-
-    name: str
-    error: str = ""
-    reason: str = ""
-
-
-def record_calls(outcomes: Sequence[Outcome]) -> None:
-    """Count calls, and keep the newest error of each tool for staff."""
-    called = Counter(outcome.name for outcome in outcomes)
-    failed = {outcome.name: outcome for outcome in outcomes if outcome.error}
-    counts = {
-        name: {"called": count, "failed": sum(bool(each.error) for each in outcomes if each.name == name)}
-        for name, count in called.items()
-    }
-    with short_write():
-        _add(counts, last_called_at=timezone.now())
-        for name, outcome in failed.items():
-            _tell(name, outcome.error, outcome.reason)
-
-
-def record_refused(names: Iterable[str], reason: str) -> None:
-    """Show staff that the model refuses these tools."""
-    with short_write():
-        refused = list(names)
-        _add({name: {} for name in refused})
-        for name in refused:
-            _tell(name, "refused_by_model", reason)
-
-
-def _tell(name: str, code: str, reason: str) -> None:
-    ToolOverride.objects.filter(tool_name=name).update(
-        last_error=reason[:_MOST_REASON], last_error_code=code, last_error_at=timezone.now()
-    )
-
-
-def _add(counts: dict[str, dict[str, int]], **also: Any) -> None:
-    if not counts:
-        return
-    with short_write():
-        ToolOverride.objects.bulk_create(
-            [ToolOverride(tool_name=name) for name in sorted(counts)], ignore_conflicts=True
-        )
-        for name in sorted(counts):
-            added: dict[str, Any] = {key: F(key) + value for key, value in counts[name].items()} | also
-            if added:
-                ToolOverride.objects.filter(tool_name=name).update(**added)
 
 
 if TYPE_CHECKING:
@@ -189,6 +115,41 @@ class ToolResult:
     images: tuple[ToolImage, ...] = ()
 
 
+_MOST_REASON = 1_000
+
+
+def record_selected(names: Iterable[str]) -> None:
+    """Count the tools that were offered for a question; called once a turn, after its answer."""
+    with short_write():
+        _rows_of(names).update(selected=F("selected") + 1)
+
+
+def record_calls(results: Sequence[ToolResult]) -> None:
+    """Count calls, and keep the newest error of each tool for staff."""
+    now = timezone.now()
+    with short_write():
+        for result in results:
+            failure = {} if result.success else {"failed": F("failed") + 1, **_error(result.error or "", result.reason)}
+            _rows_of([result.name]).update(called=F("called") + 1, last_called_at=now, **failure)
+
+
+def record_refused(names: Iterable[str], reason: str) -> None:
+    """Show staff that the model refuses these tools."""
+    with short_write():
+        _rows_of(names).update(**_error("refused_by_model", reason))
+
+
+def _error(code: str, reason: str) -> dict[str, Any]:
+    return {"last_error": reason[:_MOST_REASON], "last_error_code": code, "last_error_at": timezone.now()}
+
+
+def _rows_of(names: Iterable[str]) -> QuerySet[ToolOverride]:
+    """The rows of these tools, created where one is missing."""
+    wanted = sorted(set(names))
+    ToolOverride.objects.bulk_create([ToolOverride(tool_name=name) for name in wanted], ignore_conflicts=True)
+    return ToolOverride.objects.filter(tool_name__in=wanted)
+
+
 async def execute_calls(
     calls: Sequence[ToolCall], *, tools: Sequence[ToolSpec], context: ToolContext, approved: Collection[str] = ()
 ) -> list[ToolResult]:
@@ -209,12 +170,12 @@ async def execute_calls(
             )
 
     results = await asyncio.gather(*(run(call) for call in calls))
-    outcomes = [Outcome(result.name, result.error or "", result.reason) for result in results if result.name in offered]
+    ran = [result for result in results if result.name in offered]
     try:
-        await in_database(record_calls, outcomes)
+        await in_database(record_calls, ran)
     except DatabaseError as error:
         # A statistic; the tools ran, and their results must reach the thread.
-        logger.warning("The use of %d tools was not counted: %s", len(outcomes), error)
+        logger.warning("The use of %d tools was not counted: %s", len(ran), error)
     return results
 
 
@@ -312,7 +273,7 @@ def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
 
 async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> object:
     breaker = breakers[spec.name]
-    if not breaker.allows():
+    if breaker.is_open:
         raise ToolSuspendedError(f"The tool {spec.name} failed too often.")
     bridge = in_database if spec.uses_database else in_thread
     seconds = spec.timeout_seconds or TOOL_TIMEOUT_SECONDS
@@ -330,9 +291,6 @@ async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> ob
         raise
     except ToolError:
         breaker.failed()
-        raise
-    except asyncio.CancelledError:
-        breaker.abandoned()
         raise
     except Exception as error:  # the code of a tool is not ours
         breaker.failed()

@@ -1,25 +1,25 @@
 """Tools as staff see them: what they are, what was decided about them, how well they are described and used."""
 
 import json
-import logging
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from asgiref.sync import async_to_sync
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
-from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, format_lazy
-from django.utils.timezone import localtime, now
+from django.utils.timezone import now
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminTextareaWidget,
@@ -30,31 +30,30 @@ from agents.admin_base import (
     ConditionFilter,
     StaffAdmin,
     Tone,
+    admin_page,
     admin_url,
     badge,
     database_keys,
     link,
     long_text,
+    require,
     stacked,
 )
 from agents.database import short_write
-from agents.errors import ApplicationError
-from tools_registry.admin.calls import try_tool
-from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, all_tools, apply_override, declared_tools, forget_recent
-from tools_registry.index import enqueue_index, ensure_overrides, sync_index
+from agents.roles import visible
+from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, apply_override, declared_tools, forget_recent
+from tools_registry.execution import ToolCall, execute_calls
+from tools_registry.index import enqueue_index, ensure_overrides
 from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
 from tools_registry.quality import QualityReport, assess_tool
-from tools_registry.selection import tool_limit
-from tools_registry.tool import ToolSpec
+from tools_registry.sources.base import sent_requests
+from tools_registry.tool import ToolContext, ToolSpec
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList
 
 else:
     from unfold.views import ChangeList
-
-logger = logging.getLogger(__name__)
-
 
 _GOOD, _FAIR = 75, 50
 _TAGS = {SIGNED_IN_TAG: _("toute personne connectée"), STAFF_TAG: _("l’équipe")}
@@ -84,10 +83,6 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": _ROWS}),
         help_text=format_lazy("{}. {}", ToolOverride._meta.get_field("examples").help_text, _("Une par ligne.")),
     )
-
-    class Meta:
-        model = ToolOverride
-        fields = ("description", "is_active", "needs_approval", "agents", "extra_tags", "examples")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -175,12 +170,42 @@ def attach_tools(rows: Sequence[Any]) -> None:
         row.effective = None if row.declared is None else apply_override(row.declared, row)
 
 
+class CallForm(forms.Form):
+    arguments = forms.CharField(
+        label=_("Arguments"),
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 8}),
+        help_text=_("Un objet JSON, comme le modèle l’écrirait. L’appel est réel."),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def try_tool(request: HttpRequest, tool_id: int) -> HttpResponse:
+    """« Essayer cet outil »: one real call, under the rights of whoever types its arguments; secrets are not shown."""
+    require(request, "tools_registry.change_tooloverride")
+    tool: Any = get_object_or_404(visible(request, ToolOverride.objects.select_related("source")), pk=tool_id)
+    attach_tools([tool])
+    spec: ToolSpec | None = tool.effective
+    if spec is None:
+        raise Http404(gettext("Plus rien ne déclare cet outil."))
+    names = spec.parameters.get("required")
+    empty = dict.fromkeys(names, "") if isinstance(names, list) else {}
+    form = CallForm(request.POST or None, initial={"arguments": json.dumps(empty, ensure_ascii=False, indent=2)})
+    result, sent = None, list[str]()
+    if request.method == "POST" and form.is_valid():
+        call = ToolCall("try", spec.name, form.cleaned_data["arguments"])
+        with sent_requests() as sent:
+            run, whose = async_to_sync(execute_calls), ToolContext(user_id=request.user.pk)
+            (result,) = run([call], tools=[spec], context=whose, approved=[call.id])
+    title, page = gettext("Essayer « %(tool)s »") % {"tool": spec.name}, "admin/tools_registry/tooloverride/call.html"
+    return admin_page(request, page, model=ToolOverride, title=title, form=form, result=result, sent=sent)
+
+
 class NeverSelectedFilter(ConditionFilter):
     title = _("usage")
     parameter_name = "usage"
     conditions: ClassVar = {
         "never_selected": (_("Jamais proposé"), lambda rows: rows.filter(selected=0)),
-        "never_called": (_("Jamais appelé"), lambda rows: rows.filter(called=0)),
         "failing": (_("En échec"), lambda rows: rows.filter(failed__gt=0)),
         "waiting": (_("À vérifier"), lambda rows: rows.filter(source__isnull=False, is_present=True, is_active=False)),
     }
@@ -210,7 +235,7 @@ class ToolOverrideAdmin(StaffAdmin):
     list_select_related = ("source",)
     search_fields = ("tool_name", "remote_name", "description", "declared_description")
     ordering = ("tool_name",)
-    actions = ("activate", "deactivate", "ask_first", "ask_no_more")
+    actions = ("activate", "deactivate")
     list_per_page = 50
     autocomplete_fields = ("agents",)
     readonly_fields = (
@@ -220,12 +245,14 @@ class ToolOverrideAdmin(StaffAdmin):
         "rights",
         "code_text",
         "quality_explained",
-        "usage_figures",
+        "selected",
+        "calls",
+        "failure",
         "schema",
     )
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(partial(try_tool, attach=attach_tools))
+        view = self.admin_site.admin_view(try_tool)
         return [path("<int:tool_id>/call/", view, name="tools_registry_tooloverride_call"), *super().get_urls()]
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
@@ -254,7 +281,7 @@ class ToolOverrideAdmin(StaffAdmin):
             (None, {"fields": ("tool_name", "origin", "is_active", "trial")}),
             (_("Textes"), {"fields": texts}),
             (_("Droits"), {"fields": ("rights", "extra_tags", "needs_approval", "agents")}),
-            (_("Qualité et usage"), {"fields": ("quality_explained", "usage_figures", "schema")}),
+            (_("Qualité et usage"), {"fields": ("quality_explained", "selected", "calls", "failure", "schema")}),
         )
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -270,55 +297,20 @@ class ToolOverrideAdmin(StaffAdmin):
         page: HttpResponse = super().changelist_view(request, extra_context)
         return page
 
-    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        super().save_related(request, form, formsets, change)
-        transaction.on_commit(partial(self._index, request, form.instance.tool_name))
-
-    def _index(self, request: HttpRequest, name: str) -> None:
-        """At once, for one tool is a few texts; where the model is away a worker does it later."""
-        try:
-            sync_index([name])
-        except ApplicationError as error:
-            logger.warning("The tool %s was not indexed: %s", name, error)
-            self.message_user(
-                request,
-                gettext("L’outil sera indexé plus tard : %(reason)s") % {"reason": error.public_message},
-                messages.WARNING,
-            )
-
     @admin.action(description=_("Activer"), permissions=["change"])
     def activate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
         self._decide(request, queryset.filter(is_present=True), is_active=True)
-        count, limit = len(all_tools()), tool_limit()
-        if count > limit:
-            messages.warning(
-                request,
-                gettext(
-                    "%(count)d outils sont permis, et le modèle en accepte %(limit)d par question : seuls les plus proches "
-                    "de chaque question lui sont proposés, dans tous les modes."
-                )
-                % {"count": count, "limit": limit},
-            )
 
     @admin.action(description=_("Désactiver"), permissions=["change"])
     def deactivate(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
         self._decide(request, queryset, is_active=False)
 
-    @admin.action(description=_("Demander l’accord avant chaque appel"), permissions=["change"])
-    def ask_first(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
-        self._decide(request, queryset, needs_approval=True)
-
-    @admin.action(description=_("Ne plus demander d’accord"), permissions=["change"])
-    def ask_no_more(self, request: HttpRequest, queryset: QuerySet[ToolOverride]) -> None:
-        self._decide(request, queryset, needs_approval=False)
-
-    def _decide(self, request: HttpRequest, queryset: QuerySet[ToolOverride], **decision: bool) -> None:
+    def _decide(self, request: HttpRequest, queryset: QuerySet[ToolOverride], *, is_active: bool) -> None:
         """For all of them at once, and what a signal does for each row."""
-        decided = Q(**decision)
-        keys = list(queryset.exclude(decided).values_list("pk", flat=True))
+        keys = list(queryset.exclude(is_active=is_active).values_list("pk", flat=True))
         if keys:
             with short_write():
-                ToolOverride.objects.filter(pk__in=keys).update(**decision, updated_at=now())
+                ToolOverride.objects.filter(pk__in=keys).update(is_active=is_active, updated_at=now())
                 replace_tools_token()
                 transaction.on_commit(forget_recent)
                 enqueue_index()
@@ -388,21 +380,9 @@ class ToolOverrideAdmin(StaffAdmin):
             return str(tool.called)
         return gettext("%(called)d (dont %(failed)d en échec)") % {"called": tool.called, "failed": tool.failed}
 
-    @admin.display(description=_("usage"))
-    def usage_figures(self, usage: Any) -> str:
-        figures = gettext("Proposé %(selected)d fois, appelé %(called)d fois, %(failed)d échecs.") % {
-            "selected": usage.selected,
-            "called": usage.called,
-            "failed": usage.failed,
-        }
-        if not usage.last_error:
-            return figures
-        error = gettext("Dernière erreur, le %(when)s (%(code)s) : %(reason)s") % {
-            "when": date_format(localtime(usage.last_error_at), "SHORT_DATETIME_FORMAT"),
-            "code": usage.last_error_code,
-            "reason": usage.last_error,
-        }
-        return f"{figures} {error}"
+    @admin.display(description=_("dernière erreur"))
+    def failure(self, tool: Any) -> str:
+        return tool.last_error or "–"
 
     @admin.display(description=_("description du code"))
     def code_text(self, tool: Any) -> SafeString | str:

@@ -5,7 +5,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.core.files.uploadedfile import UploadedFile
 from django.db.models import CharField, Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,23 +14,17 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminFileFieldWidget,
-    UnfoldAdminTextareaWidget,
-)
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextareaWidget
 
 from agents import jobs
 from agents.admin_base import StaffAdmin, admin_url, badge, bullets, link, require, stacked
 from agents.models import OPEN_JOBS, Job, JobKind
 from agents.network import host_of
 from agents.roles import visible
-from agents.texts import storable
 from tools_registry.admin.overrides import tag_choices
 from tools_registry.errors import ToolSourceError
 from tools_registry.models import ToolOverride, ToolSource
 from tools_registry.sources.base import header_problem
-from tools_registry.sources.openapi import TOOL_MAX_DOCUMENT_BYTES
 
 #: How often, in seconds, the list asks again while a source is being read.
 REFRESH_SECONDS = 3
@@ -41,14 +34,7 @@ _LONG_DOCUMENT = 100_000
 
 
 class ToolSourceForm(forms.ModelForm[ToolSource]):
-    """A source; its lists are a line for each host and a box for each group, a document a text or a file."""
-
-    document_file = forms.FileField(
-        label=_("fichier du document"),
-        required=False,
-        widget=UnfoldAdminFileFieldWidget,
-        help_text=_("JSON ou YAML ; remplace le texte ci-dessus. Pour un document de plus de 2 Mo."),
-    )
+    """A source; its lists are a line for each host and a box for each group."""
 
     allowed_hosts = forms.CharField(
         label=_("Hôtes permis"),
@@ -66,24 +52,6 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         help_text=_("Il faut faire partie de tous ces groupes pour utiliser ses outils. Aucun : tout le monde."),
     )
 
-    class Meta:
-        model = ToolSource
-        fields = (
-            "slug",
-            "name",
-            "kind",
-            "command",
-            "url",
-            "document",
-            "chosen",
-            "allowed_hosts",
-            "headers",
-            "tags",
-            "is_personal",
-            "timeout_seconds",
-            "is_active",
-        )
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         tags, hosts = self.instance.tags, self.instance.allowed_hosts
@@ -99,25 +67,14 @@ class ToolSourceForm(forms.ModelForm[ToolSource]):
         self.is_long = len(self.instance.document) > _LONG_DOCUMENT
         if self.is_long and "document" in self.fields:
             self.initial["document"] = ""
-            self.fields["document"].help_text = ngettext(
-                "Le document actuel a %(count)d caractère et n’est pas montré ici ; vide, il est gardé.",
-                "Le document actuel a %(count)d caractères et n’est pas montré ici ; vide, il est gardé.",
-                len(self.instance.document),
-            ) % {"count": len(self.instance.document)}
+            self.fields["document"].help_text = gettext(
+                "Le document actuel est trop long pour cette page ; vide, il est gardé."
+            )
 
     def clean_document(self) -> str:
         given: str = self.cleaned_data["document"]
         # The row still holds what is stored: a form of a model fills it afterwards.
         return self.instance.document if self.is_long and not given.strip() else given
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        if file := cleaned.get("document_file"):
-            try:
-                cleaned["document"] = _text_of(file)
-            except ValidationError as error:
-                self.add_error("document_file", error)
-        return cleaned
 
     def clean_headers(self) -> dict[str, str]:
         headers: dict[str, str] = self.cleaned_data["headers"] or {}
@@ -144,18 +101,6 @@ def _readings() -> QuerySet[Job]:
     return Job.objects.filter(kind=JobKind.TOOL_SOURCE, status__in=OPEN_JOBS)
 
 
-def _text_of(file: UploadedFile) -> str:  # type: ignore[type-arg]
-    if (file.size or 0) > TOOL_MAX_DOCUMENT_BYTES:
-        raise ValidationError(
-            gettext("Le document dépasse %(limit)d Mo.") % {"limit": TOOL_MAX_DOCUMENT_BYTES // 1_000_000}
-        )
-    try:
-        content: bytes = file.read()
-        return storable(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValidationError(gettext("Le document n’est pas un texte en UTF-8.")) from error
-
-
 @admin.register(ToolSource)
 class ToolSourceAdmin(StaffAdmin):
     purpose = _("Serveurs MCP et services OpenAPI dont viennent des outils.")
@@ -171,7 +116,7 @@ class ToolSourceAdmin(StaffAdmin):
     readonly_fields = ("tools", "refreshed_at", "last_error", "unusable")
     fieldsets = (
         (None, {"fields": ("name", "slug", "kind", "is_active")}),
-        (_("Où"), {"fields": ("command", "url", "document", "document_file", "chosen", "allowed_hosts", "headers")}),
+        (_("Où"), {"fields": ("command", "url", "document", "chosen", "allowed_hosts", "headers")}),
         (_("Droits et bornes"), {"fields": ("tags", "is_personal", "timeout_seconds")}),
         (_("Dernière lecture"), {"fields": ("tools", "refreshed_at", "last_error", "unusable")}),
     )
