@@ -11,7 +11,7 @@ reader who lost the connection asks for what comes after the last id it saw. Thi
     sources  sources: [{n, title, document_id, chunk_id, type, question, score, text}], url of a page, page (of a PDF),
              date (validated, or its document read), learned_id of a validated answer, option of a `clarification`
     tool     toolCallId, name, status (running | done | failed | awaiting | denied), relanceIndex, durationMs,
-             arguments, progress (a text) while it says how far it is; `reasoning` for id: the model's own thought
+             arguments; `reasoning` for id: the model's own thought
     done     status (done | interrupted | awaiting_approval), answerSource, model, messageId, content, html, title,
              agent, score (of what was stored and given; else null), suggestions (questions that a refusal offers),
              notice (what is to be said of the answer: it was cut, or quoted in the model's place; else empty),
@@ -138,11 +138,9 @@ class Tool:
     relance_index: int
     duration_ms: int | None = None
     arguments: str = ""
-    #: How far a running tool says that it is, as text; not kept.
-    progress: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        told = {
+        return {
             "toolCallId": self.tool_call_id,
             "name": self.tool_name,
             "status": self.status,
@@ -150,7 +148,6 @@ class Tool:
             "durationMs": self.duration_ms,
             "arguments": self.arguments,
         }
-        return {**told, "progress": self.progress} if self.progress else told
 
 
 @dataclass(frozen=True, slots=True)

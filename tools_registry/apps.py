@@ -17,7 +17,7 @@ class ToolsRegistryConfig(AppConfig):
     verbose_name = _("Outils")
 
     def ready(self) -> None:
-        from tools_registry import signals  # noqa: F401
+        from tools_registry import index  # noqa: F401  # its signals
 
         autodiscover_modules("tools")
 

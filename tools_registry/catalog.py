@@ -6,8 +6,8 @@ compares its snapshot's token with the database's; what is offered may be `CONFI
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from django.contrib.auth import get_user_model
@@ -17,7 +17,6 @@ from django.db.models import Q, QuerySet
 
 from agents.cache import TtlCache
 from tools_registry.models import ToolOverride, tools_token
-from tools_registry.ranking import Positions, Ranking, WordIndex
 from tools_registry.sources.remote import remote_specs
 from tools_registry.tool import JsonSchema, ToolSpec, registry
 
@@ -26,34 +25,22 @@ logger = logging.getLogger(__name__)
 #: Given to everyone who is signed in, and to staff, beside the names of their groups.
 SIGNED_IN_TAG = "signed_in"
 STAFF_TAG = "staff"
-#: Distinct sets of rights, and users, whose lists a process keeps.
+#: Users whose lists a process keeps.
 _KEPT_LISTS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The positions of a list's tools in the ranking of all indexed tools."""
-
-    ranking: Ranking
-    positions: Positions
-    specs: Sequence[ToolSpec]
-
-
 class ToolList(tuple[ToolSpec, ...]):
-    """Permitted tools by name; immutable, with its token and what selection derives from it (`placed`, `words`)."""
+    """Permitted tools by name; immutable, with the token of the catalogue that it was made from."""
 
     token: str
     resident: tuple[ToolSpec, ...]
     positions: Mapping[str, int]
-    placed: Placed | None
-    words: WordIndex | None
 
     def __new__(cls, specs: Iterable[ToolSpec] = (), *, token: str = "") -> Self:
         made = super().__new__(cls, specs)
         made.token = token
         made.resident = tuple(spec for spec in made if spec.is_always_on)
         made.positions = {spec.name: position for position, spec in enumerate(made)}
-        made.placed = made.words = None
         return made
 
     def named(self, name: str) -> ToolSpec | None:
@@ -61,40 +48,27 @@ class ToolList(tuple[ToolSpec, ...]):
         return None if position is None else self[position]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The catalogue as it was at `key`, and the lists made from it so far."""
+    """The catalogue as it was at `key`."""
 
     key: tuple[str, int]
     specs: tuple[ToolSpec, ...]
     agents: Mapping[str, frozenset[int]]
-    conditional: tuple[ToolSpec, ...]
-    lists: dict[object, ToolList] = field(default_factory=dict)
 
     def permitted(self, tags: frozenset[str], agent_id: int | None) -> ToolList:
-        usable = tuple(spec.is_available is None or spec.is_available() for spec in self.conditional)
-        key = (tags, agent_id, usable)
-        found = self.lists.get(key)
-        if found is None:
-            if len(self.lists) >= _KEPT_LISTS:
-                self.lists.clear()
-            unusable = {spec.name for spec, is_usable in zip(self.conditional, usable, strict=True) if not is_usable}
-            found = self.lists[key] = ToolList(
-                (
-                    spec
-                    for spec in self.specs
-                    if spec.tags <= tags
-                    and spec.name not in unusable
-                    and agent_id in self.agents.get(spec.name, (agent_id,))
-                ),
-                token=self.key[0],
-            )
-        return found
+        specs = (
+            spec
+            for spec in self.specs
+            if spec.tags <= tags
+            and (spec.is_available is None or spec.is_available())
+            and agent_id in self.agents.get(spec.name, (agent_id,))
+        )
+        return ToolList(specs, token=self.key[0])
 
 
 _lock = threading.Lock()
 _current: _Snapshot | None = None
-_catalogue: TtlCache[_Snapshot] = TtlCache("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
 _offered: TtlCache[ToolList] = TtlCache("CONFIG_CACHE_SECONDS", most=_KEPT_LISTS)
 
 
@@ -107,15 +81,13 @@ def tools_at_hand(*, user_id: int | None, agent_id: int | None) -> ToolList:
     """The tools that a user may use with this agent, as they were `CONFIG_CACHE_SECONDS` ago at most."""
 
     def read() -> ToolList:
-        catalogue = _catalogue.get(_snapshot, registry.version)
-        return catalogue.permitted(tags_of(user_id), agent_id)
+        return available_tools(user_tags=tags_of(user_id), agent_id=agent_id)
 
     return _offered.get(read, (user_id, agent_id, registry.version))
 
 
 def forget_recent() -> None:
-    """Clear the caches, so that every later question reads the changes."""
-    _catalogue.clear()
+    """Clear the cache, so that every later question reads the changes."""
     _offered.clear()
 
 
@@ -198,12 +170,7 @@ def _build(key: tuple[str, int]) -> _Snapshot:
             specs.append(apply_override(spec, override))
             if limited := frozenset(agent.pk for agent in override.agents.all()):
                 agents[name] = limited
-    return _Snapshot(
-        key=key,
-        specs=tuple(specs),
-        agents=agents,
-        conditional=tuple(spec for spec in specs if spec.is_available is not None),
-    )
+    return _Snapshot(key, tuple(specs), agents)
 
 
 def _overrides() -> QuerySet[ToolOverride]:

@@ -89,63 +89,39 @@ def _not_installed(_arguments: Arguments, _context: ToolContext) -> object:
     raise NotImplementedError("This tool is only a description.")
 
 
-@dataclass(slots=True)
-class Skipped:
-    """What did not count, as the other commands report it: each an item (file and line) and a reason."""
+def read_tools(path: Path) -> list[ToolSpec]:
+    """The tools of a file: `name`, and `description`, `parameters`, `keywords`, `examples` where a line has them.
 
-    rows: list[dict[str, str]] = field(default_factory=list)
-
-    def add(self, path: Path, number: int, reason: str) -> None:
-        self.rows.append({"item": f"{path}, line {number}", "reason": reason})
-
-
-def read_tools(path: Path, skipped: Skipped) -> list[ToolSpec]:
-    """The tools of a file: `name`, and `description`, `parameters`, `keywords`, `examples` where a line has them."""
+    A tool that stands twice has the examples of both lines. Raises `ValueError` with the line that cannot be read.
+    """
     found: dict[str, dict[str, Any]] = {}
-    for number, row in _rows(path, skipped):
+    for where, row in _rows(path):
         name = row.get("name")
         if not isinstance(name, str) or not name.strip():
-            skipped.add(path, number, "a tool without a name")
-            continue
+            raise ValueError(f"{where}: a tool without a name.")
         known = found.setdefault(name, row)
         if known is not row:
-            skipped.add(path, number, f"a second tool named {name!r}; its examples are kept")
-            known["examples"] = [*_listed(known, "examples"), *_listed(row, "examples")]
+            known["examples"] = [*_texts(known.get("examples")), *_texts(row.get("examples"))]
     if not found:
         raise ValueError(f"{path} holds no tool.")
     return [described_tool(row) for row in found.values()]
 
 
-def read_queries(path: Path, known: set[str], skipped: Skipped) -> list[LabelledQuery]:
-    """The questions of a file: `query`, and the name or names needed together; one not `known` is never found."""
+def read_queries(path: Path) -> list[LabelledQuery]:
+    """The questions of a file: `query`, and the name or names needed together (`tool`, `tools`)."""
     queries = []
-    for number, row in _rows(path, skipped):
+    for where, row in _rows(path):
         text = row.get("query", row.get("question"))
-        names = tuple(
-            dict.fromkeys(
-                name
-                for name in [*_listed(row, "tool"), *_listed(row, "tools")]
-                if isinstance(name, str) and name.strip()
-            )
-        )
+        names = tuple(dict.fromkeys([*_texts(row.get("tool")), *_texts(row.get("tools"))]))
         if not isinstance(text, str) or not text.strip() or not names:
-            skipped.add(path, number, "'query' and 'tool' are needed")
-            continue
-        for name in names:
-            if name not in known:
-                skipped.add(path, number, f"there is no tool {name!r}: it counts as not found")
+            raise ValueError(f"{where}: 'query' and 'tool' are needed.")
         queries.append(LabelledQuery(text, names))
     if not queries:
         raise ValueError(f"{path} holds no query.")
     return queries
 
 
-def _listed(row: Mapping[str, Any], key: str) -> list[Any]:
-    value = row.get(key)
-    return value if isinstance(value, list) else [] if value is None else [value]
-
-
-def _rows(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -157,9 +133,7 @@ def _rows(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = read_json(line)
         except (ValueError, RecursionError) as error:
-            skipped.add(path, number, f"not JSON ({error})")
-            continue
-        if isinstance(row, dict):
-            yield number, row
-        else:
-            skipped.add(path, number, "not a JSON object")
+            raise ValueError(f"{path}, line {number}: not JSON ({error}).") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {number}: not a JSON object.")
+        yield f"{path}, line {number}", row

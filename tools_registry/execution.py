@@ -9,8 +9,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from django.utils import timezone
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agents.database import in_database, in_thread, short_write
-from agents.llm.base import seen_text
 from agents.texts import read_json
 from tools_registry.catalog import permitted_now
 from tools_registry.errors import (
@@ -307,44 +305,3 @@ def _error_json(error: ToolError) -> str:
     if isinstance(error, (InvalidToolArgumentsError, ToolReportedError, ToolServerError)):
         body["detail"] = str(error)[:1_000]
     return json.dumps({"error": body}, ensure_ascii=False)
-
-
-#: Characters of what a tool says of its progress, and how often it is told.
-_MOST_PROGRESS = 200
-_PROGRESS_SECONDS = 0.25
-
-
-class Progress:
-    """The progress of a running tool, sent to the turn's followers: the newest, a few times a second at most."""
-
-    def __init__(self, tell: Callable[..., Awaitable[None]]) -> None:
-        self._tell, self._loop = tell, asyncio.get_running_loop()
-        self._newest = ""
-        self._telling: asyncio.Task[None] | None = None
-        self._over = asyncio.Event()
-
-    def __call__(self, done: float, total: float | None, message: str) -> None:
-        """Called from any thread."""
-        count = f"{done:g} / {total:g}" if total else f"{done:g}"
-        text = f"{count} · {message}" if message else count
-        self._loop.call_soon_threadsafe(self._take, seen_text(text)[:_MOST_PROGRESS])
-
-    def _take(self, text: str) -> None:
-        self._newest = text
-        if self._telling is None and not self._over.is_set():
-            self._telling = self._loop.create_task(self._tell_newest())
-
-    async def _tell_newest(self) -> None:
-        while (text := self._newest) and not self._over.is_set():
-            self._newest = ""
-            await self._tell(progress=text)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PROGRESS_SECONDS):
-                    await self._over.wait()
-        self._telling = None
-
-    async def close(self) -> None:
-        """Send nothing more, because the tool's end comes next."""
-        self._over.set()
-        if self._telling is not None:
-            await self._telling

@@ -22,7 +22,7 @@ from knowledge.errors import CollectionMissingError
 from knowledge.language.words import fold, words
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, Wanted, vector_store
-from tools_registry.catalog import Placed, ToolList, all_tools, available_tools
+from tools_registry.catalog import ToolList, all_tools, available_tools
 from tools_registry.index import EXTERNAL_ALIAS, ask_for_index, indexed_vectors
 from tools_registry.ranking import Ranking, WordIndex, best_positions
 from tools_registry.tool import ToolSpec
@@ -89,10 +89,6 @@ class ToolSelector(ABC):
 
     def prepare(self, candidates: ToolList) -> None:  # noqa: B027  # most modes have nothing to do
         """Do the database work before `rank`: check that the ranker's data is in step with the index."""
-
-    def is_immediate(self, candidates: ToolList) -> bool:
-        """Whether `rank` waits for neither database nor network, and computes for less time than a thread costs."""
-        return False
 
     @abstractmethod
     def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
@@ -180,15 +176,8 @@ class DirectToolSelector(ToolSelector):
 
     ranks = False
 
-    def is_immediate(self, candidates: ToolList) -> bool:
-        return True
-
     def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         return [RankedTool(spec, 0.0) for spec in candidates][:limit]
-
-
-#: Up to so many tools, ranking takes less time (0.2 ms) than handing it to a thread and back.
-_IMMEDIATE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,15 +196,6 @@ class LocalToolSelector(ToolSelector):
 
     def prepare(self, candidates: ToolList) -> None:
         self.ranking(candidates.token)
-
-    def is_immediate(self, candidates: ToolList) -> bool:
-        state = self._state
-        return (
-            state is not None
-            and state.token == candidates.token
-            and state.recipe == embedder().recipe
-            and len(state.ranking.names) <= _IMMEDIATE
-        )
 
     def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
         return rank_candidates(
@@ -238,13 +218,10 @@ def rank_candidates(
     ranking: Ranking, candidates: ToolList, *, question_vector: Vectors, question: str, limit: int
 ) -> list[RankedTool]:
     """Return the best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
-    placed = candidates.placed
-    if placed is None or placed.ranking is not ranking:
-        specs = [spec for spec in candidates if spec.name in ranking.position]
-        positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
-        placed = candidates.placed = Placed(ranking, positions, specs)
-    scores = ranking.scores(question_vector, question)[placed.positions]
-    return [RankedTool(placed.specs[i], scores.item(i)) for i in best_positions(scores, limit)]
+    specs = [spec for spec in candidates if spec.name in ranking.position]
+    positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
+    scores = ranking.scores(question_vector, question)[positions]
+    return [RankedTool(specs[i], scores.item(i)) for i in best_positions(scores, limit)]
 
 
 def _load(tools: ToolList, recipe: Recipe) -> _State:
@@ -298,11 +275,9 @@ def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[i
         count *= 4
 
 
+@lru_cache(maxsize=16)
 def _lexicon(candidates: ToolList) -> WordIndex:
-    known = candidates.words
-    if known is None:
-        known = candidates.words = WordIndex(candidates)
-    return known
+    return WordIndex(candidates)
 
 
 #: Tools shown with their score, offered or not.

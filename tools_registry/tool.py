@@ -53,8 +53,6 @@ class ToolContext:
     user_id: int | None = None
     language: str = "fr"
     operation_id: str = ""
-    #: Told how far the tool is: what is done, of how much where that is known, and words. Called from any thread.
-    on_progress: Callable[[float, float | None, str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from django.db import DatabaseError
@@ -43,7 +42,6 @@ from chat.turn.values import TurnInProgress
 from tools_registry.execution import (
     TOOL_MAX_IMAGES,
     TOOL_PARALLEL_CALLS,
-    Progress,
     ToolCall,
     ToolResult,
     execute_calls,
@@ -294,11 +292,7 @@ class ToolLoop:
             await self._tell(planned, call, _ended(planned_call))
             return
         await self._tell(planned, call, "running")
-        progress = Progress(partial(self._tell, planned, call, "running"))
-        try:
-            result = await self._execute(planned, call, progress)
-        finally:
-            await progress.close()
+        result = await self._execute(planned, call)
         await in_database(finish_call, planned.pk, result)
         if self.sees_images:
             self.images += [(call.name, image) for image in result.images]
@@ -306,7 +300,7 @@ class ToolLoop:
         status: ToolStatus = "done" if result.success else "failed"
         await self._tell(planned, call, status, duration_ms=result.duration_ms)
 
-    async def _execute(self, planned: PlannedRound, call: RequestedCall, progress: "Progress") -> ToolResult:
+    async def _execute(self, planned: PlannedRound, call: RequestedCall) -> ToolResult:
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
@@ -318,20 +312,13 @@ class ToolLoop:
                 user_id=self.toolbox.user_id,
                 language=self.turn.request.language,
                 operation_id=str(planned.operation_id),
-                on_progress=progress,
             ),
             approved=planned.approved,
         )
         return result
 
     async def _tell(
-        self,
-        planned: PlannedRound,
-        call: RequestedCall,
-        status: ToolStatus,
-        *,
-        duration_ms: int | None = None,
-        progress: str = "",
+        self, planned: PlannedRound, call: RequestedCall, status: ToolStatus, *, duration_ms: int | None = None
     ) -> None:
         await self.emit(
             Tool(
@@ -340,7 +327,6 @@ class ToolLoop:
                 status=status,
                 relance_index=planned.round_index,
                 duration_ms=duration_ms,
-                progress=progress,
             )
         )
 

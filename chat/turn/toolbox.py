@@ -118,7 +118,7 @@ async def choose_tools(ground: ToolGround, config: EffectiveConfig, *, vector: V
         tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
         return Toolbox(tuple(tools), ground.user_id, is_resumed=True)
     selector = tool_selector(mode_in_use(config, ground.candidates))
-    if selector.is_immediate(ground.candidates):
+    if not selector.ranks:
         return _chosen(ground, config, vector, question)
     bridge = in_database if selector.uses_database else in_thread
     return await bridge(_chosen, ground, config, vector, question)

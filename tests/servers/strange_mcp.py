@@ -8,7 +8,6 @@ Its tools are described wrongly (`TOOLS`), and each call ends in a way of its ow
 import json
 import os
 import sys
-import time
 from typing import Any
 
 TEXT = {"type": "string"}
@@ -51,13 +50,12 @@ TOOLS: list[Any] = [
     tool("nonsense"),
     tool("everything"),
     tool("picture"),
-    tool("slowly"),
     tool("echoes"),
     tool("nul", description="Does\0 it."),
 ]
 
 
-def answered(name: str, send: Any, token: Any) -> dict[str, Any]:
+def answered(name: str) -> dict[str, Any]:
     """What a call comes to: `result` or `error`."""
     blob = {"uri": "file:///b.pdf", "mimeType": "application/pdf", "blob": "JVBERi0x"}
     match name:
@@ -77,16 +75,8 @@ def answered(name: str, send: Any, token: Any) -> dict[str, Any]:
         case "picture":
             picture = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
             return {"result": {"content": [picture], "structuredContent": {"taken": True}}}
-        case "slowly":
-            for step in (1, 2, 3):
-                progress = {"progressToken": token, "progress": step, "total": 3, "message": f"shelf {step}"}
-                send({"method": "notifications/progress", "params": progress})
-                time.sleep(0.05)
         case "echoes":
-            said = f"Authorization was {os.environ.get('LIBRARY_KEY')}"
-            progress = {"progressToken": token, "progress": 1, "message": said}
-            send({"method": "notifications/progress", "params": progress})
-            return {"result": {"content": [text(said)]}}
+            return {"result": {"content": [text(f"Authorization was {os.environ.get('LIBRARY_KEY')}")]}}
         case "nul":
             return {"result": {"content": [text("The shelf is\0 red.")]}}
     return {"result": {"content": [text("done")]}}
@@ -122,8 +112,7 @@ def main() -> None:
                 }
             }
         elif method == "tools/call":
-            token = (params.get("_meta") or {}).get("progressToken")
-            outcome = answered(params["name"], send, token)
+            outcome = answered(params["name"])
         elif method == "ping":
             outcome = {"result": {}}
         else:

@@ -83,18 +83,9 @@ def _may_change_something(tool: "McpTool") -> bool:
     return hints is None or hints.read_only_hint is not True or hints.destructive_hint is True
 
 
-def call_tool(
-    address: SourceAddress,
-    name: str,
-    arguments: Arguments,
-    on_progress: Callable[[float, float | None, str], None] | None = None,
-) -> object:
+def call_tool(address: SourceAddress, name: str, arguments: Arguments) -> object:
     """The tool's result. Raises `ToolReportedError` with the server's words where it says that the call was wrong,
     `ToolServerError` where it failed itself."""
-
-    async def progressed(progress: float, total: float | None, message: str | None) -> None:
-        if on_progress is not None:
-            on_progress(progress, total, storable(message or ""))
 
     async def calling(client: "Client") -> object:
         from mcp import MCPError
@@ -103,9 +94,7 @@ def call_tool(
         # The SDK checks a result by what the list says of it: asked before the tool runs, not after.
         await client.list_tools()
         try:
-            result = await client.call_tool(
-                name, dict(arguments), progress_callback=None if on_progress is None else progressed
-            )
+            result = await client.call_tool(name, dict(arguments))
         except MCPError as error:
             if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
                 raise

@@ -39,17 +39,12 @@ class _RemoteCall:
     operation: str
 
     def __call__(self, arguments: Arguments, context: ToolContext) -> object:
-        headers, tell = self.address.headers, context.on_progress
-
-        def told(done: float, total: float | None, words: str) -> None:
-            if tell is not None:
-                tell(done, total, str(hide_secrets(words, headers)))
-
+        headers = self.address.headers
         try:
             if self.address.kind == SourceKind.OPENAPI:
                 value = call_operation(self.address, json.loads(self.operation), arguments)
             else:
-                value = call_tool(self.address, self.name, arguments, told if tell else None)
+                value = call_tool(self.address, self.name, arguments)
         except ToolError as error:
             raise without_secrets(error, headers) from error
         return hide_secrets(storable_value(value), headers)

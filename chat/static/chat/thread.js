@@ -87,7 +87,7 @@ export class Exchange {
     this.frame = requestAnimationFrame(() => { this.frame = null; if (!this.isOver) this.draw(); });
   }
 
-  /** One line a tool, from its start to its end; `tool` is {toolCallId, name, status, relanceIndex, durationMs, arguments, progress}. */
+  /** One line a tool, from its start to its end; `tool` is {toolCallId, name, status, relanceIndex, durationMs, arguments}. */
   setTool(tool) {
     const key = `${tool.relanceIndex} ${tool.toolCallId}`;
     const line = this.tools.get(key) ?? el("li");
@@ -321,8 +321,7 @@ function toolText(tool) {
   if (tool.toolCallId === "reasoning") return say(tool.status === "running" ? "reasoning" : "reasoned");
   const seconds = tool.durationMs === null ? "" : (tool.durationMs / 1000).toLocaleString(config.language, { maximumFractionDigits: 1 });
   const said = say(`tool.${tool.status}`, { name: readable(tool.name) });
-  const text = tool.progress ? `${said} ${tool.progress}` : said;
-  return seconds && tool.status === "done" ? `${text} (${say("tool.seconds", { seconds })})` : text;
+  return seconds && tool.status === "done" ? `${said} (${say("tool.seconds", { seconds })})` : said;
 }
 
 function action(iconName, text, onclick, hint = null) {

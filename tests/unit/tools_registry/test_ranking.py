@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from tests.factories import make_tool
 from tests.hashing import HashingEmbedder
 from tools_registry.evaluation import LabelledQuery, evaluate_ranking, ranking_of
-from tools_registry.quality import assess_tool
-from tools_registry.ranking import TextKind, WordIndex, best_positions, spoken_name, texts_of, tool_vector, words_of
+from tools_registry.ranking import (
+    TextKind,
+    WordIndex,
+    assess_tool,
+    best_positions,
+    spoken_name,
+    texts_of,
+    tool_vector,
+    words_of,
+)
 
 MODEL = HashingEmbedder()
 

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge.embeddings.base import embedder
 from knowledge.management.terminal import errors_to_terminal, print_json
-from tools_registry.evaluation import Skipped, evaluate_ranking, ranking_of, read_queries, read_tools
+from tools_registry.evaluation import evaluate_ranking, ranking_of, read_queries, read_tools
 
 
 class Command(BaseCommand):
@@ -23,27 +23,17 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        skipped = Skipped()
         try:
-            tools = read_tools(options["tools"], skipped)
-            queries = read_queries(options["queries"], {spec.name for spec in tools}, skipped)
+            tools, queries = read_tools(options["tools"]), read_queries(options["queries"])
         except ValueError as error:
             raise CommandError(str(error)) from error
-        for row in skipped.rows:
-            self.stderr.write(f"{row['item']}: {row['reason']}")
         model = embedder()
         with errors_to_terminal():
             report = evaluate_ranking(ranking_of(tools, model), queries, model)
         if options["json"]:
             print_json(
                 self.stdout,
-                {
-                    "recall": report.recall,
-                    "complete": report.complete,
-                    "queries": report.queries,
-                    "tools": len(tools),
-                    "skipped": skipped.rows,
-                },
+                {"recall": report.recall, "complete": report.complete, "queries": report.queries, "tools": len(tools)},
             )
             return
         self.stdout.write(f"{report.queries} queries, {len(tools)} tools")

@@ -1,8 +1,7 @@
-"""What a turn offers of tools and what that costs; what a model refuses, sees and is told of their progress."""
+"""What a turn offers of tools and what that costs; what a model refuses and sees."""
 
 import base64
 import json
-import threading
 import time
 import uuid
 from typing import Any
@@ -17,7 +16,6 @@ from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
 from chat.models import AnswerSource, Message, Role, StopReason, TurnStatus
-from chat.protocol import Tool
 from chat.turn.tool_loop import REFUSED
 from chat.turn.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
 from knowledge.embeddings.base import Purpose, embedder
@@ -30,15 +28,13 @@ from tests.factories import (
     make_user,
     set_settings,
 )
-from tests.integration.chat.turn import test_path
-from tests.integration.chat.turn.test_path import scripted
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served, weather
 from tests.servers.model_server import ModelReply, ModelServer
-from tests.tools import asking, call, declared
+from tests.tools import declared
 from tools_registry.catalog import forget_recent, permitted_now
 from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride, replace_tools_token
-from tools_registry.tool import ToolContext, ToolImage, ToolSpec
+from tools_registry.tool import ToolImage, ToolSpec
 
 ANSWER = ModelReply(tokens=["À l’accueil."])
 
@@ -187,49 +183,6 @@ class ImageTests(LoopTestCase):
         assert [part["type"] for part in parts] == ["text", *["image_url"] * 4]
 
 
-told = threading.Event()
-
-
-def slowly(arguments: Any, context: ToolContext) -> str:
-    assert context.on_progress is not None
-    for step in (1, 2):
-        # The next step begins once this one was told.
-        context.on_progress(step, 2, f"shelf {step}" + "\N{ZERO WIDTH SPACE}" + "!" * 300)
-        told.wait(60)
-        told.clear()
-    return "counted"
-
-
-class ProgressTests(LoopTestCase):
-    async def test_progress_is_told_while_the_tool_runs(self) -> None:
-        heard: list[Tool] = []
-
-        class Listener(test_path.Listener):
-            async def __call__(self, event: Any) -> None:
-                await super().__call__(event)
-                if isinstance(event, Tool):
-                    heard.append(event)
-                    if event.progress:
-                        told.set()
-
-        tool = make_tool("count_shelves", invoke=slowly)
-        with (
-            declared(),
-            declared_tools(tool),
-            scripted(asking(call("count_shelves")), ["Compté."]),
-            mock.patch.object(test_path, "Listener", Listener),
-            mock.patch("tools_registry.execution._PROGRESS_SECONDS", 0.0),
-        ):
-            await self.ask()
-        assert [event.status for event in heard] == ["running", "running", "running", "done"]
-        first, second = heard[1].progress, heard[2].progress
-        assert first.startswith("1 / 2 · shelf 1!!!")
-        assert second.startswith("2 / 2 · shelf 2")
-        assert len(first) == 200
-        assert "progress" in heard[1].as_json()
-        assert "progress" not in heard[3].as_json()
-
-
 TOOLS = (
     make_tool("weather_forecast", "Gives the weather forecast of a city."),
     make_tool("find_route", "Finds a route between two places on a map."),
@@ -268,7 +221,7 @@ class CostTests(ToolboxCase):
         deployment, user = make_deployment(), make_user()
         self.ground(deployment)
         config = effective_config(deployment)
-        for queries in (2, 0, 0):  # the user, the groups
+        for queries in (3, 0, 0):  # the user, the groups, the token of the tools
             with self.assertNumQueries(queries):
                 load_tool_ground(config=config, conversation_id=uuid.uuid4(), user_id=user.pk, is_first=True)
 
@@ -289,15 +242,6 @@ class CostTests(ToolboxCase):
             toolbox = self.choose(ground, deployment)
         assert not bridge.called
         assert {spec.name for spec in toolbox.specs} >= {"weather_forecast", "find_route"}
-
-    def test_choosing_the_nearest_waits_for_nothing_once_the_index_is_read(self) -> None:
-        deployment = make_deployment(make_agent(tool_mode="local", tool_top_k=1))
-        sync_index()
-        ground = self.ground(deployment)
-        with mock.patch("chat.turn.toolbox.in_database") as bridge:
-            toolbox = self.choose(ground, deployment)
-        assert not bridge.called
-        assert [spec.name for spec in toolbox.specs] == ["weather_forecast"]
 
     @override_settings(
         VECTOR_STORES={
