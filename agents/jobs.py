@@ -55,6 +55,8 @@ _TRIED_FOR_EVER = (JobKind.REMOVE_POINTS, JobKind.DROP_INDEXES, JobKind.REMOVE_A
 #: How often every agent's indexes are compared with their rows.
 RECONCILE_SECONDS = 300.0
 _JOIN_ATTEMPTS = 3
+#: How many jobs one look of the recovery nudges again; a message that comes twice does nothing.
+_MOST_NUDGED = 50
 #: How long a fork waits for another thread's use of the database; after that it goes on, whatever becomes of that use.
 _FORK_WAIT_SECONDS = 5.0
 
@@ -194,12 +196,12 @@ def due_jobs(limit: int) -> list[int]:
     return list(waiting.order_by("pk").values_list("pk", flat=True)[:limit])
 
 
-def nudge(job_id: int) -> None:
+def nudge(job_id: int, *, expires: float | None = None) -> None:
     """Notify a worker of a job. Without a broker the row waits, and `recover` nudges again."""
     if not settings.HAS_BROKER:
         return  # Workers look for themselves.
     try:
-        current_app.send_task(RUN_TASK, args=[job_id])
+        current_app.send_task(RUN_TASK, args=[job_id], expires=expires)
     except OperationalError:
         logger.warning("The broker is unreachable; job %s waits.", job_id)
         Job.objects.filter(pk=job_id, status=JobStatus.QUEUED).update(
@@ -376,7 +378,7 @@ def ensure(kind: JobKind) -> Job:
 
 
 def recover() -> int:
-    """Queue the jobs of dead processes again, and nudge jobs without a message (each waiting one counts for a job)."""
+    """Queue the jobs of dead processes again, and nudge the oldest ones that wait: their message may have gone."""
     now = timezone.now()
     expired = Job.objects.expired()
     expired.filter(attempts__gte=settings.JOB_MAX_ATTEMPTS).update(
@@ -385,11 +387,10 @@ def recover() -> int:
     expired.update(status=JobStatus.QUEUED, lease_owner="")
     forgotten = now - timedelta(seconds=settings.JOB_REAP_SECONDS)
     waiting = Job.objects.due().exclude(kind__in=_NO_WORK).filter(created_at__lt=forgotten)
-    pks = list(waiting.order_by("pk").values_list("pk", flat=True))
-    lost = pks[: max(0, len(pks) - _waiting_messages())] if pks else []
-    for pk in lost:
-        nudge(pk)
-    return len(lost)
+    pks = list(waiting.order_by("pk").values_list("pk", flat=True)[:_MOST_NUDGED])
+    for pk in pks:
+        nudge(pk, expires=settings.JOB_REAP_SECONDS)
+    return len(pks)
 
 
 def recover_all(held: Held) -> Outcome:
@@ -415,19 +416,6 @@ def recover_all(held: Held) -> Outcome:
     began = held.job.started_at or now
     again_at = began + timedelta(seconds=0.8 * settings.JOB_REAP_SECONDS)
     return Outcome(report={"failed": failed} if failed else {}, again_at=again_at)
-
-
-def _waiting_messages() -> int:
-    """The number of messages that no worker has taken; 0 where the broker does not say."""
-    with current_app.connection_for_write() as broker:
-        unheard: tuple[type[BaseException], ...] = (OperationalError, *broker.connection_errors, *broker.channel_errors)
-        try:
-            broker.ensure_connection(max_retries=1)
-            queue = current_app.amqp.queues[current_app.conf.task_default_queue]
-            declared: Any = queue(broker.default_channel).queue_declare()
-        except unheard:
-            return 0
-    return int(declared.message_count)
 
 
 _using_the_database = threading.RLock()

@@ -1,7 +1,6 @@
 """The journal: who changed what, before and after, with a button that takes a change of a setting or a text back."""
 
-from operator import methodcaller
-from typing import Any, ClassVar
+from typing import Any
 
 import auditlog.admin  # noqa: F401  # its page is taken out below, whichever of the two is loaded first
 from auditlog.models import LogEntry
@@ -20,7 +19,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
 
-from agents.admin_base import ConditionFilter, ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
+from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, require, require_no_limit, signed_in
 from agents.errors import ApplicationError
 from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, restorable, take_back
 from agents.settings import SITE_KNOBS
@@ -44,14 +43,6 @@ _ACTIONS = {0: _("créé"), 1: _("modifié"), 2: _("supprimé"), 3: _("consulté
 admin.site.unregister(LogEntry)
 
 
-class _OriginFilter(ConditionFilter):
-    title = _("par où")
-    parameter_name = "origin"
-    conditions: ClassVar = {
-        key: (name, methodcaller("filter", additional_data__origin=key)) for key, name in ORIGINS.items()
-    }
-
-
 class _KindFilter(admin.SimpleListFilter):
     title = _("objet")
     parameter_name = "kind"
@@ -73,7 +64,7 @@ class JournalAdmin(ReadOnlyAdmin):
     change_form_template = "admin/auditlog/logentry/change_form.html"
     list_display = ("when", "who", "origin", "what", "changed")
     list_display_links = ("when", "what")
-    list_filter = (_KindFilter, "action", _OriginFilter, ("actor", admin.RelatedOnlyFieldListFilter))
+    list_filter = (_KindFilter, "action", ("actor", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("content_type", "actor")
     search_fields = ("object_repr", "=object_pk", "additional_data__who")
     date_hierarchy = "timestamp"
@@ -140,52 +131,33 @@ def _readable(request: HttpRequest, lines: QuerySet[LogEntry]) -> QuerySet[LogEn
     return lines.filter(content_type__in=kinds)
 
 
-def changes_of(line: LogEntry) -> list[tuple[str, Any, Any]]:
-    """Column, before, after; of related rows what was added or taken."""
-    found = []
+def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
+    """Column, before, after; of related rows what was added or taken. Without what nobody sees: empty in place of none."""
+    rows = []
     for name, change in sorted((line.changes or {}).items()):
+        label, choices = _column(line, name)
         if isinstance(change, dict):
             objects = ", ".join(map(str, change.get("objects", ())))
-            is_added = change.get("operation") == "add"
-            found.append((name, "" if is_added else objects, objects if is_added else ""))
-        else:
-            found.append((name, change[0], change[1]))
-    return found
+            change = ("", objects) if change.get("operation") == "add" else (objects, "")
+        before, after = (_shown(choices.get(each, each) if isinstance(each, str) else each) for each in change[:2])
+        if before != after or MASK in (before, after):
+            rows.append((label, before, after))
+    return rows
 
 
-def _shown_changes(line: LogEntry) -> list[tuple[str, str, str]]:
-    """Without those that nobody sees: an empty text in the place of none."""
-    rows = []
-    for name, old, new in changes_of(line):
-        labels = _choices(line, name)
-        before, after = (_shown(labels.get(value, value) if isinstance(value, str) else value) for value in (old, new))
-        rows.append((_column_name(line, name), before, after))
-    return [row for row in rows if row[1] != row[2] or MASK in row]
-
-
-def _choices(line: LogEntry, name: str) -> dict[Any, Any]:
-    """What the values of a column that has choices are called."""
-    model = line.content_type.model_class()
-    if name in SITE_KNOBS and line.content_type.app_label == "agents":
-        return dict(SITE_KNOBS[name].choices)
-    try:
-        field = model._meta.get_field(name) if model else None
-    except FieldDoesNotExist:
-        return {}
-    return dict(getattr(field, "flatchoices", ()))
-
-
-def _column_name(line: LogEntry, name: str) -> str:
+def _column(line: LogEntry, name: str) -> tuple[str, dict[Any, Any]]:
+    """What a column is called, and its values where it has choices."""
     if name in _COLUMN_NAMES:
-        return str(_COLUMN_NAMES[name])
+        return str(_COLUMN_NAMES[name]), {}
     if name in SITE_KNOBS and line.content_type.app_label == "agents":
-        return capfirst(str(SITE_KNOBS[name].label))
+        return str(capfirst(str(SITE_KNOBS[name].label))), dict(SITE_KNOBS[name].choices)
     model = line.content_type.model_class()
     try:
-        return str(capfirst(model._meta.get_field(name).verbose_name)) if model else name
+        field: Any = model._meta.get_field(name) if model else None
+        return str(capfirst(field.verbose_name)), dict(getattr(field, "flatchoices", ()))
     except (FieldDoesNotExist, AttributeError):
         # A column of an earlier release, or of the other side of a relation.
-        return name
+        return name, {}
 
 
 def _kind_name(kind: ContentType) -> str:
