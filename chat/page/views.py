@@ -52,8 +52,6 @@ def suggestions(deployment: Deployment, most: int) -> list[tuple[str, str]]:
     return [(each, tied(each)) for each in starter_questions(deployment, most)]
 
 
-#: A longer question is folded; `chat/static/chat/dom.js` does the same.
-LONG_QUESTION_CHARACTERS, LONG_QUESTION_LINES = 600, 8
 #: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
 MAX_RENDERED_CHARACTERS = 200_000
 
@@ -65,7 +63,6 @@ def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str,
         {
             **exchange,
             "place": place,
-            "is_long": is_long(exchange["question"]),
             "html": render_answer(
                 exchange["answer"],
                 turn_id=str(place),
@@ -75,11 +72,6 @@ def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str,
         }
         for place, exchange in enumerate(exchanges, start=1)
     ]
-
-
-def is_long(question: str) -> bool:
-    lines = question.count("\n") + 1
-    return len(question) > LONG_QUESTION_CHARACTERS or lines > LONG_QUESTION_LINES
 
 
 def rendered_texts(texts: Iterable[str], *, heading: int = ANSWER_HEADING) -> dict[str, str]:

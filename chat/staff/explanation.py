@@ -19,8 +19,8 @@ from faqs.recall import refusal_text
 
 Words = str | Promise
 
-#: A similarity and a share of words; 0.2.0 stored a third figure, which is shown as it is.
-_FIGURES = re.compile(r"-?\d\.\d+ \d\.\d+( \d\.\d+)?")
+#: A similarity and a share of words.
+_FIGURES = re.compile(r"-?\d\.\d+ \d\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,9 +318,7 @@ def _detail_text(step: str, detail: str) -> str:
             return gettext("Échanges précédents : %(count)s") % {"count": detail}
         case "search":
             return gettext("Catégorie probable : %(name)s.") % {"name": detail}
-        case "guard_rail" if figures := _FIGURES.fullmatch(detail):
-            if figures[1]:
-                return detail
+        case "guard_rail" if _FIGURES.fullmatch(detail):
             similarity, words = (number_format(each, 2) for each in detail.split())
             return gettext(
                 "Proximité faite d’une similarité de %(similarity)s et de la part %(words)s des mots de la question."

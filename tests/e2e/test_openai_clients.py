@@ -17,9 +17,20 @@ KNOWN_ANSWER = "deux ans"
 OPEN = "Comment s’organise le télétravail et que rembourse l’accord aux salariés ?"
 
 
+KEY = """
+from agents.models import Deployment
+from chat.models import ApiKey
+key = ApiKey(name="e2e-clients")
+secret = key.draw_secret()
+key.save()
+key.deployments.set(Deployment.objects.filter(slug="guide"))
+print(secret)
+"""
+
+
 @pytest.fixture(scope="module")
 def secret(live_site: LiveSite) -> str:
-    return live_site.manage("issue_api_key", "e2e-clients", "--deployment", "guide").strip()
+    return live_site.manage("shell", "--no-imports", "-c", KEY).strip()
 
 
 @pytest.fixture

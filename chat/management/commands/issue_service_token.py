@@ -3,10 +3,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from chat.management.commands.issue_api_key import deployments_named, new_name
+from agents.models import Deployment
 from chat.models import ServiceToken
 
 
@@ -24,8 +24,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        name = new_name(ServiceToken, options["name"])
-        deployments = deployments_named(options["deployment"])
+        name, slugs = options["name"].strip(), set(options["deployment"])
+        if not name or len(name) > 100:
+            raise CommandError("Give a name of 1 to 100 characters.")
+        if ServiceToken.objects.filter(name=name).exists():
+            raise CommandError(f"{name!r} exists already: choose another name, or delete it in the admin first.")
+        deployments = list(Deployment.objects.filter(slug__in=slugs))
+        if missing := slugs - {deployment.slug for deployment in deployments}:
+            raise CommandError(f"There is no deployment {', '.join(sorted(missing))}.")
         with transaction.atomic():
             _token, text = ServiceToken.issue(name, *deployments)
         self.stderr.write("Keep this token now: only its hash is stored.")

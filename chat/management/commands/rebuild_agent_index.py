@@ -11,7 +11,6 @@ from agents.models import Agent, IndexingMethod
 from chat.staff.golden import recent_questions
 from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
 from knowledge.indexing.points import IndexReport
-from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, questions_from_file, rollback_agent_index
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 
@@ -59,7 +58,7 @@ class Command(JsonCommand):
                     for each in methods:
                         prepare_rollback(agent=agent, method=each)
                 reports = [chosen(agent, each) for each in methods]
-        total = _sum(reports) | waiting_questions(agent)
+        total = _sum(reports)
         if options["dry_run"]:
             lines = _preview_lines(total)
         elif chosen is _rebuild:
@@ -67,12 +66,6 @@ class Command(JsonCommand):
         else:
             lines = iter([f"generation: {total['generation']}"])
         self.tell(options, total, lines)
-
-
-def waiting_questions(agent: Agent) -> Report:
-    """How many passages wait for questions: a rebuild asks no model."""
-    count = waiting_count(agent)
-    return {"questions_waiting": count} if count else {}
 
 
 def _preview_lines(total: Report) -> Iterator[str]:

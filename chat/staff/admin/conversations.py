@@ -1,11 +1,13 @@
-"""Conversations and the questions asked in them, to be looked at; the page of a question says why its answer was given."""
+"""Conversations, the questions asked in them, and what readers say of the answers; the page of a question says why its
+answer was given.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import Count, F, OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -14,10 +16,33 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from agents.admin_base import Tone, admin_url, badge, count_link, linked, moment_text, open_to, rounded, stacked
-from chat.models import Conversation, Feedback, Message, Role, SharedThread, Turn, TurnStatus
+from agents.admin_base import (
+    ConditionFilter,
+    Tone,
+    admin_url,
+    badge,
+    change_link,
+    count_link,
+    link,
+    linked,
+    moment_text,
+    open_to,
+    rounded,
+    signed_in,
+    stacked,
+)
+from chat.models import (
+    Conversation,
+    Feedback,
+    FeedbackQuerySet,
+    FollowUp,
+    Message,
+    Role,
+    SharedThread,
+    Turn,
+    TurnStatus,
+)
 from chat.staff.admin import corrections, figures, simulator
-from chat.staff.admin.model_check import model_check
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
@@ -26,11 +51,11 @@ from chat.staff.admin.private import (
     score_text,
     source_badge,
     sources_of,
-    temporary_note,
     verdict_badge,
 )
 from chat.staff.explanation import efficiency_grade, explain_trace
 from chat.thread.branches import branch_turns, exchange_of, in_turn_order
+from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts
 
 
 @admin.register(Conversation)
@@ -45,7 +70,7 @@ class ConversationAdmin(PrivateAdmin):
     search_fields = ("title", "phase", "project")
     ordering = ("-updated_at",)
     fieldsets = (
-        (None, {"fields": ("deployment_link", "asker", "channel", "temporary", "created_at", "updated_at")}),
+        (None, {"fields": ("deployment_link", "asker", "channel", "is_temporary", "created_at", "updated_at")}),
         (_("Phase et projet"), {"fields": ("phase", "project")}),
     )
 
@@ -91,10 +116,6 @@ class ConversationAdmin(PrivateAdmin):
     @admin.display(description=_("titre"), ordering="title")
     def shown_title(self, conversation: Conversation) -> SafeString:
         return asked_text(str(conversation), conversation)
-
-    @admin.display(description=_("conversation temporaire"))
-    def temporary(self, conversation: Conversation) -> SafeString | str:
-        return temporary_note(conversation)
 
     deployment_link = linked("deployment", _("déploiement"))
 
@@ -176,11 +197,9 @@ class TurnAdmin(PrivateAdmin):
         "tokens",
         "error_code",
         "conversation_link",
-        "temporary",
         "started_at",
         "duration",
     )
-    actions = ("correct",)
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
@@ -189,21 +208,9 @@ class TurnAdmin(PrivateAdmin):
             path("replay/<int:group_id>/", wrap(simulator.replay_group), name="chat_turn_replay_group"),
             path("try/", wrap(simulator.try_question), name="chat_turn_try"),
             path("figures/", wrap(figures.figures), name="chat_turn_figures"),
-            path("model/", wrap(model_check), name="chat_turn_model"),
+            path("model/", wrap(simulator.model_check), name="chat_turn_model"),
             *super().get_urls(),
         ]
-
-    def has_correct_permission(self, request: HttpRequest) -> bool:
-        return corrections.may_correct(request)
-
-    @admin.action(description=_("Corriger…"), permissions=["correct"])
-    def correct(self, request: HttpRequest, queryset: QuerySet[Turn]) -> HttpResponse | None:
-        """Each answer is read before it is corrected: one at a time."""
-        keys = list(queryset.values_list("pk", flat=True)[:2])
-        if len(keys) == 1:
-            return HttpResponseRedirect(admin_url(Turn, "correct", keys[0]))
-        self.message_user(request, gettext("Choisissez une seule question à corriger."), messages.WARNING)
-        return None
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """The list of one conversation's turns is an address that the conversations link to."""
@@ -278,10 +285,6 @@ class TurnAdmin(PrivateAdmin):
 
     conversation_link = linked("conversation", _("conversation"))
 
-    @admin.display(description=_("conversation temporaire"))
-    def temporary(self, turn: Turn) -> SafeString | str:
-        return temporary_note(turn.conversation)
-
     @admin.display(description=_("boucle d’outils"))
     def loop(self, turn: Turn) -> str:
         if not turn.stop_reason:
@@ -316,3 +319,125 @@ def _exchange(turn: Turn) -> dict[str, Any]:
         "answer": prose_of(answered) if answered else "",
         "sources": linked_sources(sources_of(answered)) if answered else [],
     }
+
+
+_FOLLOW_UP_TONES: dict[FollowUp, Tone] = {
+    FollowUp.TODO: "warning",
+    FollowUp.SETTLED: "good",
+    FollowUp.DISMISSED: "neutral",
+}
+
+
+class FollowUpFilter(ConditionFilter):
+    title = _("suivi")
+    parameter_name = "follow_up"
+    conditions: ClassVar = {
+        "open": (_("À corriger"), lambda rows: rows.filter(pk__in=Feedback.objects.to_correct())),
+        "settled": (FollowUp.SETTLED.label, lambda rows: rows.filter(pk__in=Feedback.objects.settled())),
+        "dismissed": (FollowUp.DISMISSED.label, lambda rows: rows.filter(pk__in=Feedback.objects.dismissed())),
+    }
+
+
+@admin.register(Feedback)
+class FeedbackAdmin(PrivateAdmin):
+    purpose = _("Ce que les personnes disent des réponses. « À revoir » attend une correction : ouvrez « Corriger ».")
+    list_display = ("question", "said", "state", "way", "deployment", "updated_at")
+    list_filter = (
+        FollowUpFilter,
+        "verdict",
+        "reason",
+        "turn__answer_source",
+        "turn__conversation__deployment",
+        ("updated_at", RangeDateFilter),
+    )
+    list_filter_submit = True
+    list_select_related = ("turn__conversation__deployment", "settled_by", "owner")
+    actions = ("give_back", "dismiss")
+    search_fields = ("comment", "turn__messages__content")
+    ordering = ("-updated_at",)
+    fields = (
+        "way",
+        "shown_verdict",
+        "reason",
+        "comment",
+        "created_at",
+        "updated_at",
+        "withdrawn_at",
+        "reported_at",
+        "state",
+        "settled_at",
+        "dismissed_at",
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
+        verdicts: QuerySet[Feedback] = super().get_queryset(request)
+        asked = Message.objects.filter(turn=OuterRef("turn"), role=Role.USER)
+        return verdicts.annotate(asked=Subquery(asked.values("content")[:1]))
+
+    @admin.display(description=_("question"))
+    def question(self, given: Any) -> SafeString:
+        text = Truncator(given.asked or "–").chars(120)
+        return asked_text(text, given.turn.conversation)
+
+    @admin.display(description=_("avis"), ordering="verdict")
+    def shown_verdict(self, given: Feedback) -> SafeString:
+        return verdict_badge(given)
+
+    @admin.display(description=_("avis"), ordering="verdict")
+    def said(self, given: Feedback) -> SafeString:
+        """The verdict, over its reason and what was written with it."""
+        words = filter(None, (given.get_reason_display(), given.comment))
+        text = Truncator(" · ".join(words)).chars(160)
+        return stacked(verdict_badge(given), text) if text else verdict_badge(given)
+
+    has_decide_permission = open_to("chat.view_turn", "chat.change_feedback")
+
+    @admin.action(description=_("Remettre à traiter"), permissions=["decide"])
+    def give_back(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
+        self._tell(request, reopen_verdicts(_only(verdicts)), verdicts.count())
+
+    @admin.action(description=_("Classer sans suite"), permissions=["decide"])
+    def dismiss(self, request: HttpRequest, verdicts: QuerySet[Feedback]) -> None:
+        self._tell(request, dismiss_verdicts(_only(verdicts), signed_in(request)), verdicts.count())
+
+    def _tell(self, request: HttpRequest, changed: int, chosen: int) -> None:
+        text = ngettext("%(count)d avis mis à jour.", "%(count)d avis mis à jour.", changed) % {"count": changed}
+        if chosen > changed:
+            text = f"{text} {gettext('Les autres n’attendent rien de l’équipe : utiles, retirés ou déjà réglés.')}"
+        self.message_user(request, text, messages.WARNING if chosen > changed else messages.SUCCESS)
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Where an answer is put right stands in the place of why it was given, for whoever may."""
+        if not corrections.may_correct(request):
+            return self.list_display
+        return ["remedy" if name == "way" else name for name in self.list_display]
+
+    @admin.display(description=_("réponse"), ordering="turn__answer_source")
+    def remedy(self, given: Feedback) -> SafeString | str:
+        if not corrections.is_correctable(given.turn):
+            return self.way(given)
+        address = admin_url(Turn, "correct", given.turn_id)
+        return stacked(link(address, gettext("Corriger")), self.way(given))
+
+    @admin.display(description=_("réponse"), ordering="turn__answer_source")
+    def way(self, given: Feedback) -> SafeString | str:
+        return link(admin_url(Turn, "change", given.turn_id), gettext("Pourquoi ?"))
+
+    @admin.display(description=_("suivi"), ordering="settled_at")
+    def state(self, given: Feedback) -> SafeString | str:
+        """What became of it, by whom, and the validated answer that the question is given now."""
+        if (state := given.follow_up) is None:
+            return "–"
+        shown = badge(state.label, _FOLLOW_UP_TONES[state])
+        if given.settled_by is not None and given.settled_at is not None:
+            return stacked(shown, change_link(given.settled_by))
+        return stacked(shown, given.owner) if given.owner else shown
+
+    @admin.display(description=_("déploiement"))
+    def deployment(self, given: Feedback) -> str:
+        return given.turn.conversation.deployment.name
+
+
+def _only(verdicts: QuerySet[Feedback]) -> FeedbackQuerySet:
+    """By their keys: what the list adds to its rows is no business of an update."""
+    return Feedback.objects.filter(pk__in=list(verdicts.values_list("pk", flat=True)))

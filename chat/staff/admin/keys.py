@@ -13,8 +13,18 @@ from agents.admin_base import StaffAdmin, admin_url
 from chat.models import ApiKey, ServiceToken
 
 
+class _RevocableAdmin(StaffAdmin):
+    actions = ("revoke",)
+
+    @admin.action(description=_("Révoquer"), permissions=["change"])
+    def revoke(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        count = rows.filter(is_revoked=False).update(is_revoked=True)
+        message = ngettext("%(count)d accès révoqué.", "%(count)d accès révoqués.", count)
+        self.message_user(request, message % {"count": count})
+
+
 @admin.register(ServiceToken)
-class ServiceTokenAdmin(StaffAdmin):
+class ServiceTokenAdmin(_RevocableAdmin):
     """Tokens are issued by the command, which alone can show one; here they are limited, revoked and deleted."""
 
     purpose = _("Ce avec quoi un autre serveur écrit dans les conversations.")
@@ -24,20 +34,13 @@ class ServiceTokenAdmin(StaffAdmin):
     fields = ("name", "all_deployments", "deployments", "is_revoked", "created_at")
     readonly_fields = ("created_at",)
     filter_horizontal = ("deployments",)
-    actions = ("revoke",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    @admin.action(description=_("Révoquer"), permissions=["change"])
-    def revoke(self, request: HttpRequest, tokens: QuerySet[ServiceToken]) -> None:
-        count = tokens.filter(is_revoked=False).update(is_revoked=True)
-        message = ngettext("%(count)d jeton révoqué.", "%(count)d jetons révoqués.", count)
-        self.message_user(request, message % {"count": count})
-
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(StaffAdmin):
+class ApiKeyAdmin(_RevocableAdmin):
     """Keys of `/v1`. The page that follows the creation of one shows it, once; it is not kept, nor put in a message."""
 
     purpose = _("Ce avec quoi un programme pose des questions.")
@@ -48,7 +51,6 @@ class ApiKeyAdmin(StaffAdmin):
     fields = ("name", "deployments", "expires_at", "is_revoked", "shown_prefix", "last_used_at")
     readonly_fields = ("shown_prefix", "last_used_at")
     filter_horizontal = ("deployments",)
-    actions = ("revoke",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         keys: QuerySet[ApiKey] = super().get_queryset(request)
@@ -79,9 +81,3 @@ class ApiKeyAdmin(StaffAdmin):
     @admin.display(description=_("déploiements"))
     def opened(self, key: ApiKey) -> str:
         return ", ".join(deployment.slug for deployment in key.deployments.all()) or "–"
-
-    @admin.action(description=_("Révoquer"), permissions=["change"])
-    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
-        count = keys.filter(is_revoked=False).update(is_revoked=True)
-        message = ngettext("%(count)d clé révoquée.", "%(count)d clés révoquées.", count)
-        self.message_user(request, message % {"count": count})

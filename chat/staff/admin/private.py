@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -75,19 +74,7 @@ def sources_of(message: Message) -> list[dict[str, Any]]:
 def asked_text(text: str, conversation: Conversation) -> SafeString:
     """A question or a title in a list, marked where its author asked for it not to last."""
     shown = format_html('<span class="rp-clip">{}</span>', text)
-    return stacked(shown, _temporary_badge()) if conversation.is_temporary else shown
-
-
-def _temporary_badge() -> SafeString:
-    return badge(_("Temporaire"), "warning")
-
-
-def temporary_note(conversation: Conversation) -> SafeString | str:
-    """What its author was promised: nothing of it is used again, and it goes soon."""
-    if not conversation.is_temporary:
-        return gettext("non")
-    note = gettext("Rien n’en est réutilisé ; elle disparaît %(hours)s h après son dernier message.")
-    return stacked(_temporary_badge(), note % {"hours": rounded(settings.TEMPORARY_CHAT_HOURS, 0)})
+    return stacked(shown, badge(_("Temporaire"), "warning")) if conversation.is_temporary else shown
 
 
 def score_text(score: float | None) -> str:

@@ -1,26 +1,29 @@
-"""Pages of the simulator: a question tried with any setting changed, and questions asked again."""
+"""Pages of the simulator: a question tried with any setting changed, questions asked again, and the model tried."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import admin_page, admin_url, require
+from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.errors import ApplicationError
-from agents.models import Deployment
+from agents.jobs import enqueue
+from agents.llm.base import language_model
+from agents.models import OPEN_JOBS, Deployment, Job, JobKind, RuntimeSettings
 from agents.roles import visible
 from agents.setting_fields import setting_fields
 from agents.settings import ToolMode
 from chat.models import Turn
 from chat.staff.admin.private import linked_sources, prose
 from chat.staff.explanation import explain_trace
+from chat.staff.model_check import told
 from chat.staff.simulator import Simulated, Trial, replay
 from faqs.models import CachedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
@@ -216,4 +219,24 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
         replayed=replayed,
         answered=sum(row.is_answered for row in replayed or ()),
         group_url=admin_url(QuestionGroup, "change", group.pk),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def model_check(request: HttpRequest) -> HttpResponse:
+    """The last check, row by row; on POST a worker makes another."""
+    require(request, "agents.change_runtimesettings")
+    if request.method == "POST":
+        enqueue(JobKind.MODEL_CHECK, key="model", by=signed_in(request))
+        return HttpResponseRedirect(request.path)
+    job = Job.objects.filter(kind=JobKind.MODEL_CHECK).order_by("-pk").first()
+    return admin_page(
+        request,
+        "admin/agents/runtimesettings/model_check.html",
+        model=RuntimeSettings,
+        title=gettext("Vérifier le modèle de langage"),
+        has_model=language_model() is not None,
+        job=job,
+        rows=told(job.report) if job else [],
+        refresh_seconds=3 if job and job.status in OPEN_JOBS else 0,
     )

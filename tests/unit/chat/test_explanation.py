@@ -53,7 +53,6 @@ def test_rules_of_follow_ups_have_words() -> None:
     ("stored", "shown"),
     [
         ("0.52 0.75", "Proximité faite d’une similarité de 0,52 et de la part 0,75 des mots de la question."),
-        ("0.52 0.75 0.61", "0.52 0.75 0.61"),
         ("0.31 Tarifs\n0.20 Horaires", "Le plus proche : 0,31 Tarifs ; 0,20 Horaires"),
     ],
 )

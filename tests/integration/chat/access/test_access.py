@@ -144,20 +144,11 @@ class BearerTests(TestCase):
 
 
 class CommandTests(TestCase):
-    def test_key_is_printed_and_opens_the_deployments_named(self) -> None:
-        deployment, out = make_deployment(), StringIO()
-        call_command("issue_api_key", "site", "--deployment", deployment.slug, stdout=out)
-        headers = {"Authorization": f"Bearer {out.getvalue().strip()}"}
-        listed = Client().get("/v1/models", headers=headers).json()
-        assert [row["id"] for row in listed["data"]] == [deployment.slug]
-
     def test_mistakes_are_named(self) -> None:
         deployment = make_deployment()
-        named = ("issue_api_key", "site", "--deployment")
+        named = ("issue_service_token", "site", "--deployment")
         with pytest.raises(CommandError, match="no deployment absent"):
             call_command(*named, "absent")
-        with pytest.raises(CommandError, match="expires-days"):
-            call_command(*named, deployment.slug, "--expires-days", "0")
         call_command(*named, deployment.slug, stdout=StringIO())
         with pytest.raises(CommandError, match="exists already"):
             call_command(*named, deployment.slug)

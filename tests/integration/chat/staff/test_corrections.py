@@ -276,15 +276,6 @@ class StartingTextTests(TestCase):
         response = superuser_client().get(admin_url(Turn, "correct", turn.pk), follow=True)
         assert "pas de réponse à valider" in shown_messages(response)
 
-    def test_action_leads_to_the_form_of_one_exchange(self) -> None:
-        turn, client = make_answered(), superuser_client()
-        data = {"action": "correct", "_selected_action": [turn.pk]}
-        response = client.post(admin_url(Turn, "changelist"), data)
-        assert response["Location"] == admin_url(Turn, "correct", turn.pk)
-        data["_selected_action"] = [turn.pk, make_answered().pk]
-        response = client.post(admin_url(Turn, "changelist"), data, follow=True)
-        assert "une seule question" in shown_messages(response)
-
     def test_links_words_and_code_in_brackets_stay(self) -> None:
         text = "Voir [1](https://a.fr), `row[0]` et [annexe] [2]."
         assert without_citations(text) == "Voir [1](https://a.fr), `row[0]` et [annexe]."
