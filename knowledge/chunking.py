@@ -425,29 +425,23 @@ def _end_of_table(lines: Sequence[str], start: int) -> int:
 
 
 def _code_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
-    """A long block of code in blocks of its own, each with the fences and the language."""
+    """A long block of code in blocks of its own, each with the fences."""
     opened = _FENCE.match(lines[0])
-    if opened is None or len(lines) == 1 or len(lines[0]) > target:
+    if opened is None or len(lines[0]) > target:
         yield from _fragments("\n".join(lines), target)
         return
-    margin = " " * (opened.start("fence"))
-    first, close = lines[0], f"{margin}{opened['fence']}"
-    again = f"{margin}{opened['fence']}{opened['language'].rstrip()}"
+    fence = " " * opened.start("fence") + opened["fence"]
     is_closed = lines[-1].strip() == opened["fence"]
-    body = [part for line in lines[1 : -1 if is_closed else None] for part in _code_line(line, target)]
-    room = max(target - len(first) - len(close), target // 4)
-    for number, group in enumerate(segments(body, aim=room)):
+    # An empty line before it makes a line the better place for a cut.
+    pieces = (
+        line[at : at + target]
+        for line in lines[1 : -1 if is_closed else None]
+        for at in range(0, len(line) or 1, target)
+    )
+    body = [Item(f"{piece}\n", roughness=bool(piece.strip())) for piece in pieces]
+    for number, group in enumerate(segments(body, aim=target)):
         code = "".join(group).rstrip("\n")
-        yield Item(f"{again if number else first}\n{code}\n{close}\n")
-
-
-def _code_line(line: str, target: int) -> Iterator[Item]:
-    """A line of code; an empty one before it is the better place for a cut."""
-    if len(line) <= target:
-        yield Item(f"{line}\n", roughness=1 if line.strip() else 0)
-        return
-    for item in _fragments(line, target):
-        yield Item(f"{item.text}\n", roughness=2)
+        yield Item(f"{fence if number else lines[0]}\n{code}\n{fence}\n")
 
 
 def _table_parts(lines: Sequence[str], target: int) -> Iterator[Item]:

@@ -7,14 +7,12 @@ done here.
 
 import json
 import logging
-import os
-import select
 import struct
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +33,6 @@ logger = logging.getLogger(__name__)
 
 HEADER = struct.Struct("!Q")
 _MODULE = "knowledge.reader_process"
-_PIECE = 1 << 16
 #: How long a fresh child may take until it is ready to read, on a busy machine.
 _START_SECONDS = 60.0
 
@@ -99,16 +96,18 @@ class Reader:
             return None
         process.kill()
         for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+            with suppress(BrokenPipeError):  # what is left in the buffer has no reader
+                pipe.close()  # type: ignore[union-attr]
         return process.wait()
 
     def _ask(self, data: bytes, filename: str, more: dict[str, Any]) -> dict[str, Any]:
         process = self._started()
-        deadline = time.monotonic() + settings.PARSE_TIMEOUT_SECONDS
+        assert process.stdin is not None  # noqa: S101  # it is a pipe
         question = {"filename": filename, "language": translation.get_language(), "size": len(data)}
-        _send(process, frame(question | more) + data, deadline)
-        return _receive(process, deadline)
+        with _killed_after(process, settings.PARSE_TIMEOUT_SECONDS):
+            process.stdin.write(frame(question | more) + data)
+            process.stdin.flush()
+            return _receive(process)
 
     def _started(self) -> "subprocess.Popen[bytes]":
         """The child, ready to read; raises `MachineTroubleError` for one that does not start."""
@@ -119,9 +118,9 @@ class Reader:
                     cwd=settings.BASE_DIR,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    bufsize=0,
                 )
-                _receive(self._process, time.monotonic() + _START_SECONDS)
+                with _killed_after(self._process, _START_SECONDS):
+                    _receive(self._process)
             except (EOFError, OSError) as error:
                 status = self.close()
                 trouble = machine_trouble(error)
@@ -204,38 +203,30 @@ def read_from_json(value: dict[str, Any]) -> ReadDocument:
     )
 
 
-def _send(process: "subprocess.Popen[bytes]", data: bytes, deadline: float) -> None:
-    assert process.stdin is not None  # noqa: S101  # it is a pipe
-    descriptor, rest = process.stdin.fileno(), memoryview(data)
-    while rest:
-        _wait(deadline, writing=descriptor)
-        rest = rest[os.write(descriptor, rest[:_PIECE]) :]
-
-
-def _receive(process: "subprocess.Popen[bytes]", deadline: float) -> dict[str, Any]:
-    (size,) = HEADER.unpack(_exactly(process, HEADER.size, deadline))
-    reply: dict[str, Any] = read_json(_exactly(process, size, deadline))
+def _receive(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    assert process.stdout is not None  # noqa: S101  # it is a pipe
+    header = process.stdout.read(HEADER.size)
+    body = process.stdout.read(*HEADER.unpack(header)) if len(header) == HEADER.size else b""
+    if not body:
+        raise EOFError("The reader closed its output.")
+    reply: dict[str, Any] = read_json(body)
     return reply
 
 
-def _exactly(process: "subprocess.Popen[bytes]", size: int, deadline: float) -> bytes:
-    assert process.stdout is not None  # noqa: S101  # it is a pipe
-    descriptor, parts = process.stdout.fileno(), bytearray()
-    while len(parts) < size:
-        _wait(deadline, reading=descriptor)
-        piece = os.read(descriptor, min(_PIECE, size - len(parts)))
-        if not piece:
-            raise EOFError("The reader closed its output.")
-        parts += piece
-    return bytes(parts)
+@contextmanager
+def _killed_after(process: "subprocess.Popen[bytes]", seconds: float) -> Iterator[None]:
+    """End a child that takes longer, whichever pipe it is waited for at; raises `TimeoutError` then."""
+    is_late = threading.Event()
 
+    def end() -> None:
+        is_late.set()
+        process.kill()
 
-def _wait(deadline: float, *, reading: int | None = None, writing: int | None = None) -> None:
-    """Until the pipe is ready; `poll`, because `select` fails for descriptors above 1,023."""
-    poll = select.poll()
-    if reading is not None:
-        poll.register(reading, select.POLLIN)
-    if writing is not None:
-        poll.register(writing, select.POLLOUT)
-    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        raise TimeoutError
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise (TimeoutError() if is_late.is_set() else error) from error
+    finally:
+        timer.cancel()

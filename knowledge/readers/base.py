@@ -48,6 +48,8 @@ _POWER = re.compile(r"(?:(?<![^\W\d_])[^\W\d_]|\b[kcdmµn]m|(?<![\w.,])10) [-−
 _RAISED = str.maketrans("0123456789-−+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻⁺")
 _LOWERED = str.maketrans("0123456789-−+", "₀₁₂₃₄₅₆₇₈₉₋₋₊")
 _ROMAN_VALUES = (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1)
+#: Beyond it, lists are counted in digits.
+_MOST_COUNTED = 4_000
 _MOST_STRUCK, _STRUCK_LENGTH = 5, 60
 #: What programs, scanners and templates call a document by themselves: a default name, a name of a file, a long number.
 _NO_TITLE = re.compile(
@@ -136,8 +138,8 @@ class Outline:
         """That of the innermost heading that has one."""
         return next((h.anchor for h in reversed(self._stack) if h.anchor), "")
 
-    def heading(self, level: int, text: str, *, anchor: str = "") -> None:
-        """Open a section under a plain text. The first heading of level 1 is the document's title."""
+    def heading(self, level: int, text: str, *, anchor: str = "", is_part: bool = False) -> None:
+        """Open a section under a plain text. The first heading of level 1 is the document's title, unless it `is_part`."""
         text = one_line(text)
         if len(text) > MAX_HEADING_CHARACTERS:
             # It would stand above every passage of its section.
@@ -145,7 +147,7 @@ class Outline:
             return
         if not text:
             return
-        if level == 1 and not self.title:
+        if level == 1 and not self.title and not is_part:
             self._close(1)
             self.title = text
             return
@@ -200,11 +202,6 @@ class Outline:
             )
         )
 
-    def add_apart(self, text: str, *, question: str) -> None:
-        """Add a question and its answer that the source declares outside its text: under no heading."""
-        self._close(0)
-        self.add(text, kind="qa", question=question)
-
     def finish(self, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
         """The document; its title: the first heading of level 1, else `title` or the heading of all, else its name."""
         self._close(0)
@@ -217,7 +214,7 @@ class Outline:
             texts += f" ({len(said)})" if said[1:] else ""
             self.notices.append(_("texte barré, laissé de côté : %(texts)s") % {"texts": texts})
         root = self._root()
-        title = self.title or (root if _NO_TITLE.fullmatch(one_line(title)) else root_title(root, one_line(title)))
+        title = self.title or (root if _NO_TITLE.fullmatch(one_line(title)) else one_line(title))
         return ParsedDocument(
             title=title or title_from_filename(filename),
             blocks=tuple(_undoubled(block, title) for block in self.blocks),
@@ -251,16 +248,6 @@ class Outline:
                         anchor=heading.anchor or self.anchor,
                     )
                 )
-
-
-def root_title(root: str, title: str) -> str:
-    """The title of a document without one in its text: its uppermost heading where that says the same as `title`."""
-    heading, said = _key(root), _key(title)
-    return root if heading and said and (heading in said or said in heading) else title
-
-
-def _key(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _undoubled(block: Block, title: str) -> Block:
@@ -363,20 +350,18 @@ def seems_to_ask(text: str) -> bool:
     return asks(text) or (bool(_INTERROGATIVE.match(text.strip())) and len(text.split()) > 2)
 
 
-def letters(number: int) -> str:
-    """A number from 1 on as lists count in letters; beyond z as it is."""
-    return chr(ord("a") + number - 1) if number <= 26 else str(number)
-
-
-def roman(number: int) -> str:
-    """A number from 1 on in Roman numerals; one that has none as it is."""
-    if number > 3_999:
-        return str(number)
-    text = ""
-    for value, sign in zip(_ROMAN_VALUES, "M CM D CD C XC L XL X IX V IV I".split(), strict=True):
-        text += sign * (number // value)
-        number %= value
-    return text
+def counted(number: int, kind: str) -> str:
+    """A number as a list shows it: `1`, `01`, `a`, `A`, `i`, `I`, or nothing; letters repeat past z: aa, bb."""
+    if kind.upper() not in ("A", "I") or not 0 < number < _MOST_COUNTED:
+        return str(number).zfill(len(kind)) if kind else ""
+    if kind.upper() == "A":
+        text = chr(ord("A") + (number - 1) % 26) * ((number + 25) // 26)
+    else:
+        text = ""
+        for value, sign in zip(_ROMAN_VALUES, "M CM D CD C XC L XL X IX V IV I".split(), strict=True):
+            text += sign * (number // value)
+            number %= value
+    return text if kind.isupper() else text.lower()
 
 
 def title_from_filename(filename: str) -> str:
@@ -443,11 +428,11 @@ def _one_header(rows: Sequence[Sequence[str]]) -> list[str]:
     return [" / ".join(dict.fromkeys(filter(None, names))) for names in zip(*filled, strict=True)]
 
 
-def fenced(code: str, language: str = "") -> str:
+def fenced(code: str) -> str:
     """Code as a block of Markdown, whatever marks it holds."""
     longest = max(map(len, re.findall(r"`{3,}", code)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{code}\n{fence}"
+    return f"{fence}\n{code}\n{fence}"
 
 
 def check_length(characters: int, *, filename: str) -> None:

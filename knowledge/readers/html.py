@@ -2,25 +2,22 @@
 
 Scripts, navigation, footers and form fields go, and so do links that only lead elsewhere: to neighbours, to headings of
 the same page, to pages that are read as well, whose words stand where they lead. What the markup calls content stays,
-whatever surrounds it. Questions that the markup declares (FAQPage data) become questions and answers.
+whatever surrounds it.
 """
 
 import posixpath
 import re
-from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from typing import Any
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
 from bs4.element import NavigableString
 from django.utils.translation import gettext as _
 
-from agents.texts import read_json
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, bare_text, one_line, outline_text, page_name
+from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_text, page_name
 from knowledge.readers.markup import (
     BLOCKS,
     HEADINGS,
@@ -64,7 +61,6 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     soup = tree_of(_decode_page(data, filename=filename))
     title = one_line(soup.title.get_text()) if soup.title else ""
     outline = Outline()
-    declared = list(_declared_questions(soup))
     links = _Links(soup, filename, pages)
     _drop_permalinks(soup)
     drop_unread(soup)
@@ -76,8 +72,6 @@ def parse_html(data: bytes, *, filename: str, pages: Collection[str] = ()) -> Pa
     if not soup.get_text(strip=True) and not pointers:  # a page of nothing else
         outline.add(one_line(whole))
     MarkupReader(outline).read(soup.find("main") or soup.body or soup)
-    for question, answer in declared:
-        outline.add_apart(answer, question=bare_text(question))
     if pointers and not outline.blocks:
         # What a contents page says stands where it leads, and it would answer in the place of those pages.
         notice = _("Sommaire ou index : cette page n’a que des liens vers d’autres, qui sont lues.")
@@ -104,26 +98,6 @@ def _decode_page(data: bytes, *, filename: str) -> str:
         except (LookupError, UnicodeError):
             pass
     return decode_text(data, filename=filename)
-
-
-# Data that the page declares (schema.org, JSON-LD)
-
-
-def _declared_questions(soup: BeautifulSoup) -> Iterator[tuple[str, str]]:
-    for script in soup.find_all("script", type="application/ld+json"):
-        pending: deque[Any] = deque()
-        with suppress(ValueError, RecursionError):
-            pending.append(read_json(script.get_text()))
-        while pending:
-            value = pending.popleft()
-            if not isinstance(value, dict) or value.get("@type") not in ("Question", ["Question"]):
-                pending.extend(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
-                continue
-            answer = value.get("acceptedAnswer")
-            answer = answer[0] if isinstance(answer, list) and answer else answer
-            text, question = answer.get("text") if isinstance(answer, dict) else None, value.get("name")
-            if isinstance(question, str) and isinstance(text, str):
-                yield html_fragment_text(question), html_fragment_text(text)
 
 
 # What is no content

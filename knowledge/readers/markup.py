@@ -16,12 +16,11 @@ from knowledge.readers.base import (
     MAX_HEADER_ROWS,
     Outline,
     clean_text,
+    counted,
     fenced,
-    letters,
     one_line,
     outline_text,
     raised,
-    roman,
     seems_to_ask,
     table_text,
 )
@@ -46,15 +45,7 @@ _STRUCK = frozenset("s strike del".split())
 _STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE)
 #: How `<ol type>` counts; a browser shows any other as numbers.
-_COUNTERS: dict[str, Callable[[int], str]] = {
-    "a": letters,
-    "A": lambda number: letters(number).upper(),
-    "i": lambda number: roman(number).lower(),
-    "I": roman,
-}
-_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|brush:)-?\s?([A-Za-z][\w+#-]{0,20})")
-#: Names that tools give to code without a language.
-_NO_LANGUAGE = frozenset(["default", "none", "text", "notranslate", "plaintext", "source"])
+_COUNTERS = ("a", "A", "i", "I")
 #: An address of a scheme that is followed, or one beside the page.
 _FOLLOWABLE = re.compile(r"(?:https?://|mailto:|tel:|(?![#?]|[a-zA-Z][\w+.-]*:))[^\s()<>]{1,500}$")
 #: As `Chunk.anchor` holds it.
@@ -178,7 +169,7 @@ class MarkupReader:
                 self._table(tag, depth)
             case "pre":
                 lines = tag.get_text().strip("\n").rstrip()
-                self._outline.add(fenced(lines, _language(tag)) if lines else "", kind="code")
+                self._outline.add(fenced(lines) if lines else "", kind="code")
             case "details":
                 self._details(tag, depth)
             case "dl":
@@ -271,16 +262,6 @@ def _entries(tag: Tag) -> Iterator[Tag]:
             pending += [inner for inner in child.children if isinstance(inner, Tag)][::-1]
         else:
             yield child
-
-
-def _language(tag: Tag) -> str:
-    """The language that the classes of the code, or of what is around it, name."""
-    for node in (tag, *tags_named(tag, ("code",))[:1], *islice(tag.parents, 2)):
-        named = attribute(node, "data-lang")
-        found = _LANGUAGE.search(f"lang-{named}" if named else attribute(node, "class"))
-        if found and found[1].lower() not in _NO_LANGUAGE:
-            return found[1].lower()
-    return ""
 
 
 # Tables
@@ -444,7 +425,7 @@ def _marks(tag: Tag) -> dict[int, str]:
         numbers.append(number)
         number += step
     kinds = [attribute(item, "type") or attribute(tag, "type") for item in items]
-    written = [_COUNTERS[k](n) if k in _COUNTERS and n > 0 else str(n) for k, n in zip(kinds, numbers, strict=True)]
+    written = [counted(n, k if k in _COUNTERS else "1") for k, n in zip(kinds, numbers, strict=True)]
     is_plain = written == [str(numbers[0] + place) for place in range(len(numbers))] and numbers[:1] >= [0]
     return {id(item): f"{mark}. " if is_plain else f"- {mark}. " for item, mark in zip(items, written, strict=True)}
 

@@ -124,25 +124,20 @@ def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
 def _read(picture: bytes, *, languages: str, seconds: float) -> str:
     """What Tesseract reads, as its table; empty where it fails or takes too long."""
     command = [_command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH), "tsv"]
+    limit = math.ceil(seconds) + 1
     try:
-        process = subprocess.Popen(  # noqa: S603  # the operator's command, no argument of a user
+        done = subprocess.run(  # noqa: S603  # the operator's command, no argument of a user
             command,
-            stdin=subprocess.PIPE,
+            input=picture,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "OMP_THREAD_LIMIT": "1"},
-        )
-    except OSError as error:
-        logger.warning("Tesseract does not start: %s.", type(error).__name__)
-        return ""
-    with process:
-        try:
+            timeout=seconds,
+            check=True,
             # It must not outlive a reader that is killed.
-            if hasattr(resource, "prlimit"):
-                limit = math.ceil(seconds) + 1
-                resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit, limit))
-            text, _errors = process.communicate(picture, timeout=seconds)
-        except (subprocess.TimeoutExpired, OSError):
-            process.kill()
-            return ""
-    return text.decode(errors="replace") if process.returncode == 0 else ""
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        logger.warning("Tesseract read nothing: %s.", type(error).__name__)
+        return ""
+    return done.stdout.decode(errors="replace")

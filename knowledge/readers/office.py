@@ -16,7 +16,7 @@ from lxml import etree
 
 from knowledge.errors import UnreadableDocumentError
 from knowledge.models import SourceType
-from knowledge.readers.base import MALFORMED, BlockKind, clean_text, letters, one_line, roman, table_text, unreadable
+from knowledge.readers.base import MALFORMED, BlockKind, clean_text, one_line, table_text, unreadable
 
 #: What an archive (DOCX, XLSX, PPTX) may unpack to, and its highest ratio of unpacked to packed bytes: zip bombs.
 MAX_UNPACKED_BYTES = 200 * 1024 * 1024
@@ -88,14 +88,6 @@ def as_plain(data: bytes) -> bytes:
                 is_read = is_strict and name.endswith(_XML)
                 renamed.writestr(name, _STRICT.sub(_TRANSITIONAL, content) if is_read else content)
     return written.getvalue()
-
-
-def counted(number: int, kind: str) -> str:
-    """A number as a list shows it: `1`, `01`, `a`, `A`, `i`, `I`, or nothing; letters repeat past z: aa, bb."""
-    if kind.upper() not in ("A", "I"):
-        return str(number).zfill(len(kind)) if kind else ""
-    text = roman(number) if kind.upper() == "I" else letters((number - 1) % 26 + 1).upper() * ((number + 25) // 26)
-    return text if kind.isupper() else text.lower()
 
 
 def damaged(filename: str, error: BaseException) -> UnreadableDocumentError:

@@ -24,13 +24,14 @@ from knowledge.readers.base import (
     Run,
     check_length,
     clean_text,
+    counted,
     joined,
     one_line,
     some_numbers,
     table_text,
     unreadable,
 )
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, counted, damaged, drawn
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -154,19 +155,11 @@ class _Slide:
     def _table(self, shape: Any) -> list[list[str]]:
         """The table as rows of text; what a cell merged downwards says is given in each row it covers."""
         rows: list[list[str]] = []
-        below: dict[int, tuple[str, int]] = {}
         for row in shape.table.rows:
-            line: list[str] = []
+            line = []
             for column, cell in enumerate(row.cells):
-                text = " ".join(self._lines(shape, cell.text_frame))
-                held, left = below.pop(column, ("", 0))
-                if cell.is_spanned and left:
-                    text = text or held
-                elif cell.is_merge_origin:
-                    held, left = text, cell.span_height
-                if left > 1:
-                    below[column] = (held, left - 1)
-                line.append(text)
+                goes_on = cell._tc.get("vMerge") in ("1", "true") and rows
+                line.append(rows[-1][column] if goes_on else " ".join(self._lines(shape, cell.text_frame)))
             rows.append(line)
         return rows
 

@@ -2,68 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import islice, takewhile
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
-import pypdfium2
-
-from knowledge.readers.base import MAX_HEADER_ROWS, Outline, PlacedLine, clean_text, one_line, table_text
+from knowledge.readers.base import MAX_HEADER_ROWS, Outline, PlacedLine, table_text
 from knowledge.readers.pdf.layout import Page, title_key
 from knowledge.readers.pdf.lines import Line
 from knowledge.readers.pdf.tables import Table
 
 _HEADING_RATIO = 1.12
 _HEADING_LENGTH = 140
-#: Lines that one title may fill.
-_TITLE_LINES = 4
 _BULLET = re.compile(r"(?:[-*•‣▪◦●–—∗⋄\uf0b7]|\d{1,2}[.)])\s+(?=\S)")
 _NUMBERED = re.compile(r"(?:[IVX]+|[A-Z]|\d+(?:\.\d+)*)[.)]?\s+(?=\w)")
 _FINISHED = re.compile(r"[.?!:;…][»”’)\]]*$")
-
-
-#: Bookmarks of a file, and levels of them.
-_MOST_BOOKMARKS, _BOOKMARK_DEPTH = 20_000, 6
-
-
-@dataclass(slots=True)
-class Bookmark:
-    """`page` is counted from 1; 0 where the file does not say."""
-
-    key: str
-    level: int
-    page: int
-    used: bool = False
-
-
-class Bookmarks:
-    """Finds the bookmark that a line is the title of: on its page or beside it, each once."""
-
-    def __init__(self, entries: list[Bookmark]) -> None:
-        self.keys: Collection[str] = {entry.key for entry in entries}
-        self._by_key: dict[str, list[Bookmark]] = {}
-        for entry in entries:
-            self._by_key.setdefault(entry.key, []).append(entry)
-
-    def find(self, text: str, page: int) -> Bookmark | None:
-        """The bookmark of this title, if one that is not used yet leads to this page or beside it."""
-        entries = self._by_key.get(title_key(text), ())
-        return next((e for e in entries if not e.used and (not e.page or abs(e.page - page) <= 1)), None)
-
-
-def read_bookmarks(document: Any) -> Bookmarks:
-    entries: list[Bookmark] = []
-    try:
-        for item in islice(document.get_toc(max_depth=_BOOKMARK_DEPTH), _MOST_BOOKMARKS):
-            target = item.get_dest()
-            page = target.get_index() if target else None
-            if key := title_key(one_line(clean_text(item.get_title()))):
-                entries.append(Bookmark(key, item.level + 1, 0 if page is None else page + 1))
-    except (pypdfium2.PdfiumError, ValueError, RecursionError):
-        # Bookmarks only help; the text is there without them.
-        return Bookmarks([])
-    return Bookmarks(entries)
 
 
 def main_size(lines: Iterable[Line]) -> float:
@@ -77,11 +28,10 @@ def main_size(lines: Iterable[Line]) -> float:
 class Assembler:
     """Gives each title its level and joins lines into what they are parts of."""
 
-    def __init__(self, outline: Outline, pages: Sequence[Page], bookmarks: Bookmarks) -> None:
+    def __init__(self, outline: Outline, pages: Sequence[Page]) -> None:
         self._outline = outline
         self._pages = {page.number: page for page in pages}
         self._items = [item for page in pages for item in page.items]
-        self._bookmarks = bookmarks
         lines = [item for item in self._items if isinstance(item, Line)]
         self._body = main_size(lines)
         self._read_sizes(lines)
@@ -97,11 +47,6 @@ class Assembler:
         self._single_top = bool(larger) and sum(line.size == max(larger) for line in lines) <= 2
         bold = sum(len(line.text) for line in lines if line.bold)
         self._mostly_regular = bold < 0.3 * sum(len(line.text) for line in lines)
-        #: By size, the level that bookmarks give to titles of that size.
-        self._marked: dict[float, int] = {}
-        for line in lines:
-            if entry := self._bookmarks.find(line.text, line.page):
-                self._marked[line.size] = min(self._marked.get(line.size, entry.level), entry.level)
 
     def _read_measures(self, lines: Sequence[Line]) -> None:
         body = [line for line in lines if line.size == self._body]
@@ -149,14 +94,11 @@ class Assembler:
         """Open the section that is named here; returns how many lines its title fills, 0 for no title."""
         line = self._items[index]
         assert isinstance(line, Line)  # noqa: S101  # for the type checker
-        if marked := self._marked_title(index):
-            level, count = marked
-        elif level := self._heading_level(line):
-            count = 1
-            while self._continues_title(index + count, line):
-                count += 1
-        else:
+        level, count = self._heading_level(line), 1
+        if not level:
             return 0
+        while self._continues_title(index + count, line):
+            count += 1
         self._flush_list()
         lines = self._lines(index, count)
         text = self._joined(lines)
@@ -167,47 +109,23 @@ class Assembler:
         self._place(lines, is_title=True)
         return count
 
-    def _marked_title(self, index: int) -> tuple[int, int] | None:
-        """The level of a title that a bookmark leads to, and how many lines it fills."""
-        first = self._line(index)
-        text = ""
-        for count in range(1, _TITLE_LINES + 1):
-            line = self._line(index + count - 1)
-            if first is None or line is None or (line.size, line.page) != (first.size, first.page):
-                return None
-            text = f"{text} {line.text}".strip()
-            if len(text) <= 2 * _HEADING_LENGTH and (entry := self._bookmarks.find(text, line.page)):
-                entry.used = True
-                return min(entry.level + 1, 6), count
-        return None
-
     def _heading_level(self, line: Line) -> int:
         if line.turned or not any(character.isalpha() for character in line.text):
             return 0
         if self._is_larger(line):
-            return self._level_by_size(line)
+            # The largest size names the document when it is used once, else its chapters.
+            return self._levels[line.size] + (0 if self._single_top else 1)
         is_short = len(line.text) <= 80 and not line.text.endswith((".", ",", ";", ":"))
         if line.bold and is_short and line.text[0].isupper() and not line.text.endswith("?"):
             small = line.size < self._body and not _NUMBERED.match(line.text)
             if small or not self._mostly_regular:
                 return 0
-            return min(max([len(self._levels), *self._marked.values()]) + 2, 6)
+            return min(len(self._levels) + 2, 6)
         return 0
-
-    def _level_by_size(self, line: Line) -> int:
-        # The largest size names the document when it is used once, else its chapters.
-        if self._single_top and line.size == max(self._levels):
-            return 1
-        if not self._marked:
-            return self._levels[line.size] + (0 if self._single_top else 1)
-        if line.size in self._marked:
-            return min(self._marked[line.size] + 1, 6)
-        above = [level for size, level in self._marked.items() if size > line.size]
-        return min(max(above, default=0) + 2, 6)
 
     def _continues_title(self, index: int, first: Line) -> bool:
         above, line = self._line(index - 1), self._line(index)
-        if above is None or line is None or self._bookmarks.find(line.text, line.page):
+        if above is None or line is None:
             return False
         return (
             (line.size, line.bold, line.page) == (first.size, first.bold, first.page)
@@ -250,7 +168,7 @@ class Assembler:
             return False
         if abs(above.size - line.size) > 0.6 or _BULLET.match(line.text):
             return False
-        if self._bookmarks.find(line.text, line.page) or self._heading_level(line):
+        if self._heading_level(line):
             return False
         if line.bold != above.bold and (above.text.endswith("?") or line.bold):
             return False

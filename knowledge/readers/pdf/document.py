@@ -9,7 +9,6 @@ from typing import Any
 
 import pypdfium2
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from knowledge.models import SourceType
 from knowledge.readers.base import (
@@ -25,7 +24,7 @@ from knowledge.readers.base import (
 )
 from knowledge.readers.ocr import Recognised, ocr_languages, recognise_pages
 from knowledge.readers.pdf.annotations import page_annotations, put_in
-from knowledge.readers.pdf.assembly import Assembler, main_size, read_bookmarks
+from knowledge.readers.pdf.assembly import Assembler, main_size
 from knowledge.readers.pdf.layout import Page, arranged, without_furniture
 from knowledge.readers.pdf.lines import Line, PageFrame, page_lines
 from knowledge.readers.pdf.tables import page_rules, page_tables
@@ -54,48 +53,34 @@ def _read(document: Any, data: bytes, *, filename: str) -> ParsedDocument:
     empty = [n for n in empty if not pages[n - 1].items and n not in recognised.late]
     if not any(page.items for page in pages):
         raise _without_text(filename, tried=bool(languages))
-    bookmarks = read_bookmarks(document)
-    without_furniture(pages, bookmarks.keys)
-    Assembler(outline, pages, bookmarks).run()
+    without_furniture(pages)
+    Assembler(outline, pages).run()
     outline.notices.extend(_notices(empty, recognised))
     return outline.finish(filename=filename, source_type=SourceType.PDF, title=_title(document))
 
 
 def _without_text(filename: str, *, tried: bool) -> Exception:
-    if tried:
-        message = _(
-            "Ce PDF ne contient que des images, où la reconnaissance de texte (OCR) n’a rien trouvé "
-            "de lisible dans le temps permis. Fournissez une numérisation plus nette, moins de pages "
-            "à la fois, ou le fichier d’origine."
-        )
-    else:
-        message = _(
-            "Ce PDF ne contient que des images, sans texte. Pour qu’il soit lu, l’exploitant installe "
-            "Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra) ; sinon passez le fichier "
-            "par une reconnaissance de texte (OCR) avant de l’ajouter."
-        )
-    return unreadable(f"{filename}: no text", message)
+    found = _(
+        "Ce PDF ne contient que des images, où la reconnaissance de texte (OCR) n’a rien trouvé "
+        "de lisible dans le temps permis. Fournissez une numérisation plus nette, moins de pages "
+        "à la fois, ou le fichier d’origine."
+    )
+    missing = _(
+        "Ce PDF ne contient que des images, sans texte. Pour qu’il soit lu, l’exploitant installe "
+        "Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra) ; sinon passez le fichier "
+        "par une reconnaissance de texte (OCR) avant de l’ajouter."
+    )
+    return unreadable(f"{filename}: no text", found if tried else missing)
 
 
 def _notices(empty: list[int], recognised: Recognised) -> Iterator[str]:
-    if recognised.lines:
-        yield ngettext(
-            "page %(pages)s : texte reconnu dans une image (OCR), à relire",
-            "pages %(pages)s : texte reconnu dans des images (OCR), à relire",
-            len(recognised.lines),
-        ) % {"pages": some_numbers(sorted(recognised.lines))}
-    if empty:
-        yield ngettext(
-            "page %(pages)s : aucun texte (image ?), ignorée",
-            "pages %(pages)s : aucun texte (images ?), ignorées",
-            len(empty),
-        ) % {"pages": some_numbers(empty)}
-    if recognised.late:
-        yield ngettext(
-            "page %(pages)s : image non lue, la reconnaissance de texte a pris trop de temps",
-            "pages %(pages)s : images non lues, la reconnaissance de texte a pris trop de temps",
-            len(recognised.late),
-        ) % {"pages": some_numbers(recognised.late)}
+    for said, pages in (
+        (_("page(s) %(pages)s : texte reconnu dans des images (OCR), à relire"), sorted(recognised.lines)),
+        (_("page(s) %(pages)s : aucun texte (image ?), ignorées"), empty),
+        (_("page(s) %(pages)s : images non lues, la reconnaissance de texte a pris trop de temps"), recognised.late),
+    ):
+        if pages:
+            yield said % {"pages": some_numbers(pages)}
 
 
 def _put_in(pages: list[Page], recognised: Recognised, *, filename: str) -> None:

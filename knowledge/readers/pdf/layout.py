@@ -71,11 +71,10 @@ _EDGE_ROWS = 2
 _EDGE = 0.12
 #: The share of pages that have a line at one height, from which it is the place of a running head.
 _PLACE_SHARE = 0.4
-#: How often the same head comes back, anywhere at the edge of a page; and where most pages have one.
+#: Pages that have a line there at the least, and how often the same comes back.
 _RETURNS = 3
 _RETURNS_THERE = 2
 _PAGE_NUMBER = re.compile(r"(?:page\s*)?[-–—]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*(?:(?:/|sur|of)\s*\d{1,4})?\s*[-–—]?", re.I)
-_COUNTS = re.compile(r"^\d{1,4}(?=\s)|\b\d{1,4}(?:\s*(?:/|sur|of)\s*\d{1,4})?$")
 #: Dots, at least four, that lead to a page number.
 _LEADER = re.compile(r"\s*(?:[.·…_]\s?){4,}\s*(?:\d{1,4}|[ivxlc]{1,7})?\s*$")
 _DOTS = re.compile(r"\s*(?:[.·…_]\s?){6,}\s*")
@@ -93,52 +92,30 @@ def title_key(text: str) -> str:
     return re.sub(r"[\W_]+", "", bare.casefold()) or text.casefold().strip()
 
 
-def without_furniture(pages: Sequence[Page], titles: Collection[str]) -> None:
-    """Take running heads, page numbers and contents off the pages; `titles` are keys of the bookmarks."""
-    _drop_running_heads(pages, titles)
-    _drop_contents(pages, titles)
+def without_furniture(pages: Sequence[Page]) -> None:
+    """Take running heads, page numbers and contents off the pages."""
+    _drop_running_heads(pages)
+    _drop_contents(pages)
 
 
-def _drop_running_heads(pages: Sequence[Page], titles: Collection[str]) -> None:
+def _drop_running_heads(pages: Sequence[Page]) -> None:
+    """Take off page numbers, and lines that come back where many pages have one."""
     heights: Counter[int] = Counter()
     patterns: Counter[tuple[int, str]] = Counter()
     for page in pages:
         edges = list(_edges(page))
         heights.update({_height(line) for line in edges})
         patterns.update({(_height(line), _pattern(line)) for line in edges})
-    filled = sum(bool(page.lines) for page in pages)
-    #: What is added to the count of a page to have the number that is printed on it, on most pages.
-    offsets = Counter(n - page.number for page in pages for line in _edges(page) for n in _counts(line))
-    offset = offsets.most_common(1)[0][0] if offsets else 0
+    many = max(_RETURNS, _PLACE_SHARE * sum(bool(page.lines) for page in pages))
     for page in pages:
         dropped = set()
         for line in _edges(page):
-            place = _height(line)
-            if _PAGE_NUMBER.fullmatch(line.text):
-                dropped.add(id(line))
-                continue
-            returns = max(patterns[place + step, _pattern(line)] for step in (-1, 0, 1))
-            common = max(heights[place + step] for step in (-1, 0, 1))
-            if returns >= max(_RETURNS, 0.5 * filled):
-                dropped.add(id(line))
-            elif common >= max(_RETURNS, _PLACE_SHARE * filled) and _is_head(
-                line, returns, titles, counted=page.number + offset
-            ):
+            places = [_height(line) + step for step in (-1, 0, 1)]
+            is_common = max(heights[place] for place in places) >= many and re.search(r"[^\W\d_]{3}", line.text)
+            returns = max(patterns[place, _pattern(line)] for place in places)
+            if _PAGE_NUMBER.fullmatch(line.text) or (is_common and returns >= _RETURNS_THERE):
                 dropped.add(id(line))
         page.items = [item for item in page.items if id(item) not in dropped]
-
-
-def _counts(line: Line) -> set[int]:
-    return {int(digits) for match in _COUNTS.finditer(line.text) for digits in re.findall(r"\d+", match[0])}
-
-
-def _is_head(line: Line, returns: int, titles: Collection[str], *, counted: int) -> bool:
-    """Of a line where running heads stand: whether it comes back, or names a title beside the number of its page."""
-    if sum(character.isalpha() for character in line.text) < 3:
-        return False
-    if returns >= _RETURNS_THERE:
-        return True
-    return counted in _counts(line) and title_key(_COUNTS.sub("", line.text)) in titles
 
 
 def _edges(page: Page) -> Iterator[Line]:
@@ -164,10 +141,10 @@ def _pattern(line: Line) -> str:
     return re.sub(r"\d+|\b[ivxlc]{1,7}$", "#", line.text.casefold())
 
 
-def _drop_contents(pages: Sequence[Page], titles: Collection[str]) -> None:
+def _drop_contents(pages: Sequence[Page]) -> None:
     """Lines that lead to a page of a title which is in the document itself go; other leaders are shortened."""
     lines = [line for page in pages for line in page.lines if not _LEADER.search(line.text)]
-    known = {*titles, *(title_key(_CAPTION.sub("", line.text)) for line in lines)}
+    known = {title_key(_CAPTION.sub("", line.text)) for line in lines}
     for page in pages:
         page.items = [item for item in page.items if isinstance(item, Table) or not _leads_to(item, known)]
         for line in page.lines:

@@ -1,14 +1,12 @@
 """The characters of a page, as PDFium places them, to pieces of lines.
 
 A piece (`Line`) is what stands on one line without a wide gap, so that the cells of a table and the columns of a page
-stay apart. Accents that were drawn over their letter are put on it, ligatures are spelled out, a hyphen at the end of a
-line stays.
+stay apart. Ligatures are spelled out, a hyphen at the end of a line stays.
 """
 
 import ctypes
 import math
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,13 +28,7 @@ _BOLD = re.compile(r"bold|black|heavy|semib|-B$|(?<=[a-z])TB$|cmbx|sfbx|ecbx", r
 #: Of a font's flags: it is to be drawn bold.
 _FORCED_BOLD = 1 << 18
 
-#: Accents that old fonts draw over a letter, most often before it, and what puts them on it.
-_ACCENTS = dict(zip("´ˆ¨˜¸˚ˇ", "\u0301\u0302\u0308\u0303\u0327\u030a\u030c", strict=True))
-_ACCENTED = [re.compile(rf"([{''.join(_ACCENTS)}])([A-Za-zı])"), re.compile(rf"([A-Za-zı])([{''.join(_ACCENTS)}])")]
-#: The first four where TeX's fonts have them and the file does not say what they are.
-_LIGATURES = dict(
-    zip((*(11, 12, 14, 15), *range(0xFB00, 0xFB07)), "ff fi ffi ffl ff fi fl ffi ffl st st".split(), strict=True)
-)
+_LIGATURES = dict(zip(range(0xFB00, 0xFB07), "ff fi fl ffi ffl st st".split(), strict=True))
 _LINE_ENDS = (0x0A, 0x0D)
 _SPACES = (0x20, 0xA0, 0x09, 0x2002, 0x2003, 0x2009, 0x202F)
 #: Smaller letters whose foot is so far above the others', in sizes of these, stand raised.
@@ -259,7 +251,7 @@ class _Gathering:
         size = max({look.size for look in looks}, key=lambda s: sum(look.size == s for look in looks))
         # A soft hyphen at a line's end is a hyphen; elsewhere it is nothing.
         words[-1] = re.sub("\xad$", "-", words[-1])
-        text = one_line(clean_text(_accented(joined(self._runs(characters, words, size), self._marks.struck))))
+        text = one_line(clean_text(joined(self._runs(characters, words, size), self._marks.struck)))
         if not text:
             return
         line = Line(
@@ -301,16 +293,3 @@ class _Gathering:
                 yield Run(" ")
                 run = run._replace(text=letter.text)
             yield run
-
-
-def _accented(text: str) -> str:
-    """The letters and the accents beside them as one where there is one."""
-    for pair in _ACCENTED:
-        text = pair.sub(_composed, text)
-    return text
-
-
-def _composed(pair: re.Match[str]) -> str:
-    accent, letter = pair.groups() if pair[1] in _ACCENTS else pair.groups()[::-1]
-    composed = unicodedata.normalize("NFC", letter.replace("ı", "i") + _ACCENTS[accent])
-    return composed if len(composed) == 1 else pair[0]

@@ -28,9 +28,6 @@ _MOST_RULES = 1_500
 #: Drawings within drawings, as far as they are followed.
 _DEPTH = 3
 
-_Matrix = tuple[float, float, float, float, float, float]
-_UNTURNED: _Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-
 
 @dataclass(slots=True)
 class Rule:
@@ -56,46 +53,24 @@ class Rules:
 def page_rules(page: Any, frame: PageFrame) -> Rules:
     """The rules of a page, those in one line joined; none where it is a drawing."""
     rules = Rules()
-    for count, (item, matrix) in enumerate(_paths(page.raw, pdfium.FPDFPage_CountObjects, _DEPTH)):
+    paths = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_PATH], max_depth=_DEPTH)
+    for count, item in enumerate(paths):
         if count >= _MOST_OBJECTS or len(rules.level) + len(rules.upright) > 4 * _MOST_RULES:
             return Rules()
-        _add_path(rules, item, matrix, frame)
+        _add_path(rules, item, frame)
     joined = Rules(_joined(rules.level), _joined(rules.upright))
     return joined if len(joined.level) + len(joined.upright) <= _MOST_RULES else Rules()
 
 
-def _paths(container: Any, count: Any, depth: int, outer: _Matrix = _UNTURNED) -> Iterator[Any]:
-    is_page = count is pdfium.FPDFPage_CountObjects
-    get = pdfium.FPDFPage_GetObject if is_page else pdfium.FPDFFormObj_GetObject
-    for index in range(count(container)):
-        item = get(container, index)
-        kind = pdfium.FPDFPageObj_GetType(item)
-        if kind == pdfium.FPDF_PAGEOBJ_PATH:
-            yield item, _through(_matrix(item), outer)
-        elif kind == pdfium.FPDF_PAGEOBJ_FORM and depth:
-            inner = _through(_matrix(item), outer)
-            yield from _paths(item, pdfium.FPDFFormObj_CountObjects, depth - 1, inner)
-
-
-def _matrix(item: Any) -> _Matrix:
-    found = pdfium.FS_MATRIX()
-    if not pdfium.FPDFPageObj_GetMatrix(item, found):
-        return _UNTURNED
-    return found.a, found.b, found.c, found.d, found.e, found.f
-
-
-def _through(first: _Matrix, then: _Matrix) -> _Matrix:
-    a, b, c, d, e, f = first
-    p, q, r, s, t, u = then
-    return (*(a * p + b * r, a * q + b * s), *(c * p + d * r, c * q + d * s), *(e * p + f * r + t, e * q + f * s + u))
-
-
-def _add_path(rules: Rules, item: Any, matrix: _Matrix, frame: PageFrame) -> None:
+def _add_path(rules: Rules, item: Any, frame: PageFrame) -> None:
     fill, stroke = ctypes.c_int(), ctypes.c_int()
     pdfium.FPDFPath_GetDrawMode(item, fill, stroke)
     if not fill.value and not stroke.value:
         return
-    corners = [frame.point(*point) for point in _corners(item, matrix)]
+    matrix, around = item.get_matrix(), item.container
+    while around is not None:
+        matrix, around = matrix.multiply(around.get_matrix()), around.container
+    corners = [frame.point(*matrix.on_point(*point)) for point in _corners(item)]
     if not corners:
         return
     xs, ys = [x for x, _y in corners], [y for _x, y in corners]
@@ -108,9 +83,8 @@ def _add_path(rules: Rules, item: Any, matrix: _Matrix, frame: PageFrame) -> Non
             rules.add(ax, ay, bx, by)
 
 
-def _corners(item: Any, matrix: _Matrix) -> list[tuple[float, float]]:
+def _corners(item: Any) -> list[tuple[float, float]]:
     """The points of a path of straight lines; none where it has curves, or many parts."""
-    a, b, c, d, e, f = matrix
     x, y = ctypes.c_float(), ctypes.c_float()
     corners: list[tuple[float, float]] = []
     count = pdfium.FPDFPath_CountSegments(item)
@@ -121,7 +95,7 @@ def _corners(item: Any, matrix: _Matrix) -> list[tuple[float, float]]:
         if pdfium.FPDFPathSegment_GetType(segment) == pdfium.FPDF_SEGMENT_BEZIERTO:
             return []
         pdfium.FPDFPathSegment_GetPoint(segment, x, y)
-        corners.append((a * x.value + c * y.value + e, b * x.value + d * y.value + f))
+        corners.append((x.value, y.value))
         if pdfium.FPDFPathSegment_GetClose(segment) and corners:
             corners.append(corners[0])
     return corners

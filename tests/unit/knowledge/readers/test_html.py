@@ -38,16 +38,6 @@ def test_details_and_definitions_that_ask_are_questions() -> None:
     ]
 
 
-def test_faq_page_data_are_questions() -> None:
-    data = (
-        '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Quel prix ?", '
-        '"acceptedAnswer": {"@type": "Answer", "text": "<p>Dix <b>euros</b>.</p>"}}]}'
-    )
-    parsed = parse("<p>Texte.</p>", f'<script type="application/ld+json">{data}</script>')
-    assert parsed.blocks[-1].question == "Quel prix ?"
-    assert parsed.blocks[-1].text == "Dix **euros**."
-
-
 def test_declared_encoding_is_followed() -> None:
     page = "<meta charset='iso-8859-1'><p>Été à Nîmes.</p>".encode("latin-1")
     assert parse_document(page, filename="p.htm").blocks[0].text == "Été à Nîmes."

@@ -68,7 +68,7 @@ def test_scan_is_read_as_paragraphs_with_their_page(seen: Path) -> None:
     paragraphs = ["Le congé dure cinq semaines par an.", "Il se prend d'un commun accord."]
     assert [block.text for block in parsed.blocks] == paragraphs * 2
     assert [block.page for block in parsed.blocks] == [1, 1, 2, 2]
-    assert "pages 1, 2" in parsed.notices[0]
+    assert "page(s) 1, 2" in parsed.notices[0]
     assert "OCR" in parsed.notices[0]
 
 
@@ -83,7 +83,7 @@ def test_only_pages_without_text_are_recognised_and_stay_in_their_place(seen: Pa
     parsed = parse_document(scan("text", "picture", "text", "blank"), filename="scan.pdf")
     assert len(seen.read_text().splitlines()) == 2
     assert [block.page for block in parsed.blocks] == [1, 2, 2, 3]
-    assert ["page 2" in parsed.notices[0], "page 4" in parsed.notices[1]] == [True, True]
+    assert ["page(s) 2" in parsed.notices[0], "page(s) 4" in parsed.notices[1]] == [True, True]
 
 
 def test_document_with_text_needs_no_program(settings: Settings, tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_page_that_takes_too_long_is_left_out(seen: Path, settings: Settings, tm
     install(tmp_path, settings, act="time.sleep(3600)")  # nobody waits for that
     settings.OCR_PAGE_SECONDS = 0.5
     parsed = parse_document(scan("text", "picture"), filename="scan.pdf")
-    assert "page 2" in parsed.notices[0]
+    assert "page(s) 2" in parsed.notices[0]
 
 
 def test_pages_for_which_no_time_is_left_are_named(seen: Path, settings: Settings, tmp_path: Path) -> None:
     install(tmp_path, settings, act="time.sleep(0.6)")
     settings.OCR_DOCUMENT_SECONDS = 0.5
     parsed = parse_document(scan("text", "picture", "picture", "picture"), filename="scan.pdf")
-    assert "pages 3, 4" in parsed.notices[-1]
+    assert "page(s) 3, 4" in parsed.notices[-1]
     assert "trop de temps" in parsed.notices[-1]

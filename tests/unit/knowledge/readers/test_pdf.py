@@ -120,7 +120,7 @@ def test_page_without_text_is_noticed() -> None:
     pdf.image(picture(), w=100)
     parsed = read(pdf)
     assert len(parsed.notices) == 1
-    assert "page 2" in parsed.notices[0]
+    assert "page(s) 2" in parsed.notices[0]
 
 
 def hand_made(
@@ -235,15 +235,6 @@ def test_words_that_are_placed_one_by_one_are_not_glued() -> None:
     assert texts(read(pdf)) == [PHRASE]
 
 
-def test_accent_that_is_drawn_over_its_letter_is_put_on_it() -> None:
-    pdf = page()
-    put(pdf, 60, 100, "Toute l'")
-    x = 60 + pdf.get_string_width("Toute l'")
-    put(pdf, x, 100, "\xb4")
-    put(pdf, x, 100, "equipe est pr\xeate")
-    assert texts(read(pdf)) == ["Toute l'équipe est prête"]
-
-
 @pytest.mark.parametrize("rules", [(), (114,), (114, 132, 150), (96, 114, 150)])
 def test_table_without_upright_rules_keeps_its_header_and_cells(rules: tuple[int, ...]) -> None:
     pdf = page()
@@ -344,26 +335,6 @@ def test_prices_at_the_end_of_dots_are_kept() -> None:
         put(pdf, 60, 130 + 20 * row, f"{name} . . . . . . . . . . . . . . . . . . . . {price}")
     written = " ".join(texts(read(pdf)))
     assert written == "Café … 2 Thé … 3 Chocolat … 4 Sirop … 5"
-
-
-def test_bookmarks_give_titles_their_level() -> None:
-    pdf = page()
-    for y, level, title in [
-        (60, 0, "1 Généralités"),
-        (140, 1, "1.1 Objet"),
-        (220, 1, "1.2 Durée"),
-        (300, 0, "2 Litiges"),
-    ]:
-        pdf.set_y(y - 10)
-        pdf.start_section(title, level=level)
-        put(pdf, 60, y, title, size=13)
-        put(pdf, 60, y + 30, PHRASE)
-    assert [block.headings for block in read(pdf).blocks] == [
-        ("1 Généralités",),
-        ("1 Généralités", "1.1 Objet"),
-        ("1 Généralités", "1.2 Durée"),
-        ("2 Litiges",),
-    ]  # fmt: skip
 
 
 def test_each_line_says_where_it_stands() -> None:
