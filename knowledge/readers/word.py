@@ -1,13 +1,13 @@
-"""Word documents (DOCX): headings by style, lists, tables with their merged cells, charts and diagrams, notes after
-what they are noted at.
+"""Word documents (DOCX): headings by style, lists and their numbers, tables with their merged cells, check boxes, charts
+and diagrams, notes after what they are noted at, headers and footers once at the end.
 
-The archive has been checked (`knowledge.readers.office`). Pictures, headers, footers, comments, hidden text, text
-moved away and tables of contents are not read; struck and deleted text is noticed.
+The archive has been checked (`knowledge.readers.office`). Pictures, comments, hidden text, text moved away, prompts of
+empty fields and tables of contents are not read; struck and deleted text is noticed.
 """
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import docx
@@ -18,6 +18,8 @@ from lxml import etree
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, joined, one_line, table_text
+from knowledge.readers.numbering import LONGEST_STYLES, Numbers, number_of
+from knowledge.readers.numbering import W as _W
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
@@ -28,7 +30,6 @@ _HOLDERS = ("sdt", "sdtContent", "customXml", "ins", "smartTag")
 _NOTES = ("footnotes", "endnotes")
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 #: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer
 #: one.
 _UNREAD = (
@@ -38,7 +39,11 @@ _UNREAD = (
     "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback",
 )
 #: A cell that claims to cover more columns than this covers one.
-_MOST_SPANNED, _LONGEST_STYLES = 100, 20
+_MOST_SPANNED = 100
+#: Of Wingdings: boxes that are empty or ticked, and ticks.
+_SYMBOLS = {**dict.fromkeys((0x6F, 0x71, 0x72, 0xA3, 0xA8), "☐"), **dict.fromkeys((0x52, 0x54, 0x78, 0xFD, 0xFE), "☒")}
+_SYMBOLS |= {0xFB: "✗", 0xFC: "✓"}
+_PAGE_COUNT = re.compile(r"(?:page)?[\W\d]*(?:sur|of|de)?[\W\d]*", re.IGNORECASE)
 
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
@@ -52,15 +57,17 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
 
 
 def _read(document: Any) -> Outline:
-    outline = Outline()
+    outline, numbers = Outline(), Numbers(document)
     #: The notes of items, which stand after their list.
     beside: list[str] = []
     notes = _footnotes(document)
     for part in _parts(document):
         style = "" if isinstance(part, Table) or part.style is None else part.style.name
         text = "" if isinstance(part, Table) or _CONTENTS_STYLE.match(style) else _text(part, outline)
-        if text and _is_item(part, style):
-            outline.item(one_line(text), depth=_number(part._p, f"{_W}pPr/{_W}numPr/{_W}ilvl", 0))
+        level = 0 if isinstance(part, Table) else _heading_level(part, style)
+        mark, depth = (None if isinstance(part, Table) else numbers.mark(part)) or ("", 0)
+        if text and not level and (mark or _LIST_STYLE.match(style)):
+            outline.item(one_line(text), depth=depth, mark=mark or "-")
             beside.extend(notes.pop(number, "") for number in _note_numbers(part))
             continue
         for note in beside:
@@ -69,9 +76,10 @@ def _read(document: Any) -> Outline:
         outline.end_list()
         if isinstance(part, Table):
             headers = len(part._tbl.findall(f"{_W}tr/{_W}trPr/{_W}tblHeader"))
-            outline.add(table_text(_table(part, outline), headers=headers), kind="table")
+            outline.add(table_text(_table(part, outline, numbers), headers=headers), kind="table")
+            beside.extend(notes.pop(number, "") for number in _note_numbers(part))
         elif not _CONTENTS_STYLE.match(style):
-            _paragraph(outline, part, style, text)
+            _paragraph(outline, part, style, level, text, mark)
             for kind, said in drawn(part._p, lambda key: document.part.related_parts[key].blob):
                 outline.add(said, kind=kind)
             beside.extend(notes.pop(number, "") for number in _note_numbers(part))
@@ -79,7 +87,24 @@ def _read(document: Any) -> Outline:
         outline.add(note)
     for note in notes.values():
         outline.add(note)
+    outline.leave_sections()
+    outline.add("\n\n".join(dict.fromkeys(_around_pages(document, outline))))
     return outline
+
+
+def _around_pages(document: Any, outline: Outline) -> Iterator[str]:
+    """The paragraphs of the headers and footers that are shown, but for counts of pages."""
+    has_even = document.settings.odd_and_even_pages_header_footer
+    for section in document.sections:
+        shown = [section.header, section.footer]
+        if section.different_first_page_header_footer:
+            shown += [section.first_page_header, section.first_page_footer]
+        if has_even:
+            shown += [section.even_page_header, section.even_page_footer]
+        for around in shown:
+            if not around.is_linked_to_previous:
+                texts = (_text(Paragraph(node, around), outline) for node in around._element.iter(f"{_W}p"))
+                yield from (text for text in texts if not _PAGE_COUNT.fullmatch(text))
 
 
 def _parts(document: Any) -> Iterator[Any]:
@@ -134,24 +159,26 @@ def _footnotes(document: Any) -> dict[str, str]:
         if kind not in _NOTES or relation.is_external:
             continue
         for note in etree.fromstring(relation.target_part.blob, parser):
-            text = clean_text("".join(note.itertext(f"{_W}t"))).strip()
+            lines = ("".join(line.itertext(f"{_W}t")) for line in note.iter(f"{_W}p"))
+            text = clean_text("\n".join(lines)).strip()
             if text:
                 notes[f"{kind}{note.get(f'{_W}id')}"] = text
     return notes
 
 
 def _note_numbers(part: Any) -> Iterator[str]:
-    for node in part._p.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
+    for node in part._element.iter(f"{_W}footnoteReference", f"{_W}endnoteReference"):
         kind = node.tag.removeprefix(_W).removesuffix("Reference")
         yield f"{kind}s{node.get(f'{_W}id')}"
 
 
-def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
-    level = _heading_level(part, style)
+def _paragraph(outline: Outline, part: Any, style: str, level: int, text: str, mark: str) -> None:
     if style == "Title" and not outline.title:
         outline.heading(1, text)
-    elif level:
-        outline.heading(level, text)
+    elif level and text:
+        # What is numbered is a part of the document, not its title.
+        is_numbered = mark not in ("", "-")
+        outline.heading(level, f"{mark} {text}" if is_numbered else text, is_part=is_numbered)
     else:
         runs = [run for run in part.runs if run.text.strip()]
         is_bold = bool(runs) and all(run.bold for run in runs) and "\n" not in text
@@ -160,20 +187,15 @@ def _paragraph(outline: Outline, part: Any, style: str, text: str) -> None:
 
 def _heading_level(part: Any, style: str) -> int:
     """By the paragraph itself, its style or one that this is based on."""
-    level = _number(part._p, f"{_W}pPr/{_W}outlineLvl", 9)
+    level = number_of(part._p, "pPr/outlineLvl", 9)
     based = part.style
-    for _step in range(_LONGEST_STYLES):
+    for _step in range(LONGEST_STYLES):
         if level < 9 or based is None:
             break
         if match := _HEADING_STYLE.match(based.name or ""):
             return int(match[1])
-        level, based = _number(based.element, f"{_W}pPr/{_W}outlineLvl", 9), based.base_style
+        level, based = number_of(based.element, "pPr/outlineLvl", 9), based.base_style
     return level + 1 if level < 6 else 0
-
-
-def _is_item(part: Any, style: str) -> bool:
-    numbered = part._p.find(f"{_W}pPr/{_W}numPr") is not None
-    return (numbered or bool(_LIST_STYLE.match(style))) and not _heading_level(part, style)
 
 
 def _text(part: Any, outline: Outline) -> str:
@@ -183,28 +205,67 @@ def _text(part: Any, outline: Outline) -> str:
 
 def _runs(part: Any) -> Iterator[Run]:
     """The paragraph's text, inserted text and text moved here included; that of boxes in it is read after it."""
-    for node in part._p.iter(f"{_W}t", f"{_M}t", f"{_W}tab", f"{_W}br", f"{_W}noBreakHyphen"):
+    for node in part._p.iter(f"{_M}t", *_SIGNS):
         run, around = node.getparent(), list(node.iterancestors())
         is_elsewhere = next(holder for holder in around if holder.tag == f"{_W}p") is not part._p
-        if is_elsewhere or _is_on(run, "vanish") or any(holder.tag in _UNREAD for holder in around):
+        if (
+            is_elsewhere
+            or _is_on(run, "vanish")
+            or any(holder.tag in _UNREAD or _is_prompt(holder) for holder in around)
+        ):
             continue
         height = run.find(f"{_W}rPr/{_W}vertAlign")
         key = next((holder.get(f"{_R}id") for holder in around if holder.tag == f"{_W}hyperlink"), None)
         relation = part.part.rels.get(key)
         yield Run(
-            {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}noBreakHyphen": "-"}.get(node.tag, node.text or ""),
+            _SIGNS.get(node.tag, _said)(node),
             {"superscript": 1, "subscript": -1}.get(height.get(f"{_W}val") if height is not None else "", 0),
             _is_on(run, "strike") or _is_on(run, "dstrike"),
             relation.target_ref if relation is not None and relation.is_external else "",
         )
 
 
-def _table(table: Any, outline: Outline) -> list[list[str]]:
+def _said(node: Any) -> str:
+    return node.text or ""
+
+
+def _symbol(node: Any) -> str:
+    """A box or a tick of Wingdings; any other symbol is a picture."""
+    code = re.fullmatch(r"(?:F0)?([0-9A-F]{2})", node.get(f"{_W}char", ""), re.IGNORECASE)
+    return _SYMBOLS.get(int(code[1], 16), "") if code and node.get(f"{_W}font", "").startswith("Wingdings") else ""
+
+
+def _field(node: Any) -> str:
+    """The box of a form's check box."""
+    box = node.find(f"{_W}ffData/{_W}checkBox")
+    if box is None:
+        return ""
+    states = [state for name in ("checked", "default") if (state := box.find(f"{_W}{name}")) is not None]
+    return "☒" if states and states[0].get(f"{_W}val") not in ("0", "false", "off") else "☐"
+
+
+def _is_prompt(holder: Any) -> bool:
+    """Whether a content control only says what to type there."""
+    return holder.tag == f"{_W}sdt" and holder.find(f"{_W}sdtPr/{_W}showingPlcHdr") is not None
+
+
+#: What stands in a run, and what it says.
+_SIGNS: dict[str, Callable[[Any], str]] = {
+    f"{_W}t": _said,
+    f"{_W}tab": lambda _node: " ",
+    f"{_W}br": lambda _node: "\n",
+    f"{_W}noBreakHyphen": lambda _node: "-",
+    f"{_W}sym": _symbol,
+    f"{_W}fldChar": _field,
+}
+
+
+def _table(table: Any, outline: Outline, numbers: Numbers) -> list[list[str]]:
     """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
     rows: list[list[str]] = []
     above: dict[int, str] = {}
     for row in _held(table._tbl, "tr"):
-        column = _number(row, f"{_W}trPr/{_W}gridBefore", 0)
+        column = number_of(row, "trPr/gridBefore", 0)
         current: dict[int, str] = {}
         for cell in _held(row, "tc"):
             merge = cell.find(f"{_W}tcPr/{_W}vMerge")
@@ -212,8 +273,8 @@ def _table(table: Any, outline: Outline) -> list[list[str]]:
             if continues and column in above:
                 current[column] = above[column]
             else:
-                current[column] = _cell_text(cell, table, outline)
-            span = max(1, _number(cell, f"{_W}tcPr/{_W}gridSpan", 1))
+                current[column] = _cell_text(cell, table, outline, numbers)
+            span = max(1, number_of(cell, "tcPr/gridSpan", 1))
             if span <= _MOST_SPANNED:
                 current |= dict.fromkeys(range(column + 1, column + span), "")
             column += span
@@ -229,12 +290,11 @@ def _in_columns(cells: dict[int, str]) -> list[str]:
     return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
 
 
-def _cell_text(cell: Any, table: Any, outline: Outline) -> str:
-    """The paragraphs of a cell, those of tables and boxes in it as well."""
-    return "\n".join(filter(None, (_text(Paragraph(node, table), outline) for node in cell.iter(f"{_W}p"))))
-
-
-def _number(element: Any, path: str, default: int) -> int:
-    found = element.find(path)
-    value = found.get(f"{_W}val", "") if found is not None else ""
-    return int(value) if value.isdecimal() and len(value) < 10 else default
+def _cell_text(cell: Any, table: Any, outline: Outline, numbers: Numbers) -> str:
+    """The paragraphs of a cell with their numbers, those of tables and boxes in it as well."""
+    texts = []
+    for node in cell.iter(f"{_W}p"):
+        part = Paragraph(node, table)
+        text, (mark, _depth) = _text(part, outline), numbers.mark(part) or ("", 0)
+        texts.append(f"{mark} {text}" if text and mark not in ("", "-") else text)
+    return "\n".join(filter(None, texts))
