@@ -425,7 +425,7 @@ def _end_of_table(lines: Sequence[str], start: int) -> int:
 
 
 def _code_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
-    """A long block of code in blocks of its own, each with the fences."""
+    """A long block of code in blocks of its own, each with the fences and the language."""
     opened = _FENCE.match(lines[0])
     if opened is None or len(lines[0]) > target:
         yield from _fragments("\n".join(lines), target)
@@ -441,7 +441,7 @@ def _code_parts(lines: Sequence[str], target: int) -> Iterator[Item]:
     body = [Item(f"{piece}\n", roughness=bool(piece.strip())) for piece in pieces]
     for number, group in enumerate(segments(body, aim=target)):
         code = "".join(group).rstrip("\n")
-        yield Item(f"{fence if number else lines[0]}\n{code}\n{fence}\n")
+        yield Item(f"{fence + opened['language'].rstrip() if number else lines[0]}\n{code}\n{fence}\n")
 
 
 def _table_parts(lines: Sequence[str], target: int) -> Iterator[Item]:

@@ -45,6 +45,9 @@ class SourceType(models.TextChoices):
     PPTX = "pptx", "PPTX"
     XLSX = "xlsx", "XLSX"
     CSV = "csv", "CSV"
+    ODT = "odt", "ODT"
+    ODS = "ods", "ODS"
+    ODP = "odp", "ODP"
 
 
 class DocumentStatus(models.TextChoices):

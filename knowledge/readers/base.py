@@ -37,6 +37,9 @@ MALFORMED = (
 BlockKind = Literal["prose", "list", "table", "code", "qa", "title"]
 
 _INVISIBLE = dict.fromkeys([*range(9), 0x0B, *range(0x0E, 0x20), 0x7F, 0xAD, 0x200B, 0x2060, 0xFEFF])
+#: What the font Wingdings shows where Unicode has private characters: boxes that are empty or ticked, and ticks.
+_BOXES = dict.fromkeys((0xF06F, 0xF071, 0xF072, 0xF0A8), "☐") | dict.fromkeys((0xF078, 0xF0FD, 0xF0FE), "☒")
+_SHOWN = {**_INVISIBLE, **_BOXES, 0xF0FB: "✗", 0xF0FC: "✓"}
 #: What Markdown escapes; any other backslash is text (`C:\Users`, `\d`).
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 #: Where an escaped mark waits while others are read, in a plane that no text uses.
@@ -281,7 +284,7 @@ def clean_text(text: str) -> str:
     """Composed Unicode, `\\n` line ends, no invisible or control characters, no runs of spaces within a line."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = unicodedata.normalize("NFC", bounded_marks(text))
-    text = text.translate(_INVISIBLE).replace("\u2028", "\n").replace("\u2029", "\n\n")
+    text = text.translate(_SHOWN).replace("\u2028", "\n").replace("\u2029", "\n\n")
     return text.replace("\f", "\n")
 
 
@@ -338,6 +341,11 @@ def bare_text(text: str) -> str:
     text = re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
     text = re.sub(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
     return one_line(_WAS_ESCAPED.sub(lambda mark: chr(ord(mark[0]) - _HELD), text))
+
+
+def is_page_count(text: str) -> bool:
+    """Whether the line of a header or footer says nothing but "Page 2 sur 7"."""
+    return bool(re.fullmatch(r"(?:page)?[\W\d]*(?:sur|of|de)?[\W\d]*", text, re.IGNORECASE))
 
 
 def asks(text: str) -> bool:

@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 #: What Tesseract is made for, and the size of PDF's own unit.
 _DOTS_PER_INCH = 300
 _UNITS_PER_INCH = 72
-_LIST_SECONDS = 20.0
 #: Of its table: how many columns, and the level of a row that is a word.
 _COLUMNS = 12
 _WORD = "5"
@@ -45,24 +44,11 @@ class Recognised:
     late: list[int] = field(default_factory=list)
 
 
-def ocr_languages() -> str:
-    """The languages to recognise as Tesseract wants them; empty where it, or all of them, are not installed."""
-    command = _command()
-    if not command:
-        return ""
-    try:
-        listed = subprocess.run(  # noqa: S603  # the operator's command
-            [command, "--list-langs"], capture_output=True, timeout=_LIST_SECONDS, check=True, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        logger.warning("Tesseract does not start: %s.", type(error).__name__)
-        return ""
-    # Older versions list them on standard error.
-    installed = (listed.stdout + listed.stderr).decode(errors="replace").split()
-    return "+".join(code for code in settings.OCR_LANGUAGES if code in installed)
+def is_installed() -> bool:
+    return bool(_command())
 
 
-def recognise_pages(document: Any, numbers: Sequence[int], *, languages: str) -> Recognised:
+def recognise_pages(document: Any, numbers: Sequence[int]) -> Recognised:
     """The lines of these pages (counted from 1) of a PDF that PDFium has opened."""
     found = Recognised()
     deadline = time.monotonic() + settings.OCR_DOCUMENT_SECONDS
@@ -77,7 +63,7 @@ def recognise_pages(document: Any, numbers: Sequence[int], *, languages: str) ->
             logger.warning("A page cannot be drawn: %s.", type(error).__name__)
             continue
         seconds = min(OCR_PAGE_SECONDS, left)
-        table = _read(picture, languages=languages, seconds=seconds)
+        table = _read(picture, seconds=seconds)
         if lines := list(_lines(table, number, width, height)):
             found.lines[number] = lines
     return found
@@ -121,9 +107,18 @@ def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
     return picture.getvalue(), *size
 
 
-def _read(picture: bytes, *, languages: str, seconds: float) -> str:
+def _read(picture: bytes, *, seconds: float) -> str:
     """What Tesseract reads, as its table; empty where it fails or takes too long."""
-    command = [_command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH), "tsv"]
+    command = [
+        _command(),
+        "stdin",
+        "stdout",
+        "-l",
+        "+".join(settings.OCR_LANGUAGES),
+        "--dpi",
+        str(_DOTS_PER_INCH),
+        "tsv",
+    ]
     limit = math.ceil(seconds) + 1
     try:
         done = subprocess.run(  # noqa: S603  # the operator's command, no argument of a user

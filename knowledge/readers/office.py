@@ -1,4 +1,4 @@
-"""What Word, Excel and PowerPoint files share: the archive they are, and their charts and diagrams.
+"""What Office files share: the archive they are; of Word and PowerPoint, their charts and diagrams.
 
 An archive is checked before anything is unpacked: its declared size and ratio (`zipfile` reads no more than an entry
 declares), and no part may declare a document type, so no entity can expand.
@@ -28,6 +28,7 @@ _MAIN_PARTS = {
     r"xl/workbook\d*\.xml": SourceType.XLSX,
     r"ppt/presentation\d*\.xml": SourceType.PPTX,
 }
+_OPEN = {"text": SourceType.ODT, "spreadsheet": SourceType.ODS, "presentation": SourceType.ODP}
 #: Word's "Strict Open XML" names what the usual, transitional form names by years (ISO/IEC 29500 parts 1 and 4).
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
@@ -52,20 +53,29 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             _check_sizes(entries, len(data), filename=filename)
-            names = "\n".join(entry.filename for entry in entries)
-            found = [t for part, t in _MAIN_PARTS.items() if re.search(f"(?m)^{part}$", names)]
-            if not found:
+            parts = "\n".join(entry.filename for entry in entries)
+            # OpenDocument files and e-books say what they are in a part of their own.
+            named = archive.read("mimetype")[:100].decode("ascii", "replace").strip() if "mimetype" in parts else ""
+            kind = _OPEN.get(named.removeprefix("application/vnd.oasis.opendocument.").removesuffix("-template"))
+            found = [t for part, t in _MAIN_PARTS.items() if re.search(f"(?m)^{part}$", parts)]
+            if named == "application/epub+zip":
+                message = _("Ce fichier est un livre numérique (EPUB). Exportez-le en PDF, en .docx ou en HTML.")
+                raise unreadable(f"{filename}: an e-book", message)
+            if not found and kind is None:
                 raise unreadable(
                     f"{filename}: no Office document",
                     _(
-                        "Cette archive n’est ni un document Word (.docx), ni un classeur Excel (.xlsx), "
-                        "ni un diaporama PowerPoint (.pptx). Exportez le document dans un de ces formats, "
+                        "Cette archive n’est ni un document Word, Excel ou PowerPoint (.docx, .xlsx, .pptx), ni un "
+                        "document OpenDocument (.odt, .ods, .odp). Exportez le document dans un de ces formats, "
                         "en PDF ou en HTML."
                     ),
                 )
-            _check_parts(archive, entries, filename=filename)
-            return found[0]
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
+            if kind and b"encryption-data" in archive.read("META-INF/manifest.xml"):
+                raise _protected(filename)
+            # The list of an OpenDocument's parts may declare a type: it is not read as XML.
+            _check_parts(archive, [e for e in entries if not (kind and "/" in e.filename)], filename=filename)
+            return kind or found[0]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, KeyError) as error:
         raise damaged(filename, error) from error
 
 
@@ -107,7 +117,11 @@ def _check_sizes(entries: list[zipfile.ZipInfo], packed: int, *, filename: str) 
             % {"size": unpacked},
         )
     if any(entry.flag_bits & 1 for entry in entries):
-        raise unreadable(f"{filename}: encrypted entries", _("Ce fichier est protégé par un mot de passe."))
+        raise _protected(filename)
+
+
+def _protected(filename: str) -> UnreadableDocumentError:
+    return unreadable(f"{filename}: encrypted", _("Ce fichier est protégé par un mot de passe."))
 
 
 def _check_parts(archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo], *, filename: str) -> None:

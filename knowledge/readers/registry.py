@@ -28,6 +28,9 @@ _SUFFIXES = {
     **dict.fromkeys((".docx", ".docm", ".dotx", ".dotm"), SourceType.DOCX),
     **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), SourceType.PPTX),
     **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), SourceType.XLSX),
+    **dict.fromkeys((".odt", ".ott"), SourceType.ODT),
+    **dict.fromkeys((".ods", ".ots"), SourceType.ODS),
+    **dict.fromkeys((".odp", ".otp"), SourceType.ODP),
     ".csv": SourceType.CSV,
     ".tsv": SourceType.CSV,
 }
@@ -53,9 +56,13 @@ _PARSERS = {
     SourceType.PPTX: "knowledge.readers.powerpoint.parse_pptx",
     SourceType.XLSX: "knowledge.readers.spreadsheet.parse_xlsx",
     SourceType.CSV: "knowledge.readers.spreadsheet.parse_csv",
+    **dict.fromkeys(
+        (SourceType.ODT, SourceType.ODS, SourceType.ODP), "knowledge.readers.opendocument.parse_opendocument"
+    ),
 }
 #: What a file that is not one of these by its first bytes cannot be.
-_BINARY = (SourceType.PDF, SourceType.DOCX, SourceType.PPTX, SourceType.XLSX)
+_OFFICE = (SourceType.DOCX, SourceType.PPTX, SourceType.XLSX, SourceType.ODT, SourceType.ODS, SourceType.ODP)
+_BINARY = (SourceType.PDF, *_OFFICE)
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"BM")
@@ -157,6 +164,11 @@ def _refuse_known(data: bytes, *, filename: str) -> None:
                 "(.doc, .xls, .ppt). Enregistrez-le en .docx, .xlsx ou .pptx sans mot de passe."
             ),
         )
+    if data.startswith(b"{\\rtf"):
+        raise unreadable(f"{filename}: RTF", _("Ce fichier est en RTF. Enregistrez-le en .docx ou en .odt."))
+    if _suffix(filename) in (".eml", ".msg"):
+        message = _("Ce fichier est un courriel. Imprimez-le en PDF, ou ajoutez ses pièces jointes une à une.")
+        raise unreadable(f"{filename}: a mail", message)
     is_picture = data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
     if is_picture and (b"\0" in data[:1024]):
         raise unreadable(

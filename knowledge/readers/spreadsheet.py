@@ -18,7 +18,8 @@ import openpyxl
 from django.utils.translation import gettext as _
 from openpyxl.cell.read_only import ReadOnlyCell
 from openpyxl.cell.rich_text import CellRichText, TextBlock
-from openpyxl.utils import get_column_letter
+from openpyxl.packaging.relationship import get_dependents, get_rels_path
+from openpyxl.utils import coordinate_to_tuple, get_column_letter
 from openpyxl.utils.datetime import to_excel
 from openpyxl.worksheet._reader import FORMULA_TAG, WorkSheetParser
 
@@ -73,10 +74,10 @@ def parse_csv(data: bytes, *, filename: str) -> ParsedDocument:
         ) from error
     if not outline.blocks:
         raise unreadable(f"{filename}: no row", _("Ce fichier CSV ne contient aucune question avec sa réponse."))
-    return _finished(outline, filename=filename, source_type=SourceType.CSV)
+    return finished(outline, filename=filename, source_type=SourceType.CSV)
 
 
-def _finished(outline: Outline, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
+def finished(outline: Outline, *, filename: str, source_type: SourceType, title: str = "") -> ParsedDocument:
     """The document with as many notices as somebody may read, and how many more there are."""
     if (more := len(outline.notices) - _MAX_NOTICES) > 0:
         outline.notices[_MAX_NOTICES:] = [_("et %(count)d autres lignes ignorées") % {"count": more}]
@@ -111,7 +112,7 @@ _DEFAULT_NAME = re.compile(r"(?:feuil(?:le)?|sheet|tabelle|hoja)\s?\d*", re.IGNO
 
 
 @dataclass(slots=True)
-class _Row:
+class Row:
     line: int
     cells: dict[int, str]
     #: Whether the visible row above it holds something as well.
@@ -119,7 +120,7 @@ class _Row:
 
 
 @dataclass(slots=True)
-class _Budget:
+class Budget:
     """What the whole workbook may hold; taken from as cells are read."""
 
     filename: str
@@ -138,7 +139,7 @@ class _Budget:
 
 
 def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
-    outline, budget = Outline(), _Budget(filename)
+    outline, budget = Outline(), Budget(filename)
     try:
         file = io.BytesIO(as_plain(data))
         workbook = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False, rich_text=True)
@@ -148,12 +149,14 @@ def parse_xlsx(data: bytes, *, filename: str) -> ParsedDocument:
                 outline.notices.append(_("feuille « %(name)s » : masquée, ignorée") % {"name": one_line(sheet.title)})
                 continue
             areas: list[Any] = []
-            rows = list(_rows(sheet, budget, areas, outline))
+            links: dict[str, str] = {}
+            rows = list(_rows(sheet, budget, areas, links, outline))
+            _link(rows, links)
             _fill_down(rows, areas, budget)
-            _read_sheet(outline, one_line(sheet.title), rows, budget)
+            read_sheet(outline, one_line(sheet.title), rows, budget)
     except MALFORMED_ARCHIVE as error:
         raise damaged(filename, error) from error
-    return _finished(outline, filename=filename, source_type=SourceType.XLSX, title=title)
+    return finished(outline, filename=filename, source_type=SourceType.XLSX, title=title)
 
 
 class _Parser(WorkSheetParser):  # type: ignore[misc]
@@ -162,16 +165,20 @@ class _Parser(WorkSheetParser):  # type: ignore[misc]
     def __init__(self, source: Any, sheet: Any) -> None:
         super().__init__(source, sheet._shared_strings, data_only=True, epoch=sheet.parent.epoch, rich_text=True)
         self.unvalued: list[str] = []
+        #: Where cells lead, by their coordinates.
+        self.links: dict[str, str] = {}
 
     def parse_cell(self, element: Any) -> Any:
         cell = super().parse_cell(element)
+        if led := re.match(r'HYPERLINK\("([^"]+)"', element.findtext(FORMULA_TAG) or ""):
+            self.links[f"{get_column_letter(cell['column'])}{cell['row']}"] = led[1]
         # An empty text is a value.
         if cell["value"] is None and cell["data_type"] == "n" and element.find(FORMULA_TAG) is not None:
             self.unvalued.append(f"{get_column_letter(cell['column'])}{cell['row']}")
         return cell
 
 
-def _rows(sheet: Any, budget: _Budget, areas: list[Any], outline: Outline) -> Iterator[_Row]:
+def _rows(sheet: Any, budget: Budget, areas: list[Any], links: dict[str, str], outline: Outline) -> Iterator[Row]:
     """The rows that hold something; the areas of cells merged downwards, which stand after them, are added to `areas`."""
     with sheet._get_source() as source:
         parser = _Parser(source, sheet)
@@ -193,23 +200,41 @@ def _rows(sheet: Any, budget: _Budget, areas: list[Any], outline: Outline) -> It
                 hidden_rows += [line] if cells else []
                 last += line == last + 1
             elif cells:
-                yield _Row(line, cells, follows=line == last + 1)
+                yield Row(line, cells, follows=line == last + 1)
                 last = line
         merged = parser.merged_cells.mergeCell if parser.merged_cells else ()
         areas.extend(area for area in merged if area.max_row > area.min_row)
+        links.update(parser.links)
+        if found := [link for link in parser.hyperlinks.hyperlink if link.id]:
+            listed = get_dependents(sheet.parent._archive, get_rels_path(sheet._worksheet_path))
+            targets = {relation.Id: relation.Target for relation in listed}
+            links.update((link.ref.split(":")[0], targets.get(link.id, "")) for link in found)
+    name_unread(outline, sheet.title, sorted(hidden), hidden_rows, parser.unvalued)
+
+
+def name_unread(
+    outline: Outline, sheet: str, columns: Sequence[int], rows: Sequence[int], unvalued: Sequence[str]
+) -> None:
+    """Say what is not read of a sheet: hidden columns and rows that hold something, formulas without a value."""
     for said, found in (
-        (
-            _("feuille « %(name)s » : colonnes masquées, ignorées : %(found)s"),
-            [*map(get_column_letter, sorted(hidden))],
-        ),
-        (_("feuille « %(name)s » : lignes masquées, ignorées : %(found)s"), hidden_rows),
-        (_("feuille « %(name)s » : formules sans valeur enregistrée, ignorées : %(found)s"), parser.unvalued),
+        (_("feuille « %(name)s » : colonnes masquées, ignorées : %(found)s"), [*map(get_column_letter, columns)]),
+        (_("feuille « %(name)s » : lignes masquées, ignorées : %(found)s"), rows),
+        (_("feuille « %(name)s » : formules sans valeur enregistrée, ignorées : %(found)s"), unvalued),
     ):
         if found:
-            outline.notices.append(said % {"name": one_line(sheet.title), "found": some_numbers(found)})
+            outline.notices.append(said % {"name": one_line(sheet), "found": some_numbers(found)})
 
 
-def _fill_down(rows: Sequence[_Row], areas: Sequence[Any], budget: _Budget) -> None:
+def _link(rows: Sequence[Row], links: dict[str, str]) -> None:
+    """Give each cell the address that it leads to."""
+    by_line = {row.line: row.cells for row in rows} if links else {}
+    for place, address in links.items():
+        line, column = coordinate_to_tuple(place)
+        if text := by_line.get(line, {}).get(column):
+            by_line[line][column] = joined([Run(text, link=address)], [])
+
+
+def _fill_down(rows: Sequence[Row], areas: Sequence[Any], budget: Budget) -> None:
     """What a cell merged downwards says is given in each row it covers."""
     lines = [row.line for row in rows]
     for area in areas:
@@ -251,7 +276,7 @@ def _run(piece: str | TextBlock) -> Run:
     return Run(piece.text, {"superscript": 1, "subscript": -1}.get(piece.font.vertAlign, 0), bool(piece.font.strike))
 
 
-def _read_sheet(outline: Outline, name: str, rows: Sequence[_Row], budget: _Budget) -> None:
+def read_sheet(outline: Outline, name: str, rows: Sequence[Row], budget: Budget) -> None:
     if not rows:
         return
     outline.leave_sections()
@@ -273,7 +298,7 @@ def _read_sheet(outline: Outline, name: str, rows: Sequence[_Row], budget: _Budg
         _read_region(outline, region, budget)
 
 
-def _unread_columns(rows: Sequence[_Row], columns: dict[str, int]) -> list[str]:
+def _unread_columns(rows: Sequence[Row], columns: dict[str, int]) -> list[str]:
     """The names of columns beside question, answer and category that hold words, or the first of these."""
     known = {index + 1 for index in columns.values()}
     found: dict[int, str] = {}
@@ -284,13 +309,13 @@ def _unread_columns(rows: Sequence[_Row], columns: dict[str, int]) -> list[str]:
     return [one_line(found[column])[:_NAME_LENGTH] for column in sorted(found)][:_MOST_NAMED]
 
 
-def _filled(row: _Row, width: int) -> list[str]:
+def _filled(row: Row, width: int) -> list[str]:
     return [row.cells.get(column, "") for column in range(1, width + 1)]
 
 
-def _regions(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+def _regions(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Rows that touch each other: an empty row parts two tables."""
-    region: list[_Row] = []
+    region: list[Row] = []
     for row in rows:
         if region and not row.follows:
             yield region
@@ -299,7 +324,7 @@ def _regions(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
     yield region
 
 
-def _read_region(outline: Outline, region: Sequence[_Row], budget: _Budget) -> None:
+def _read_region(outline: Outline, region: Sequence[Row], budget: Budget) -> None:
     """What stands alone in its row above a table announces it; the first full row is the table's header."""
     start = 0
     while start < len(region) and len(region[start].cells) == 1:

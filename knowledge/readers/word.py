@@ -17,7 +17,7 @@ from docx.text.paragraph import Paragraph
 from lxml import etree
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, joined, one_line, table_text
+from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, is_page_count, joined, one_line, table_text
 from knowledge.readers.numbering import LONGEST_STYLES, Numbers, number_of
 from knowledge.readers.numbering import W as _W
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
@@ -40,10 +40,6 @@ _UNREAD = (
 )
 #: A cell that claims to cover more columns than this covers one.
 _MOST_SPANNED = 100
-#: Of Wingdings: boxes that are empty or ticked, and ticks.
-_SYMBOLS = {**dict.fromkeys((0x6F, 0x71, 0x72, 0xA3, 0xA8), "☐"), **dict.fromkeys((0x52, 0x54, 0x78, 0xFD, 0xFE), "☒")}
-_SYMBOLS |= {0xFB: "✗", 0xFC: "✓"}
-_PAGE_COUNT = re.compile(r"(?:page)?[\W\d]*(?:sur|of|de)?[\W\d]*", re.IGNORECASE)
 
 
 def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
@@ -104,7 +100,7 @@ def _around_pages(document: Any, outline: Outline) -> Iterator[str]:
         for around in shown:
             if not around.is_linked_to_previous:
                 texts = (_text(Paragraph(node, around), outline) for node in around._element.iter(f"{_W}p"))
-                yield from (text for text in texts if not _PAGE_COUNT.fullmatch(text))
+                yield from (text for text in texts if not is_page_count(text))
 
 
 def _parts(document: Any) -> Iterator[Any]:
@@ -230,9 +226,9 @@ def _said(node: Any) -> str:
 
 
 def _symbol(node: Any) -> str:
-    """A box or a tick of Wingdings; any other symbol is a picture."""
+    """A sign of Wingdings as the private character that `clean_text` knows; any other symbol is a picture."""
     code = re.fullmatch(r"(?:F0)?([0-9A-F]{2})", node.get(f"{_W}char", ""), re.IGNORECASE)
-    return _SYMBOLS.get(int(code[1], 16), "") if code and node.get(f"{_W}font", "").startswith("Wingdings") else ""
+    return chr(0xF000 + int(code[1], 16)) if code and node.get(f"{_W}font") == "Wingdings" else ""
 
 
 def _field(node: Any) -> str:

@@ -22,7 +22,7 @@ from knowledge.readers.base import (
     some_numbers,
     unreadable,
 )
-from knowledge.readers.ocr import Recognised, ocr_languages, recognise_pages
+from knowledge.readers.ocr import Recognised, is_installed, recognise_pages
 from knowledge.readers.pdf.annotations import page_annotations, put_in
 from knowledge.readers.pdf.assembly import Assembler, main_size
 from knowledge.readers.pdf.layout import Page, arranged, without_furniture
@@ -45,32 +45,26 @@ def _read(document: Any, data: bytes, *, filename: str) -> ParsedDocument:
     outline = Outline()
     pages = _read_pages(document, outline.struck, filename=filename)
     empty = [page.number for page in pages if not page.items]
-    languages = ocr_languages() if empty else ""
     recognised = Recognised()
-    if languages:
-        recognised = recognise_pages(document, empty, languages=languages)
+    if empty and is_installed():
+        recognised = recognise_pages(document, empty)
         _put_in(pages, recognised, filename=filename)
     empty = [n for n in empty if not pages[n - 1].items and n not in recognised.late]
     if not any(page.items for page in pages):
-        raise _without_text(filename, tried=bool(languages))
+        raise _without_text(filename)
     without_furniture(pages)
     Assembler(outline, pages).run()
     outline.notices.extend(_notices(empty, recognised))
     return outline.finish(filename=filename, source_type=SourceType.PDF, title=_title(document))
 
 
-def _without_text(filename: str, *, tried: bool) -> Exception:
-    found = _(
-        "Ce PDF ne contient que des images, où la reconnaissance de texte (OCR) n’a rien trouvé "
-        "de lisible dans le temps permis. Fournissez une numérisation plus nette, moins de pages "
-        "à la fois, ou le fichier d’origine."
+def _without_text(filename: str) -> Exception:
+    message = _(
+        "Ce PDF ne contient que des images, et la reconnaissance de texte (OCR) n’y a rien trouvé. Pour qu’il soit lu, l’exploitant "
+        "installe Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra). S’il l’est déjà, fournissez une "
+        "numérisation plus nette, moins de pages à la fois, ou le fichier d’origine."
     )
-    missing = _(
-        "Ce PDF ne contient que des images, sans texte. Pour qu’il soit lu, l’exploitant installe "
-        "Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra) ; sinon passez le fichier "
-        "par une reconnaissance de texte (OCR) avant de l’ajouter."
-    )
-    return unreadable(f"{filename}: no text", found if tried else missing)
+    return unreadable(f"{filename}: no text", message)
 
 
 def _notices(empty: list[int], recognised: Recognised) -> Iterator[str]:

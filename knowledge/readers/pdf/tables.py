@@ -1,4 +1,4 @@
-"""Tables of a page: what its rules enclose as cells, and rows between level rules whose columns the white space parts.
+"""Tables of a page: what its rules enclose as cells, and rows whose columns the white space parts.
 
 A cell that goes over several rows is repeated in each, so that every row says what it is about; over several columns it
 stands in the first.
@@ -157,7 +157,7 @@ class Table:
 def page_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
     """The tables of a page, from top to bottom; none overlaps another."""
     tables: list[Table] = []
-    for found in (*_ruled(lines, rules), *_unruled(lines), *_between_rules(lines, rules)):
+    for found in (*_ruled(lines, rules), *_unruled(lines)):
         if not any(_overlap(found, table) for table in tables):
             tables.append(found)
     return sorted(tables, key=lambda table: (table.y0, table.x0))
@@ -288,27 +288,6 @@ def _is_closed(rules: Sequence[Rule], at: float, start: float, end: float) -> bo
     return covered >= _CLOSED * (end - start)
 
 
-def _between_rules(lines: Sequence[Line], rules: Rules) -> list[Table]:
-    """Tables whose head and foot are ruled off by level rules of one width, without upright ones."""
-    tables: list[Table] = []
-    left = sorted(rules.level, key=lambda rule: rule.at)
-    while left:
-        first = left[0]
-        group = [rule for rule in left if _same_width(rule, first)]
-        left = [rule for rule in left if not _same_width(rule, first)]
-        if len(group) < 3:
-            continue
-        across = [line for line in lines if first.start - NEAR <= line.x0 and line.x1 <= first.end + NEAR]
-        # A header stands above its rule.
-        head = [line for line in across if -NEAR <= group[0].at - line.y1 <= line.size]
-        top = min((line.y0 for line in head), default=0.0) if len(head) > 1 else group[0].at
-        box = first.start, top, first.end, group[-1].at
-        inside = [line for line in lines if not line.turned and _is_in(line, (box[0], box[2]), (box[1], box[3]))]
-        if table := _by_white_space(inside, box):
-            tables.append(table)
-    return tables
-
-
 def _unruled(lines: Sequence[Line]) -> Iterator[Table]:
     """Tables of white space alone: rows one below the other that have their parts in the same columns, far apart."""
     group: list[list[Line]] = []
@@ -356,10 +335,6 @@ def _spaced_table(rows: Sequence[Sequence[Line]]) -> Table | None:
     if not any(re.search(r"\w", cell.text) for row in rows for cell in row[:1]):
         return None  # bullets, far from their items
     return _by_white_space(cells, box)
-
-
-def _same_width(one: Rule, other: Rule) -> bool:
-    return abs(one.start - other.start) <= 2 * NEAR and abs(one.end - other.end) <= 2 * NEAR
 
 
 def _by_white_space(lines: Sequence[Line], box: tuple[float, float, float, float]) -> Table | None:

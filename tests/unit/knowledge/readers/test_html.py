@@ -108,12 +108,12 @@ def test_backslashes_and_marks_of_labels_are_text() -> None:
     assert parsed.blocks[2].text == "**\\df**\n\nLes fonctions."
 
 
-def test_code_keeps_its_language_its_margin_and_its_marks() -> None:
+def test_code_keeps_its_margin_and_its_marks() -> None:
     parsed = parse(
         "<h1>T</h1><pre><code class='language-sql'>  SELECT 1\n  FROM t</code></pre>"
         "<div class='highlight-python3 notranslate'><div class='highlight'><pre>```\nx</pre></div></div>"
     )
-    assert [block.text for block in parsed.blocks] == ["```sql\n  SELECT 1\n  FROM t\n```", "````python3\n```\nx\n````"]
+    assert [block.text for block in parsed.blocks] == ["```\n  SELECT 1\n  FROM t\n```", "````\n```\nx\n````"]
 
 
 def test_text_of_lists_between_and_after_their_items_is_kept_in_order() -> None:

@@ -28,7 +28,7 @@ def test_suffixes_are_lower_case_with_their_dot() -> None:
         (b"  \n\t ", "a.md", "vide"),
         (b"Bonjour.", "a.pdf", ".pdf"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\0" * 50, "a.md", "OCR"),
-        (b"Bonjour.", "a.odt", ".docx"),
+        (b"Bonjour.", "a.pages", ".docx"),
         (b"# Titre seul\n", "a.md", "aucun texte"),
     ],
 )

@@ -217,3 +217,15 @@ def test_questions_are_found_under_names_that_say_so(head: str) -> None:
 def test_file_without_a_table_or_without_rows_is_refused() -> None:
     assert "aucun tableau" in refusal(b"un texte\nen deux lignes\n", "a.csv")
     assert "aucune question" in refusal(b"question,answer\n", "a.csv")
+
+
+def test_links_of_cells_are_kept() -> None:
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    sheet.append(["Aide", "Formulaire"])
+    sheet.append(["Logement", "Télécharger"])
+    sheet["B2"].hyperlink = "https://v.example/f.pdf"
+    assert (
+        "| Logement | [Télécharger](https://v.example/f.pdf) |"
+        in parse_document(saved(workbook), filename="a.xlsx").blocks[0].text
+    )
