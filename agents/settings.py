@@ -112,152 +112,75 @@ def _text(name: str, label: Any, text: Any, most: int, *, is_line: bool = False)
 GROUPS: dict[Any, tuple[Knob, ...]] = {
     _("Réponses directes"): (
         _switch(
-            "direct_answers",
-            _("réponses directes"),
-            _("Répondre par une question-réponse existante quand elle correspond, sans modèle de langage."),
-            True,
+            "direct_answers", _("réponses directes"), _("Donner telle quelle la question-réponse qui convient."), True
         ),
         _ratio(
-            "direct_answer_threshold",
-            _("seuil de réponse directe"),
-            _("Similarité à partir de laquelle une question-réponse répond seule. Vide : profil du modèle."),
+            "direct_answer_threshold", _("seuil de réponse directe"), _("Similarité minimale. Vide : profil du modèle.")
         ),
-        _switch(
-            "shadow_mode",
-            _("mode d’observation"),
-            _("Une réponse enregistrée n’est pas donnée : la trace dit seulement qu’elle l’aurait été."),
-            False,
-        ),
+        _switch("shadow_mode", _("mode d’observation"), _("La trace dit quelle réponse aurait été donnée."), False),
         _switch(
             "verify_answers",
             _("vérification par le modèle"),
             _(
-                "Quand seuls des mots ordinaires distinguent deux questions proches, demander au modèle de langage "
-                "si une même réponse convient aux deux. Jamais contre un nombre, une date, un nom ou une négation."
+                "Demander au modèle si deux questions proches ont une même réponse (jamais contre un nombre, une date, un nom)."
             ),
             False,
         ),
     ),
     _("Mémoire"): (
-        _switch(
-            "memory",
-            _("réponses en mémoire"),
-            _("Redonner une réponse déjà validée à la même question, sans modèle de langage."),
-            True,
-        ),
-        _ratio(
-            "memory_threshold",
-            _("seuil de la mémoire"),
-            _("Similarité à partir de laquelle une réponse en mémoire peut être redonnée. Vide : profil du modèle."),
-        ),
+        _switch("memory", _("réponses en mémoire"), _("Redonner la réponse validée à la même question."), True),
+        _ratio("memory_threshold", _("seuil de la mémoire"), _("Similarité minimale. Vide : profil du modèle.")),
         _count(
-            "memory_max_age_days",
-            _("âge maximal en mémoire"),
-            _("En jours. Une réponse plus ancienne, et non confirmée depuis, n’est plus donnée."),
-            180,
-            (1, 36_500),
+            "memory_max_age_days", _("âge maximal en mémoire"), _("En jours depuis sa confirmation."), 180, (1, 36_500)
         ),
         _switch(
             "withhold_stale_answers",
             _("retenir les réponses validées à relire"),
-            _(
-                "Une réponse validée tirée d’un échange repasse à relire quand un de ses passages change : ne plus "
-                "la donner jusqu’à sa relecture."
-            ),
+            _("Ne plus donner une réponse validée dont un passage a changé, jusqu’à sa relecture."),
             True,
         ),
         _choice(
-            "memory_learning",
-            _("apprentissage"),
-            _("Ce que deviennent les réponses rédigées par le modèle de langage."),
-            MemoryLearning.REVIEW,
+            "memory_learning", _("apprentissage"), _("Des réponses rédigées par le modèle."), MemoryLearning.REVIEW
         ),
     ),
     _("Demande de précision"): (
         _switch(
             "clarification",
             _("demander une précision"),
-            _(
-                "Quand plusieurs questions enregistrées sont proches sans qu’aucune ne corresponde, demander "
-                "laquelle était voulue, sans modèle de langage."
-            ),
+            _("Entre plusieurs questions enregistrées proches, demander laquelle était voulue."),
             True,
         ),
         _ratio(
-            "clarification_band",
-            _("bande de précision"),
-            _("Écart sous le seuil de réponse directe jusqu’où une question enregistrée peut être proposée."),
-            0.0,
+            "clarification_band", _("bande de précision"), _("Écart sous le seuil de réponse directe, proposé."), 0.0
         ),
-        _ratio(
-            "clarification_margin",
-            _("écart entre propositions"),
-            _("Une question enregistrée plus loin de la première que cet écart n’est pas proposée."),
-            0.1,
-        ),
+        _ratio("clarification_margin", _("écart entre propositions"), _("Au-delà, rien d’autre n’est proposé."), 0.1),
     ),
     _("Pages du web"): (
-        _count(
-            "page_refresh_hours",
-            _("relecture des pages du web"),
-            _("En heures. Une adresse du web est relue à cet intervalle, sauf réglage de sa part. 0 : jamais."),
-            24,
-            (0, 8_760),
-        ),
+        _count("page_refresh_hours", _("relecture des pages du web"), _("En heures. 0 : jamais."), 24, (0, 8_760)),
     ),
     _("Garde-fou"): (
         _ratio(
             "guard_rail_threshold",
             _("seuil du garde-fou"),
-            _(
-                "Pertinence (similarité, et mots de la question retrouvés) en dessous de laquelle la question est "
-                "refusée. Vide : profil du modèle."
-            ),
+            _("Pertinence en dessous de laquelle la question est refusée. Vide : profil du modèle."),
         ),
         _text(
-            "guard_rail_message",
-            _("message de refus"),
-            _("Vide : que rien n’a été trouvé, ce à quoi ce service répond, et que faire."),
-            2_000,
+            "guard_rail_message", _("message de refus"), _("Vide : rien trouvé, à quoi l’on répond, que faire."), 2_000
         ),
         _switch(
             "courtesies",
             _("répondre aux formules de politesse"),
-            _(
-                "« Bonjour », « merci », « qui es-tu ? » ou un simple « ? » reçoivent une réponse toute prête, "
-                "sans recherche ni modèle de langage. Une réponse validée de nature « formule de politesse » passe "
-                "avant elle."
-            ),
+            _("« Bonjour », « merci » ou « qui es-tu ? » reçoivent une réponse toute prête, sans recherche."),
             True,
         ),
         _text(
-            "presentation",
-            _("ce à quoi ce service répond"),
-            _(
-                "Une phrase ou deux, montrées après un bonjour et dans le message de refus. Vide : le nom du "
-                "déploiement, ses documents et ses réponses validées."
-            ),
-            1_000,
+            "presentation", _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), 1_000
         ),
-        _text(
-            "contact",
-            _("à qui s’adresser"),
-            _(
-                "Qui peut aider, où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. » Vide : personne n’est "
-                "nommé."
-            ),
-            500,
-        ),
+        _text("contact", _("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), 500),
     ),
     _("Questions sans réponse"): (
         _switch(
-            "record_unanswered",
-            _("garder les questions sans réponse"),
-            _(
-                "Les questions refusées ou signalées sont gardées, sans leur auteur, pour préparer des réponses "
-                "validées."
-            ),
-            True,
+            "record_unanswered", _("garder les questions sans réponse"), _("Refusées ou signalées, sans auteur."), True
         ),
     ),
     _("Recherche"): (
@@ -265,149 +188,64 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
             "match_count", _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), 6, (1, 50)
         ),
         _ratio(
-            "match_threshold",
-            _("similarité minimale d’un passage"),
-            _("Un passage en dessous n’est pas retenu. −1 : aucun minimum."),
-            -1.0,
+            "match_threshold", _("similarité minimale d’un passage"), _("Pour le retenir. −1 : aucun minimum."), -1.0
         ),
         _count(
-            "extractive_passages",
-            _("passages cités sans modèle"),
-            _("Nombre de passages cités quand aucun modèle de langage n’est configuré."),
-            3,
-            (1, 10),
+            "extractive_passages", _("passages cités sans modèle"), _("Où aucun modèle n’est configuré."), 3, (1, 10)
         ),
         _switch(
             "show_cited_pages",
             _("montrer la page citée"),
-            _(
-                "Qui lit une réponse peut ouvrir la page du PDF d’où vient un passage cité, le passage surligné ; "
-                "d’un document sans pages, le passage avec celui d’avant et celui d’après. Le reste n’est pas "
-                "montré, et le fichier n’est jamais donné."
-            ),
+            _("Ouvrir la page du PDF d’où vient un passage, ou le passage et ses voisins ; jamais le fichier."),
             True,
         ),
-        _count(
-            "context_exchanges",
-            _("échanges de contexte"),
-            _("Nombre d’échanges précédents (question et réponse) envoyés au modèle de langage."),
-            3,
-            (0, 50),
-        ),
+        _count("context_exchanges", _("échanges de contexte"), _("Précédents, donnés au modèle."), 3, (0, 50)),
         _switch(
             "summarise_exchanges",
             _("résumé des échanges"),
-            _(
-                "Donner au modèle de langage un résumé des échanges de contexte au lieu de leur texte. Il l’écrit "
-                "après chaque réponse, quand les échanges sont longs : un appel de plus."
-            ),
+            _("Donner au modèle un résumé des échanges, qu’il écrit après chaque réponse : un appel de plus."),
             False,
         ),
         _switch(
             "rewrite_follow_ups",
             _("reformulation des suites"),
-            _(
-                "Faire reformuler par le modèle de langage une question qui s’appuie sur l’échange précédent, "
-                "avant toute recherche. Sinon, elle est cherchée avec la question précédente, sans réponse "
-                "enregistrée."
-            ),
+            _("Par le modèle, avant la recherche ; sinon, une suite est cherchée avec la question d’avant."),
             True,
         ),
     ),
     _("Outils"): (
         _switch("tools_enabled", _("outils"), _("Proposer des outils au modèle de langage."), True),
         _choice(
-            "tool_mode",
-            _("choix des outils"),
-            _("Direct jusqu’à 15 outils environ, local au-delà, externe avec Qdrant."),
-            ToolMode.DIRECT,
+            "tool_mode", _("choix des outils"), _("Direct jusqu’à 15 outils environ, local au-delà."), ToolMode.DIRECT
         ),
         _count(
-            "tool_top_k",
-            _("outils proposés"),
-            _("Nombre d’outils choisis pour une question, hors outils résidents et récents."),
-            5,
-            (1, 50),
+            "tool_top_k", _("outils proposés"), _("Pour une question, hors outils résidents et récents."), 5, (1, 50)
         ),
-        _ratio(
-            "tool_threshold",
-            _("seuil de choix d’un outil"),
-            _("Un outil en dessous n’est pas proposé. Vide : profil du modèle d’embedding."),
-        ),
+        _ratio("tool_threshold", _("seuil de choix d’un outil"), _("Similarité minimale. Vide : profil du modèle.")),
+        _count("max_rounds", _("relances après outils"), _("Au plus, pour une question."), 10, (1, 50)),
+        _count("max_tool_calls", _("appels d’outils par relance"), _("Les suivants ne sont pas faits."), 10, (1, 50)),
+        _count("context_messages", _("messages de contexte"), _("Donnés au modèle qui a des outils."), 25, (2, 500)),
         _count(
-            "max_rounds",
-            _("relances après outils"),
-            _("Rappels du modèle après des outils, au plus, pour une question."),
-            10,
-            (1, 50),
-        ),
-        _count(
-            "max_tool_calls",
-            _("appels d’outils par relance"),
-            _("Au-delà, les derniers appels demandés ne sont pas faits."),
-            10,
-            (1, 50),
-        ),
-        _count(
-            "context_messages",
-            _("messages de contexte"),
-            _("Messages de la conversation envoyés au modèle, au plus, quand il a des outils."),
-            25,
-            (2, 500),
-        ),
-        _count(
-            "history_messages",
-            _("messages d’historique"),
-            _("Messages de la conversation relus, au plus, quand le modèle a des outils."),
-            50,
-            (2, 1_000),
+            "history_messages", _("messages d’historique"), _("Relus, pour un modèle qui a des outils."), 50, (2, 1_000)
         ),
     ),
     _("Modèle de langage"): (
-        _text(
-            "system_prompt",
-            _("consigne du modèle"),
-            _("Ton et rôle, ajoutés aux règles de citation. Vide : aucune consigne particulière."),
-            20_000,
-        ),
-        _text(
-            "llm_model",
-            _("modèle de langage"),
-            _("Vide : le modèle de la variable d’environnement LLM_MODEL."),
-            200,
-            is_line=True,
-        ),
+        _text("system_prompt", _("consigne du modèle"), _("Ton et rôle, ajoutés aux règles de citation."), 20_000),
+        _text("llm_model", _("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), 200, is_line=True),
         Knob("temperature", "number", _("température"), _("De 0 (constant) à 2 (libre)."), 0.2, 0.0, 2.0),
-        _count(
-            "max_answer_tokens",
-            _("longueur maximale d’une réponse"),
-            _("En tokens, pour une réponse du modèle de langage."),
-            1024,
-            (16, 32_000),
-        ),
+        _count("max_answer_tokens", _("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000)),
         _count("context_tokens", _("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7)),
         _switch(
             "generate_questions",
             _("questions écrites par le modèle"),
-            _(
-                "Après l’indexation, en arrière-plan, faire écrire par le modèle de langage les questions "
-                "auxquelles un passage répond, dans la limite du budget du site."
-            ),
+            _("En arrière-plan, faire écrire les questions auxquelles un passage répond."),
             True,
         ),
-        _switch(
-            "generate_titles",
-            _("titres par le modèle"),
-            _("Sinon, le titre d’une conversation est le début de sa première question."),
-            False,
-        ),
+        _switch("generate_titles", _("titres par le modèle"), _("Sinon, le début de la première question."), False),
         _switch(
             "api_source_lines",
             _("sources écrites dans les réponses de l’API"),
-            _(
-                "Ajouter la liste des sources à la fin du texte rendu par /v1, pour les logiciels qui n’affichent "
-                "que lui."
-            ),
+            _("À la fin du texte de /v1, pour les logiciels qui n’affichent que lui."),
             False,
         ),
     ),
@@ -425,7 +263,7 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
         _count(
             "asks_per_minute_address",
             _("questions par minute et par adresse"),
-            _("Toutes les personnes derrière une même adresse, sauf les clés d’API. 0 : sans limite."),
+            _("0 : sans limite."),
             240,
             (0, 100_000),
         ),
@@ -441,10 +279,7 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
         _count(
             "question_calls_per_day",
             _("appels au modèle par jour, pour écrire des questions"),
-            _(
-                "Les questions des passages sont écrites après l’indexation, en arrière-plan. Ce nombre atteint, "
-                "l’écriture reprend le lendemain. 0 : sans limite."
-            ),
+            _("Ce nombre atteint, l’écriture reprend le lendemain. 0 : sans limite."),
             5_000,
             (0, 10_000_000),
         ),
