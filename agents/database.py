@@ -7,6 +7,7 @@ has one writer at a time: threads of one process queue on a lock (`short_write`)
 
 import asyncio
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,6 +62,17 @@ def storage_error(error: BaseException | None) -> StorageUnavailableError | None
         is_trouble = isinstance(error, OperationalError | InterfaceError)
         is_trouble = is_trouble or getattr(cause, "sqlstate", None) == _READ_ONLY
     return StorageUnavailableError(" ".join(str(error).split())) if is_trouble else None
+
+
+def announce_dropped(app: str, model: str, what: str) -> Callable[[Any, Any], None]:
+    """A `RunPython` step that tells whoever upgrades a site how many rows of a table are dropped, and what they were."""
+
+    def announce(apps: Any, schema_editor: Any) -> None:
+        count = apps.get_model(app, model).objects.using(schema_editor.connection.alias).count()
+        if count:
+            sys.stderr.write(f"\n  {count} rows of {app}.{model} are dropped: {what}.\n")
+
+    return announce
 
 
 @contextmanager

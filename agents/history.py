@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,12 +18,11 @@ from auditlog.registry import auditlog
 from auditlog.signals import pre_log
 from celery import current_task
 from django.apps import apps
-from django.contrib.auth import get_user_model
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
-from django.db.models.signals import pre_delete, pre_save
+from django.db.models.signals import pre_save
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
@@ -115,7 +114,6 @@ class Acting:
     request: HttpRequest | None = None
     person: Any = None
     origin: str = ""
-    has_account: bool = True
 
 
 _NOBODY = Acting()
@@ -197,7 +195,7 @@ def _complete(instance: LogEntry, **_kwargs: Any) -> None:
     if instance.pk is not None:
         return
     person = _person()
-    instance.actor = person if _acting.get().has_account else None
+    instance.actor = person
     instance.additional_data = {"origin": origin(), "who": person.get_username() if person is not None else ""}
     model = instance.content_type.model_class()
     rule = _rule(model) if model is not None else None
@@ -221,13 +219,6 @@ def _label(model: type[models.Model] | None) -> str:
 def _by_setting(before: Any, after: Any) -> dict[str, list[Any]]:
     old, new = (values if isinstance(values, dict) else {} for values in (before, after))
     return {name: [old.get(name), new.get(name)] for name in {**old, **new} if old.get(name) != new.get(name)}
-
-
-def _forget_account(instance: Any, **_kwargs: Any) -> None:
-    """After a person deletes their own account, name them in later lines without a reference to the account."""
-    person = _person()
-    if person is not None and person.pk == instance.pk:
-        _acting.set(replace(_acting.get(), has_account=False))
 
 
 class _LoggedUpdates(models.QuerySet[Any]):
@@ -341,7 +332,6 @@ def log_everything() -> None:
         if model._meta.app_label != "auth" and "mypy_django_plugin" not in sys.modules:
             _see_updates(model)
     apps.get_app_config("auditlog").verbose_name = gettext_lazy("Journal des changements")
-    pre_delete.connect(_forget_account, sender=get_user_model(), dispatch_uid="audit")
     pre_log.connect(_may_log, dispatch_uid="audit")
     pre_save.connect(_complete, sender=LogEntry, dispatch_uid="audit")
 

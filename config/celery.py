@@ -112,19 +112,14 @@ def connect_without_a_pool(**_kwargs: Any) -> None:
 
 
 @worker_init.connect
-def die_with_the_server(**_kwargs: Any) -> None:
-    from chat.serve import WORKER_STOP_SECONDS, end_with_the_parent
-
-    end_with_the_parent(WORKER_STOP_SECONDS)
-
-
-@worker_init.connect
-def require_the_documents(**_kwargs: Any) -> None:
-    """A worker that cannot read what is uploaded would fail every job that another could do: it ends, and says why."""
+def begin(**_kwargs: Any) -> None:
+    """End with the server that started this worker; end at once, and say why, where documents cannot be read."""
     from django.db import connections
 
+    from chat.serve import WORKER_STOP_SECONDS, end_with_the_parent
     from knowledge.storage import storage_problem
 
+    end_with_the_parent(WORKER_STOP_SECONDS)
     problem = storage_problem()
     connections.close_all()
     if problem:

@@ -168,15 +168,8 @@ LLMS: dict[str, dict[str, object]] = (
                 "api_key": OPENAI_API_KEY,
                 "base_url": OPENAI_BASE_URL,
                 "model": LLM_MODEL,
-                # OpenAI's models take so many tools in one request.
-                "most_tools": 128,
                 "vision_models": LLM_VISION_MODELS,
-                # A server that answers at all accepts a connection within this time.
-                "connect_timeout": 5.0,
                 "read_timeout": LLM_READ_TIMEOUT_SECONDS,
-                "max_retries": 2,
-                # Above the 500 streams at once that one process was measured with.
-                "max_connections": 600,
                 # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
                 "read_pause": 0.045,
             },
@@ -236,9 +229,6 @@ _memory_threshold = env.str("MEMORY_SIMILARITY_THRESHOLD", default="")
 MEMORY_SIMILARITY_THRESHOLD = float(_memory_threshold) if _memory_threshold else None
 #: The SQLite file that `import_memory` reads and `export_memory` writes where none is named.
 MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents_memory.db")
-#: How many different anonymous visitors must find an answer of the memory wrong before it is withdrawn. One, since a
-#: wrong answer costs more than a right one that waits for staff; more for a public page where somebody switches answers
-#: off.
 
 # --- Documents -------------------------------------------------------------------------------------------------------
 
@@ -260,8 +250,7 @@ OCR_DOCUMENT_SECONDS = 0.8 * PARSE_TIMEOUT_SECONDS
 
 # --- Pages of the web ------------------------------------------------------------------------------------------------
 
-#: Hosts (with their port if it is not the usual one) that may be fetched although their address is internal: an
-#: intranet.
+#: Hosts (`host`, or `host:port`) of an intranet that may be fetched although their address is internal.
 URL_INTERNAL_HOSTS = env.list("URL_INTERNAL_HOSTS", default=[])
 URL_PORTS = env.list("URL_PORTS", cast=int, default=[80, 443])
 #: Certificates to trust beside the usual ones, for an intranet with an authority of its own.
@@ -271,10 +260,9 @@ SITEMAP_MAX_PAGES = env.int("SITEMAP_MAX_PAGES", default=500)
 
 # --- Tools -----------------------------------------------------------------------------------------------------------
 
-#: The local MCP servers that staff may choose, by name, each with its whole command line: {"files": ["/usr/bin/x",
-#: "-a"]}.
+#: The local MCP servers that staff may choose, with their command lines: {"files": ["/usr/bin/x", "-a"]}.
 MCP_STDIO_SERVERS: dict[str, list[str]] = env.json("MCP_STDIO_SERVERS", default={})
-#: Hosts (with their port if it is not the usual one) that tools may reach although their address is internal.
+#: Hosts that tools may reach although their address is internal.
 TOOL_INTERNAL_HOSTS = env.list("TOOL_INTERNAL_HOSTS", default=[])
 #: Where a conversation is handed over to a person; empty, that tool is not offered.
 HANDOVER_EMAILS = env.list("HANDOVER_EMAILS", default=[])
@@ -286,8 +274,7 @@ DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", default="repondant@localhost"
 
 # --- Conversations ---------------------------------------------------------------------------------------------------
 
-#: Limits on how often somebody asks or signs in are staff's; this switches all of them off (tests of load, another
-#: limiter).
+#: Limits on how often somebody asks or signs in are staff's; this switches all of them off.
 RATE_LIMITS = env.bool("RATE_LIMITS", default=True)
 #: How many proxies of ours write `X-Forwarded-For`; none: the header is not believed.
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
@@ -302,11 +289,9 @@ SHARE_LINK_DAYS = 90
 TEMPORARY_CHAT_HOURS = 24.0
 #: Unanswered questions are forgotten after this many days.
 UNANSWERED_RETENTION_DAYS = env.int("UNANSWERED_RETENTION_DAYS", default=90)
-#: Conversations are deleted so long after their last message; 0: never. What people wrote is theirs: a site says so
-#: itself.
+#: Conversations are deleted so long after their last message; 0: never.
 CONVERSATION_DAYS = env.int("CONVERSATION_DAYS", default=0)
-#: A browser that has not been seen for so long has to sign in again, and an anonymous one no longer finds its
-#: conversations.
+#: A browser unseen for so long has to sign in again, or no longer finds its conversations.
 SESSION_DAYS = env.int("SESSION_DAYS", default=14)
 SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
 #: Finished indexing jobs, and the lines of the admin's log; 0: never.
@@ -329,8 +314,7 @@ if not HAS_BROKER:
     CELERY_BROKER_URL = "memory://localhost"
     CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.2}
 CELERY_TASK_IGNORE_RESULT = True
-# RabbitMQ takes a message that is not acknowledged within half an hour for lost and closes the channel; a large job is
-# longer. Rows are the truth, so that a message which went with its worker is sent again (`agents.jobs`).
+# RabbitMQ takes a message that is not acknowledged within half an hour for lost; a large job is longer.
 CELERY_TASK_ACKS_LATE = not CELERY_BROKER_URL.startswith(("amqp://", "amqps://"))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A worker waits for its broker as long as it is away: by default it would give up after an hour.
@@ -378,11 +362,9 @@ DATABASE_THREAD_SENSITIVE = False
 VOCABULARY_CACHE_SECONDS = 300.0
 #: A file is read in a process of its own; tests read it in theirs, where their settings and patches are.
 PARSE_ISOLATED = True
-#: An import that waits for its uploader's choice is forgotten after this time; its rows with what they would replace.
 #: A frame of a page holds one question, in UTF-8 and JSON.
 MAX_FRAME_BYTES = 64 * 1024
-#: Pauses between the tries to save an answer while the database is in trouble: half a minute, since it exists nowhere
-#: else.
+#: Pauses between the tries to save an answer, which exists nowhere else, while the database is in trouble.
 SAVE_RETRY_SECONDS: tuple[float, ...] = (0.2, 1.0, 3.0, 5.0, 10.0, 12.0)
 #: How long after an answer its counters, its lesson for the memory and its title are kept: answers come first.
 AFTERWARDS_DELAY_SECONDS = 1.0
@@ -434,8 +416,7 @@ WHITENOISE_USE_FINDERS = True
 warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
 # They are small and read at once; what streams here is asynchronous.
 warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
-#: Where the documents' files are: a folder (shared, where there are several machines), or a bucket,
-#: `s3://bucket/prefix`.
+#: Where the documents' files are: a folder, shared between machines, or a bucket (`s3://bucket/prefix`).
 DOCUMENT_STORAGE = env.str("DOCUMENT_STORAGE", default="") or str(DATA_DIR / "documents")
 _bucket, _, _prefix = DOCUMENT_STORAGE.removeprefix("s3://").partition("/")
 MEDIA_ROOT = "" if DOCUMENT_STORAGE.startswith("s3://") else str(Path(DOCUMENT_STORAGE).resolve())

@@ -126,7 +126,9 @@ class UserAdmin(DjangoUserAdmin, _PermissionPicker):  # type: ignore[type-arg,mi
         return _may_touch(request, obj) and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return _may_touch(request, obj) and super().has_delete_permission(request, obj)
+        """Nobody deletes their own account: the journal would have to name somebody who is gone."""
+        may = obj != request.user and _may_touch(request, obj)
+        return may and super().has_delete_permission(request, obj)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Whoever looks after accounts gives nobody rights one by one, and makes nobody a superuser."""

@@ -5,7 +5,7 @@ from collections import defaultdict
 import django.db.models.deletion
 from django.db import migrations, models
 
-from agents.retirement import announce_dropped
+from agents.database import announce_dropped
 
 SUMS = ("turns", "llm_calls", "prompt_tokens", "completion_tokens", "timed", "milliseconds", "up", "down")
 

@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from agents.retirement import announce_dropped
+from agents.database import announce_dropped
 
 
 class Migration(migrations.Migration):

@@ -9,7 +9,7 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
 
-from agents.retirement import announce_dropped
+from agents.database import announce_dropped
 
 
 def cancel_held_jobs(apps, schema_editor):

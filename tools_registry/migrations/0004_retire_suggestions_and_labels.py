@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from agents.retirement import announce_dropped
+from agents.database import announce_dropped
 
 
 
