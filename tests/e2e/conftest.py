@@ -13,16 +13,15 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.servers.mcp_process import STDIO
 from tests.servers.model_server import ModelServer
 from tests.servers.of_the_run import migrated_sqlite
 from tests.servers.ports import free_port
@@ -33,8 +32,8 @@ START_SECONDS = 240
 BASE_PATH = "/bureau"
 STAFF = "martine"
 STAFF_PASSWORD = "only-for-these-tests"
-#: A first answer waits for the embedding model and the model's client to be loaded.
-EXPECT_MS = 60_000
+#: Of every expectation and action; a first answer waits for the embedding model and the model's client to be loaded.
+EXPECT_MS = 120_000
 CHROMIUM_ARGUMENTS = [
     "--headless=new",
     "--no-sandbox",
@@ -155,7 +154,6 @@ def live_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSite]:
             "QDRANT_URL": "",
             "CELERY_BROKER_URL": "filesystem://",
             "TOOL_INTERNAL_HOSTS": f"127.0.0.1:{mcp_port}",
-            "MCP_STDIO_SERVERS": json.dumps(STDIO),
             "DJANGO_SUPERUSER_USERNAME": STAFF,
             "DJANGO_SUPERUSER_PASSWORD": STAFF_PASSWORD,
             "DJANGO_SUPERUSER_EMAIL": "staff@example.org",
@@ -197,6 +195,17 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@contextmanager
+def visiting(browser: Browser, **options: Any) -> Iterator[BrowserContext]:
+    """A visitor of their own, who is as patient as the tests are."""
+    context = browser.new_context(**{"locale": "fr-FR", **options})
+    context.set_default_timeout(EXPECT_MS)
+    try:
+        yield context
+    finally:
+        context.close()
+
+
 def troubles_of(page: Page) -> list[str]:
     """The page's script errors and breaches of its policy, as they come."""
     troubles: list[str] = []
@@ -210,28 +219,24 @@ def troubles_of(page: Page) -> list[str]:
 @pytest.fixture
 def page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     """The home page for a new visitor; the test fails on a script error or a breach of the page's policy."""
-    context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    page.set_default_timeout(EXPECT_MS)
-    troubles = troubles_of(page)
-    page.goto(live_site.url)
-    yield page
-    context.close()
+    with visiting(browser, viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        troubles = troubles_of(page)
+        page.goto(live_site.url)
+        yield page
     assert not troubles
 
 
 @pytest.fixture
 def admin_page(browser: Browser, live_site: LiveSite) -> Iterator[Page]:
     """The admin, signed in; the test fails as that of a visitor's page does."""
-    context = browser.new_context(locale="fr-FR", viewport={"width": 1600, "height": 1000})
-    page = context.new_page()
-    troubles = troubles_of(page)
-    page.set_default_timeout(EXPECT_MS)
-    page.goto(f"{live_site.url}/admin/login/")
-    page.locator("[name=username]").fill(STAFF)
-    page.locator("[name=password]").fill(STAFF_PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"{live_site.url}/admin/")
-    yield page
-    context.close()
+    with visiting(browser, viewport={"width": 1600, "height": 1000}) as context:
+        page = context.new_page()
+        troubles = troubles_of(page)
+        page.goto(f"{live_site.url}/admin/login/")
+        page.locator("[name=username]").fill(STAFF)
+        page.locator("[name=password]").fill(STAFF_PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{live_site.url}/admin/")
+        yield page
     assert not troubles

@@ -8,7 +8,7 @@ from PIL import Image
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.e2e.accessibility import THEMES, violations
-from tests.e2e.conftest import EXPECT_MS, LiveSite, troubles_of
+from tests.e2e.conftest import LiveSite, troubles_of, visiting
 from tests.e2e.test_chat_page import TELEWORK, ask, cited, wait_for_end
 from tests.e2e.test_reading_page import share
 
@@ -16,22 +16,20 @@ SET = "from agents.models import Deployment; Deployment.objects.filter(slug='gui
 
 
 def test_page_wears_the_colour_of_its_deployment(browser: Browser, live_site: LiveSite) -> None:
-    live_site.manage("shell", "--no-imports", "-v", "0", "-c", SET.format("#7a1fa2"))
+    live_site.shell(SET.format("#7a1fa2"))
     try:
         for scheme, colour in zip(THEMES, ("rgb(122, 31, 162)", None), strict=True):
-            context = browser.new_context(locale="fr-FR", color_scheme=scheme)
-            page = context.new_page()
-            page.set_default_timeout(EXPECT_MS)
-            troubles = troubles_of(page)
-            page.goto(live_site.url)
-            page.locator("#question").fill("Bonjour")
-            found = page.locator("#send").evaluate("e => getComputedStyle(e).backgroundColor")
-            assert found == colour or (colour is None and found != "rgb(132, 203, 201)")
-            assert violations(page, f"own colour, {scheme}") == []
-            assert troubles == []
-            context.close()
+            with visiting(browser, color_scheme=scheme) as context:
+                page = context.new_page()
+                troubles = troubles_of(page)
+                page.goto(live_site.url)
+                page.locator("#question").fill("Bonjour")
+                found = page.locator("#send").evaluate("e => getComputedStyle(e).backgroundColor")
+                assert found == colour or (colour is None and found != "rgb(132, 203, 201)")
+                assert violations(page, f"own colour, {scheme}") == []
+                assert troubles == []
     finally:
-        live_site.manage("shell", "--no-imports", "-v", "0", "-c", SET.format(""))
+        live_site.shell(SET.format(""))
 
 
 def test_logo_that_staff_upload_is_on_the_page_and_on_a_shared_link(

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import LiveSite
@@ -31,28 +30,25 @@ def run_action(page: Page, row: str, action: str) -> None:
     page.locator("button[name=index]").click()
 
 
-def add_source(page: Page, live_site: LiveSite, *, slug: str, **fields: str) -> None:
-    """As staff do it: add the source, read its list, allow two of its tools."""
+def add_source(page: Page, live_site: LiveSite, *, slug: str, address: str) -> None:
+    """As staff do it: add the source, read its list, allow one of its tools."""
     page.goto(f"{live_site.url}/admin/tools_registry/toolsource/add/")
     page.locator("[name=name]").fill(f"Bibliothèque {slug}")
     page.locator("[name=slug]").fill(slug)
-    page.locator("select[name=kind]").select_option(fields.pop("kind"), force=True)
-    for name, value in fields.items():
-        page.locator(f"[name={name}]").fill(value)
+    page.locator("select[name=kind]").select_option("mcp_http", force=True)
+    page.locator("[name=url]").fill(f"http://{address}/mcp")
     page.locator("[name=_save]").click()
     page.wait_for_url("**/toolsource/")
     run_action(page, slug, "refresh")
     # Read by the worker; the list asks again by itself.
-    expect(page.locator("tr", has_text=slug).get_by_text("lue", exact=True)).to_be_visible(timeout=60_000)
-    for tool in ("count_books", "burn_books"):
-        page.goto(f"{live_site.url}/admin/tools_registry/tooloverride/?q={slug}_{tool}")
-        run_action(page, f"{slug}_{tool}", "activate")
-        expect(page.get_by_text("1 outil modifié").first).to_be_visible()
+    expect(page.locator("tr", has_text=slug).get_by_text("lue", exact=True)).to_be_visible()
+    page.goto(f"{live_site.url}/admin/tools_registry/tooloverride/?q={slug}_count_books")
+    run_action(page, f"{slug}_count_books", "activate")
+    expect(page.get_by_text("1 outil modifié").first).to_be_visible()
 
 
 def newest_thread(live_site: LiveSite) -> dict[str, Any]:
-    printed = live_site.manage("shell", "-v", "0", "-c", READ_THREAD)
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    found: dict[str, Any] = json.loads(live_site.shell(READ_THREAD).splitlines()[-1])
     return found
 
 
@@ -62,25 +58,17 @@ def answer_from_tool(body: Body) -> ModelReply:
     return ModelReply(tokens=["Le rayon compte ", str(json.loads(told)["books"]), " livres."])
 
 
-@pytest.mark.parametrize("transport", ["http", "stdio"])
-def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(
-    transport: str, admin_page: Page, page: Page, live_site: LiveSite
-) -> None:
-    slug, model = f"biblio-{transport}", live_site.model
+def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(admin_page: Page, page: Page, live_site: LiveSite) -> None:
+    slug, model = "biblio", live_site.model
     name = f"{slug}_count_books"
     with mcp_over_http(live_site.mcp_port) as address:
-        where = (
-            {"kind": "mcp_http", "url": f"http://{address}/mcp"}
-            if transport == "http"
-            else {"kind": "mcp_stdio", "command": "library"}
-        )
-        add_source(admin_page, live_site, slug=slug, **where)
+        add_source(admin_page, live_site, slug=slug, address=address)
         before = len(model.calls)
         model.script(calling(name, '{"shelf": "polar"}'), answer_from_tool)
         ask(page, TELEWORK)
         wait_for_end(page)
 
-    expect(page.locator(".tool.done")).to_contain_text(f"Outil « biblio {transport} count books » terminé")
+    expect(page.locator(".tool.done")).to_contain_text("Outil « biblio count books » terminé")
     expect(page.locator(".prose")).to_have_text("Le rayon compte 50 livres.")
     offered = [tool["function"]["name"] for tool in model.calls[before].body["tools"]]
     assert name in offered
@@ -106,27 +94,9 @@ def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(
     assert answered["content"] == "Le rayon compte 50 livres."
 
 
-def test_destructive_tool_of_an_mcp_server_waits_for_the_reader(
-    admin_page: Page, page: Page, live_site: LiveSite
-) -> None:
-    with mcp_over_http(live_site.mcp_port) as address:
-        add_source(admin_page, live_site, slug="feu", kind="mcp_http", url=f"http://{address}/mcp")
-        live_site.model.script(calling("feu_burn_books", '{"shelf": "polar"}'), ModelReply(tokens=["C’est fait."]))
-        ask(page, TELEWORK)
-        expect(page.locator(".approval code")).to_have_text('{"shelf": "polar"}')
-        assert [m["role"] for m in newest_thread(live_site)["messages"]] == ["user"]
-        page.get_by_role("button", name="Accepter").click()
-        expect(page.locator(".tool.done")).to_contain_text("feu burn books")
-        expect(page.locator(".prose")).to_have_text("C’est fait.")
-        wait_for_end(page)
-    thread = newest_thread(live_site)
-    assert thread["acceptable"]
-    assert json.loads(thread["messages"][2]["content"]) == {"result": "burnt polar"}
-
-
 def test_answer_is_given_though_the_mcp_server_is_gone(admin_page: Page, page: Page, live_site: LiveSite) -> None:
     with mcp_over_http(live_site.mcp_port) as address:
-        add_source(admin_page, live_site, slug="parti", kind="mcp_http", url=f"http://{address}/mcp")
+        add_source(admin_page, live_site, slug="parti", address=address)
     live_site.model.script(
         calling("parti_count_books", '{"shelf": "polar"}'), ModelReply(tokens=["La bibliothèque ne répond pas."])
     )

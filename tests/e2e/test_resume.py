@@ -7,12 +7,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from benchmarks.resilience.site import AGENT, Site
-from tests.e2e.conftest import LiveSite
+from tests.e2e.conftest import LiveSite, visiting
 from tests.e2e.test_chat_page import CURRICULUM, TELEWORK, WORDS, ask, cited, wait_for_end
 from tests.servers.model_server import ModelServer
 
 #: A server is killed and started again, perhaps on a busy machine.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 LIBRARY = "Comment réserver une salle de travail de la bibliothèque à l'accueil ?"
 
 #: A browser behind a proxy that forgets `Upgrade`.
@@ -81,18 +81,6 @@ def test_stop_in_one_tab_stops_the_answer_in_both(page: Page, live_site: LiveSit
     assert live_site.model.wait_for_disconnects(gone + 1)
 
 
-def test_network_that_goes_and_comes_back_costs_no_word(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(cited([*WORDS[:120], "fin."], interval=0.05))
-    ask(page, TELEWORK)
-    expect(page.locator(".prose")).to_contain_text("mot5 ")
-    page.context.set_offline(True)
-    page.wait_for_timeout(1500)
-    page.context.set_offline(False)
-    wait_for_end(page)
-    assert words_of(page) == [*"".join(WORDS[:120]).split(), "fin."]
-    expect(page.locator(".exchange")).to_have_count(1)
-
-
 def test_reader_is_told_before_asking_that_the_network_is_gone(page: Page) -> None:
     page.context.set_offline(True)
     expect(page.locator("#notice")).to_contain_text("Vous êtes hors ligne")
@@ -125,19 +113,17 @@ def test_alarm_of_a_server_that_was_away_goes_when_it_answers(page: Page) -> Non
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[tuple[Site, ModelServer]]:
     """A site of its own, which may be killed."""
-    with ModelServer() as model, Site(model, constants={"TURN_LEASE_SECONDS": 2.0}) as site:
+    with ModelServer() as model, Site(model, constants={"TURN_LEASE_SECONDS": 6.0}) as site:
         yield site, model
 
 
 @pytest.fixture
 def mortal_page(browser: Browser, mortal: tuple[Site, ModelServer]) -> Iterator[Page]:
     site, _model = mortal
-    context = browser.new_context(locale="fr-FR", viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    page.set_default_timeout(60_000)
-    page.goto(f"{site.processes[0].url}/d/{AGENT}/")
-    yield page
-    context.close()
+    with visiting(browser, viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(f"{site.processes[0].url}/d/{AGENT}/")
+        yield page
 
 
 def test_question_of_a_killed_server_is_shown_interrupted_and_can_be_asked_again(
@@ -149,11 +135,11 @@ def test_question_of_a_killed_server_is_shown_interrupted_and_can_be_asked_again
     ask(page, LIBRARY)
     expect(page.locator(".prose")).to_contain_text("mot5 ")
     site.processes[0].kill()
-    expect(page.locator("#notice")).to_contain_text("Connexion perdue", timeout=30_000)
+    expect(page.locator("#notice")).to_contain_text("Connexion perdue")
     site.processes[0].start()
-    expect(page.locator("#stop")).to_be_hidden(timeout=60_000)
+    expect(page.locator("#stop")).to_be_hidden()
     page.get_by_role("button", name="Reprendre la question", exact=True).click()
-    expect(page.locator(".prose").last).to_contain_text("lendemain.", timeout=30_000)
+    expect(page.locator(".prose").last).to_contain_text("lendemain.")
     page.reload()
     expect(page.locator(".prose").last).to_contain_text("lendemain.")
     # The same turn went on: what its tools had done is not done twice, and no second question was asked.

@@ -48,7 +48,7 @@ def test_a_reported_answer_is_corrected_and_proven_in_three_clicks(
     page: Page, admin_page: Page, live_site: LiveSite, click: Clicks
 ) -> None:
     question, wrong, right = "Quand ferme la médiathèque ?", "À midi.", "À dix-neuf heures."
-    live_site.manage("shell", "--no-imports", "-c", PREPARE.format(slug="mediatheque", question=question, answer=wrong))
+    live_site.shell(PREPARE.format(slug="mediatheque", question=question, answer=wrong))
     page.goto(f"{live_site.url}/d/mediatheque/")
     ask(page, question)
     wait_for_end(page)
@@ -101,7 +101,7 @@ NO_QUESTIONS = (
 def test_a_first_agent_goes_from_a_pdf_to_a_public_page_in_ten_clicks(
     page: Page, admin_page: Page, live_site: LiveSite, click: Clicks, tmp_path: Path
 ) -> None:
-    live_site.manage("shell", "--no-imports", "-c", NO_QUESTIONS)
+    live_site.shell(NO_QUESTIONS)
     pdf = FPDF()
     pdf.add_page()
     for style, size, text in (

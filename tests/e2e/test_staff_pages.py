@@ -89,6 +89,8 @@ found = {
 }
 print(json.dumps(found))
 """
+#: Scripts draw lists of choices once the page is there.
+DRAWN = "() => new Promise((drawn) => window.django?.jQuery ? django.jQuery(() => setTimeout(drawn)) : drawn())"
 #: What stands further right than the screen, unless it scrolls within something that does not.
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth;
@@ -106,7 +108,7 @@ def addresses(page: Page, live_site: LiveSite) -> dict[str, str]:
     page.goto(f"{live_site.url}/d/guide/")
     ask(page, "Où retirer son badge d’accès au bâtiment ?")
     wait_for_end(page)
-    keys = json.loads(live_site.manage("shell", "--no-imports", "-c", PREPARE))
+    keys = json.loads(live_site.shell(PREPARE))
     return {name: f"{live_site.url}/admin/{path.format(**keys)}" for name, path in PAGES.items()}
 
 
@@ -122,7 +124,7 @@ def test_no_page_of_staff_has_a_serious_violation_or_is_wider_than_its_screen(
             assert response is not None
             assert response.status == 200, f"{name}: {response.status}"
             assert admin_page.url == address, f"{name} leads to {admin_page.url}"
-            admin_page.wait_for_timeout(300)  # scripts draw lists of choices once the page is there
+            admin_page.evaluate(DRAWN)
             state = f"{name} at {width}, {theme}"
             found += [f"{state}: too wide: {each}" for each in admin_page.evaluate(TOO_WIDE)]
             for violation in axe.run(admin_page).response["violations"]:

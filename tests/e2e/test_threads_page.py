@@ -4,10 +4,8 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.conftest import LiveSite
+from tests.e2e.conftest import EXPECT_MS, LiveSite
 from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, WORDS, ask, cited, wait_for_end
-from tests.e2e.test_tools_page import calling
-from tests.servers.model_server import ModelReply
 
 
 def shown_questions(page: Page) -> list[str]:
@@ -79,15 +77,6 @@ def test_interrupted_answer_is_taken_up_again(page: Page, live_site: LiveSite) -
     expect(page.locator(".exchange")).to_have_count(1)
 
 
-def test_tools_of_an_answer_are_shown_again_after_a_reload(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."]))
-    ask(page, TELEWORK)
-    wait_for_end(page)
-    page.reload()
-    expect(page.locator(".tool.done")).to_contain_text("Outil « free rooms » terminé")
-    expect(page.locator(".prose")).to_have_text("B2 est libre.")
-
-
 def test_thumb_down_asks_why_and_is_remembered(page: Page) -> None:
     ask(page, CURRICULUM)
     wait_for_end(page)
@@ -114,6 +103,7 @@ def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browse
     page.get_by_role("button", name="Créer un lien").click()
     address = page.locator("#share-links input").input_value()
     stranger = browser.new_page()
+    stranger.set_default_timeout(EXPECT_MS)
     stranger.goto(address)
     expect(stranger.locator(".question-text")).to_have_text(CURRICULUM)
     expect(stranger.locator(".prose")).to_contain_text("deux ans")

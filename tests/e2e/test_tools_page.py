@@ -11,12 +11,14 @@ def calling(name: str, arguments: str) -> ModelReply:
     return ModelReply(tool_calls=[{"id": "call_1", "name": name, "arguments": arguments}])
 
 
-def test_tools_show_their_lines_before_the_answer(page: Page, live_site: LiveSite) -> None:
+def test_tools_show_their_lines_before_the_answer_also_after_a_reload(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(calling("free_rooms", '{"day": "2026-03-02"}'), ModelReply(tokens=["B2 est libre."]))
     ask(page, TELEWORK)
     wait_for_end(page)
-    expect(page.locator(".tool.done")).to_contain_text("Outil « free rooms » terminé")
-    expect(page.locator(".prose")).to_have_text("B2 est libre.")
+    for _reading in range(2):
+        expect(page.locator(".tool.done")).to_contain_text("Outil « free rooms » terminé")
+        expect(page.locator(".prose")).to_have_text("B2 est libre.")
+        page.reload()
 
 
 def test_reader_approves_a_tool_from_the_keyboard_after_a_reload(page: Page, live_site: LiveSite) -> None:
