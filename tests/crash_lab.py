@@ -1,12 +1,12 @@
 """Work that is killed at every boundary of what it stores, and what stands once another process has taken it up.
 
-    python -m tests.crash_lab correction|import|questions [EVERY]
-    python -m tests.crash_lab kill|raise TOOLS[:EVERY]…
+    python -m tests.crash_lab correction|import [EVERY]
+    python -m tests.crash_lab tools TOOLS[:EVERY]…
 
 Run as a process of its own, on a database of its own. Each experiment forks a process that does the work and, before or
-after its n-th writing statement or commit (of a turn with tools: its n-th step), kills itself with SIGKILL or raises;
-other processes then look, take the work up as the worker does, and look again. Prints one JSON object a line. Boundaries
-are counted, not listed: n grows (by EVERY, 1 by default) until the work ends without reaching it.
+after its n-th writing statement or commit (of a turn with tools: its n-th step), kills itself with SIGKILL; other
+processes then look, take the work up as the worker does, and look again. Prints one JSON object a line. Boundaries are
+counted, not listed: n grows (by EVERY, 1 by default) until the work ends without reaching it.
 """
 
 # ruff: noqa: E402  # Django is set up, on a database of its own, before anything else is imported
@@ -23,9 +23,8 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 from unittest import mock
 
 import django
@@ -42,16 +41,14 @@ django.setup()
 
 from django.conf import settings
 from django.db import connection, connections
-from django.db.models import F
-from django.utils import timezone
 
 import chat.thread.rounds
 import chat.turn.path
 import chat.turn.tool_loop
 from agents.errors import LLMResponseError
-from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk, Usage
+from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, RequestedCall, StreamChunk
 from agents.llm.openai import _wire_message
-from agents.models import Agent, Deployment, IndexingMethod, JobKind, RuntimeSettings
+from agents.models import Agent, Deployment
 from chat.errors import ThreadConflictError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Event
@@ -64,12 +61,7 @@ from faqs import csv
 from faqs.answer_points import sync_learned
 from faqs.answers import learn_from_message
 from faqs.models import LearnedResponse
-from knowledge.indexing import questions
-from knowledge.indexing.jobs import enqueue_questions, run_build
-from knowledge.indexing.points import plan_agent, stale_documents
 from knowledge.language import spelling
-from knowledge.models import Chunk, IndexBuild, UnitsOrigin
-from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import (
     add_document,
     make_agent,
@@ -80,7 +72,6 @@ from tests.factories import (
     make_learned,
     make_library,
 )
-from tests.scripted import ScriptedLLM
 from tests.servers.model_server import _Refusal, check_chat_request
 from tests.servers.of_the_run import migrated_sqlite
 from tools_registry.execution import execute_calls
@@ -153,9 +144,7 @@ def begun(work: Callable[[], None]) -> int:
         work()
         status = 0
     except BaseException as error:  # noqa: BLE001  # a forked process must end here
-        if str(error) != "boundary":
-            sys.stderr.write(f"{type(error).__name__}: {error}\n")
-            status = 2
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
     finally:
         os._exit(status)
 
@@ -292,87 +281,6 @@ def importing(fatal: int) -> dict[str, Any]:
     }
 
 
-# A writing of questions within a budget of a few calls. The model notes each call in a file before it answers.
-
-PASSAGES, BUDGET = 6, 4
-_CALLS = Path(os.environ["TEST_DATA_DIR"]) / "calls"
-_QUESTION = {"question": "Combien coûte la carte ?", "answer": "La carte coûte 12 euros."}
-
-
-class NotingModel(ScriptedLLM):
-    """Answers everything the same, after a line in a file that outlives its process."""
-
-    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
-        with _CALLS.open("a") as file:
-            file.write("call\n")
-        return Reply(json.dumps({"units": [_QUESTION]}), "noting", Usage(100, 20))
-
-
-def build_questions() -> None:
-    RuntimeSettings(values={"question_calls_per_day": BUDGET}).save()
-    agent = make_agent()
-    sections = "\n\n".join(f"## Partie {n}\n\n" + "La carte coûte 12 euros au guichet. " * 8 for n in range(PASSAGES))
-    add_document(agent, text=f"# Carte\n\n{sections}\n")
-    with mock.patch.object(questions, "language_model", return_value=NotingModel()):
-        assert enqueue_questions(agent=agent) is not None
-
-
-def write(fatal: int) -> None:
-    questions.UNIT_GENERATION_PARALLEL = 1
-    questions.QUESTIONS_WRITE_PASSAGES = 2
-    job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
-    model = mock.patch.object(questions, "language_model", return_value=NotingModel())
-    with model, boundaries(fatal):
-        run_build(job.pk, may_retry=True)
-
-
-def take_up_questions() -> None:
-    """As the worker does once the lease has run out, or at the time that the job waits for."""
-    IndexBuild.objects.update(lease_expires_at=timezone.now(), not_before=None)
-    write(0)
-
-
-def the_next_day() -> None:
-    RuntimeSettings.objects.update(questions_day=F("questions_day") - timedelta(days=1), questions_calls=0)
-    take_up_questions()
-
-
-def calls() -> int:
-    return len(_CALLS.read_text().splitlines()) if _CALLS.exists() else 0
-
-
-def counted() -> int:
-    """Calls of the day."""
-    return RuntimeSettings.load().questions_calls
-
-
-def writing(fatal: int) -> dict[str, Any]:
-    _CALLS.unlink(missing_ok=True)
-    status = forked(lambda: write(fatal))
-    row: dict[str, Any] = {"status": status, "calls": calls(), "counted": counted()}
-    row["retried"] = forked(take_up_questions)
-    row["calls_of_the_day"], row["counted_of_the_day"] = calls(), counted()
-    row["days"], before = 1, counted()
-    while forked(the_next_day) == 0 and row["days"] < PASSAGES and _waits():
-        row["days"] += 1
-        before += counted()
-    agent = Agent.objects.get()
-    alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-    planned = {point.id for point in plan_agent(agent, IndexingMethod.QA_ATOMIC)}
-    stored = [point.id for batch in vector_store().scroll(alias) for point in batch]
-    return row | {
-        "ended": IndexBuild.objects.get(kind=JobKind.QUESTIONS).status,
-        "written": Chunk.objects.filter(units_origin=UnitsOrigin.GENERATED).count(),
-        "once": sorted(stored) == sorted(planned) and not stale_documents(agent),
-        "all_calls": calls(),
-        "all_counted": before + counted(),
-    }
-
-
-def _waits() -> bool:
-    return Chunk.objects.waiting().exists()
-
-
 # Turns with tools, beside a second process that writes to the same conversation. Then a third plays the turn again, a
 # fourth asks the next question.
 
@@ -427,11 +335,10 @@ def _mark_run(call_id: str) -> None:
 
 
 class Boundaries:
-    """Counts the moments before and after each step that stores or runs something, and ends the process at one."""
+    """Counts the moments before and after each step that stores or runs something, and kills the process at one."""
 
-    def __init__(self, fatal: int, end: Callable[[], Any]) -> None:
+    def __init__(self, fatal: int) -> None:
         self._fatal = fatal
-        self._end = end
         self._count = 0
         self._lock = threading.Lock()
 
@@ -440,7 +347,7 @@ class Boundaries:
             self._count += 1
             is_fatal = self._count == self._fatal
         if is_fatal:
-            self._end()
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self, module: Any, *names: str) -> None:
         for name in names:
@@ -477,10 +384,10 @@ def _count_runs() -> None:
     setattr(chat.turn.tool_loop, "execute_calls", counted)  # noqa: B010  # the module does not export it
 
 
-def play(turn: Turn, *, fatal: int = 0, end: Callable[[], Any] = lambda: None) -> None:
+def play(turn: Turn, *, fatal: int = 0) -> None:
     """Answer the question of a turn, up to the fatal boundary."""
     _count_runs()
-    steps = Boundaries(fatal, end)
+    steps = Boundaries(fatal)
     steps.watch(
         chat.turn.tool_loop, "plan_round", "start_call", "execute_calls", "finish_call", "apply_round", "load_loop"
     )
@@ -530,18 +437,18 @@ def claimed(conversation: Conversation) -> Turn:
     return Turn.objects.select_related("conversation").get(pk=made.turn_id)
 
 
-def looping(deployment: Any, *, fatal: int, end: Callable[[], Any], plays_again: bool) -> dict[str, Any]:
+def looping(deployment: Any, *, fatal: int, plays_again: bool) -> dict[str, Any]:
     conversation = make_conversation(deployment)
     turn = claimed(conversation)
     _RAN.write_text("")
-    victim = begun(lambda: play(turn, fatal=fatal, end=end))
+    victim = begun(lambda: play(turn, fatal=fatal))
     writer = begun(lambda: write_meanwhile(conversation))
     status, written = ended(victim), ended(writer)
     turn.refresh_from_db()
     was_over = turn.status == TurnStatus.DONE
     again = 0
     if plays_again and turn.status != TurnStatus.DONE:
-        # Whoever plays the turn again, after a crash or an error, is the same operation.
+        # Whoever plays the turn again, after a crash, is the same operation.
         Turn.objects.filter(pk=turn.pk).update(status=TurnStatus.RUNNING)
         again = forked(lambda: play(turn))
     following = claimed(conversation)
@@ -591,16 +498,7 @@ def verdict(conversation: Conversation, turn: Turn) -> dict[str, Any]:
     }
 
 
-def _kill() -> NoReturn:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("still alive")
-
-
-def _raise() -> NoReturn:
-    raise RuntimeError("boundary")
-
-
-def run_loop(manner: str, cases: Sequence[str]) -> None:
+def run_loop(cases: Sequence[str]) -> None:
     settings.LLMS = {"default": {"BACKEND": "tests.crash_lab.StrictModel"}}
     chat.turn.tool_loop.BATCH_RETRY_SECONDS = 0.005
     chat.turn.tool_loop.BATCH_TRIES = 8
@@ -608,23 +506,18 @@ def run_loop(manner: str, cases: Sequence[str]) -> None:
         registry.remove(spec.name)
     tool()(mark)
     deployment = make_library()
-    end = _kill if manner == "kill" else _raise
     for case in cases:
         tools, _colon, every = case.partition(":")
         StrictModel.tools = int(tools)
         count, status = 0, 1
         while status:
             fatal, count = 1 + int(every or 1) * count, count + 1
-            found = looping(deployment, fatal=fatal, end=end, plays_again=bool(count % 2))
+            found = looping(deployment, fatal=fatal, plays_again=bool(count % 2))
             status = found["status"]
             say({"boundary": fatal, "tools": StrictModel.tools, **found})
 
 
-EXPERIMENTS = {
-    "correction": (build_correction, correction),
-    "import": (build_import, importing),
-    "questions": (build_questions, writing),
-}
+EXPERIMENTS = {"correction": (build_correction, correction), "import": (build_import, importing)}
 
 
 def main(name: str, *arguments: str) -> None:
@@ -643,7 +536,7 @@ def main(name: str, *arguments: str) -> None:
             say({"boundary": fatal, **row})
             fatal += int(arguments[0]) if arguments else 1
     else:
-        run_loop(name, arguments)
+        run_loop(arguments)
     shutil.rmtree(_FOLDER, ignore_errors=True)
 
 

@@ -20,28 +20,9 @@ CORPUS = Path(__file__).parent / "corpus.jsonl"
 FOREIGN = "zibeline-finance"
 QUESTION = "Comment réserver la salle {id} à l'accueil ?"
 #: Elements that a browser shows without asking for anything; `a` waits for a click.
-_QUIET = {
-    *(
-        "div",
-        "span",
-        "s",
-        "p",
-        "br",
-        "hr",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "blockquote",
-        "pre",
-        "code",
-        "em",
-        "strong",
-    ),
-    *("ul", "ol", "li", "a", "table", "thead", "tbody", "tr", "th", "td"),
-}
+_QUIET = set(
+    "div span s p br hr h1 h2 h3 h4 h5 h6 blockquote pre code em strong ul ol li a table thead tbody tr th td".split()
+)
 _LINK = re.compile(r"<a\b[^>]*href=\"https?:")
 _CITED = re.compile(r'class="citation"[^>]*data-n="(\d+)"|data-n="(\d+)"[^>]*class="citation"')
 

@@ -55,7 +55,7 @@ def told_to(page: Page, site: Site, visitor: Visitor, question: str, identifier:
     """The last frame; a socket that is closed or lost comes back with the same message under the same id, as the page's
     does.
     """
-    for _connection in range(30):
+    for _connection in range(120):
         try:
             frame = page.until_end()[-1]
             if outcome(frame) != "storage_unavailable":

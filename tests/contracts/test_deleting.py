@@ -17,6 +17,7 @@ import pytest
 
 from benchmarks.resilience.site import AGENT, MissingServerError, Site, last_user_message, numbered
 from tests.servers.model_server import ModelReply, ModelServer
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
@@ -135,20 +136,12 @@ def test_conversation_in_use_is_deleted_and_nobody_meets_an_error_of_ours(site: 
     assert {status for _what, status in reader.statuses} <= EXPECTED, reader.statuses
     assert "internal_error" not in reader.ends
     # The last turns are stopped within `TURN_STOP_SECONDS`, and what they leave comes after them.
-    assert left_within(site, 15) == {}
+    wait_until(lambda: not left(site))
     assert "Traceback" not in site.logs()
     assert " ERROR " not in site.logs()
 
 
-def left_within(site: Site, seconds: float) -> dict[str, int]:
-    """The rows that are left of all the conversations once nothing works on them any more."""
-    limit = time.monotonic() + seconds
-    while True:
-        counted = {
-            name: site.query(f"SELECT count(*) FROM chat_{name}")[0][0]  # noqa: S608  # our tables
-            for name in TABLES
-        }
-        found = {name: count for name, count in counted.items() if count}
-        if not found or time.monotonic() > limit:
-            return found
-        time.sleep(0.2)
+def left(site: Site) -> list[str]:
+    """The tables with rows of any conversation."""
+    counts = {name: f"SELECT count(*) FROM chat_{name}" for name in TABLES}  # noqa: S608  # our tables
+    return [name for name, statement in counts.items() if site.query(statement)[0][0]]

@@ -37,30 +37,15 @@ def test_rows_are_unit_float32_of_the_recipe_s_size(embedder: Embedder) -> None:
     assert rows.shape == (len(TEXTS), embedder.recipe.dimensions)
     assert rows.dtype == np.float32
     assert np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-5)
+    assert embedder.embed([], purpose=Purpose.QUERY).shape == (0, embedder.recipe.dimensions)
 
 
-def test_rows_come_in_the_order_of_the_texts(embedder: Embedder) -> None:
-    forwards = embedder.embed(TEXTS, purpose=Purpose.QUERY)
-    backwards = embedder.embed(TEXTS[::-1], purpose=Purpose.QUERY)
-    assert np.allclose(forwards, backwards[::-1], atol=1e-4)
-
-
-def test_a_text_alone_has_the_row_it_has_in_a_batch(embedder: Embedder) -> None:
-    batch = embedder.embed(TEXTS, purpose=Purpose.QUERY)
-    for text, row in zip(TEXTS, batch, strict=True):
-        alone = embedder.embed_one(text, purpose=Purpose.QUERY)
-        assert alone.shape == (embedder.recipe.dimensions,)
-        assert np.allclose(alone, row, atol=1e-4)
-
-
-def test_the_same_call_gives_the_same_rows(embedder: Embedder) -> None:
-    first = embedder.embed(TEXTS, purpose=Purpose.QUERY)
-    assert np.array_equal(first, embedder.embed(TEXTS, purpose=Purpose.QUERY))
-
-
-def test_no_text_gives_no_row(embedder: Embedder) -> None:
-    rows = embedder.embed([], purpose=Purpose.QUERY)
-    assert rows.shape == (0, embedder.recipe.dimensions)
+def test_a_text_has_the_same_row_alone_and_in_any_batch(embedder: Embedder) -> None:
+    rows = embedder.embed(TEXTS, purpose=Purpose.QUERY)
+    assert np.array_equal(rows, embedder.embed(TEXTS, purpose=Purpose.QUERY))
+    assert np.allclose(rows, embedder.embed(TEXTS[::-1], purpose=Purpose.QUERY)[::-1], atol=1e-4)
+    for text, row in zip(TEXTS, rows, strict=True):
+        assert np.allclose(embedder.embed_one(text, purpose=Purpose.QUERY), row, atol=1e-4)
 
 
 def test_a_text_is_closer_to_its_near_copy_than_to_another(embedder: Embedder) -> None:
@@ -109,9 +94,6 @@ def test_four_threads_get_the_same_rows(embedder: Embedder) -> None:
             assert np.allclose(call.result(), expected, atol=1e-5)
 
 
-def test_the_recipe_survives_its_json(embedder: Embedder) -> None:
-    assert Recipe.from_json(embedder.recipe.as_json()) == embedder.recipe
-
-
-def test_a_usable_embedder_has_no_complaint(embedder: Embedder) -> None:
+def test_a_usable_embedder_has_no_complaint_and_its_recipe_survives_its_json(embedder: Embedder) -> None:
     assert embedder.check() == []
+    assert Recipe.from_json(embedder.recipe.as_json()) == embedder.recipe

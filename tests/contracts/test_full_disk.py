@@ -22,7 +22,7 @@ from tests.servers.of_the_run import migrated_sqlite
 from tests.servers.small_disk import SmallDisk, small_disk
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.contracts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
 CONSTANTS = {
     "JOB_RETRY_SECONDS": 1.0,
@@ -100,7 +100,7 @@ def test_nothing_is_lost_on_a_full_disk_and_the_job_runs_when_there_is_space(sit
     site.disk.fill()
     wait_until(lambda: site.ready() == (503, site.ready()[1] | {"database": "unavailable"}))
     site.disk.empty()
-    wait_until(lambda: site.job()[0] == "done")
+    wait_until(lambda: site.job()[0] == "done", 240)
     assert site.rows("SELECT status, error FROM knowledge_document") == [("indexed", "")]
     assert "Quatre euros" in answer(site.web.url, "Combien coûte une place de marché ?")
     wait_until(lambda: site.ready()[0] == 200)

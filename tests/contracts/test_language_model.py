@@ -34,7 +34,6 @@ OPTIONS = GenerationOptions()
 FAULTS: dict[type[LLMError], ModelReply] = {
     LLMUnavailableError: ModelReply(status=500),
     LLMRateLimitedError: ModelReply(status=429, retry_after=7),
-    LLMTimeoutError: ModelReply(hang_after=0),
     LLMKeyRefusedError: ModelReply(status=403),
     LLMQuotaError: ModelReply(status=402),
     LLMResponseError: ModelReply(status=404),
@@ -95,7 +94,9 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         )
         return
     with ModelServer() as server:
-        model = OpenAILanguageModel(base_url=server.base_url, model="contract", read_timeout=4.0, max_retries=0)
+        model = OpenAILanguageModel(
+            base_url=server.base_url, model="contract", read_timeout=PATIENCE_SECONDS, max_retries=0
+        )
         yield Stage(
             model=model,
             say=lambda pieces: server.script(ModelReply(tokens=pieces, interval=0.001)),
@@ -107,17 +108,12 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         )
 
 
-def test_streamed_text_comes_in_order_and_the_final_chunk_once_and_last(stage: Stage) -> None:
-    stage.say(["La gare", " est", " là", "."])
-    chunks = stage.stream()
-    assert "".join(chunk.text for chunk in chunks) == "La gare est là."
-    assert [chunk.final is not None for chunk in chunks[-2:]] == [False, True]
-    assert sum(chunk.final is not None for chunk in chunks) == 1
-
-
-def test_final_reply_holds_the_whole_text_the_model_and_the_usage(stage: Stage) -> None:
+def test_streamed_text_comes_in_order_and_the_whole_reply_once_and_last(stage: Stage) -> None:
     stage.say(["La gare", " est", " là."])
-    final = stage.stream()[-1].final
+    chunks = stage.stream()
+    final = chunks[-1].final
+    assert "".join(chunk.text for chunk in chunks) == "La gare est là."
+    assert [chunk.final is not None for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert final is not None
     assert (final.text, final.model, final.finish_reason) == ("La gare est là.", "contract", "stop")
     assert final.usage.completion_tokens == 3
@@ -169,16 +165,18 @@ def test_the_model_of_the_options_wins_over_the_default(stage: Stage) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_failure_raises_the_projects_error_while_streaming(stage: Stage, kind: type[LLMError]) -> None:
-    stage.fail(kind)
-    with pytest.raises(kind):
-        stage.stream()
+    """And when completing."""
+    for ask in (stage.stream, stage.complete):
+        stage.fail(kind)
+        with pytest.raises(kind):
+            ask()
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-def test_a_failure_raises_the_projects_error_when_completing(stage: Stage, kind: type[LLMError]) -> None:
-    stage.fail(kind)
-    with pytest.raises(kind):
-        stage.complete()
+def test_a_silent_server_is_given_up() -> None:
+    with ModelServer([ModelReply(hang_after=0)]) as server:
+        model = OpenAILanguageModel(base_url=server.base_url, model="contract", read_timeout=0.5, max_retries=0)
+        with pytest.raises(LLMTimeoutError):
+            model.complete(MESSAGES, OPTIONS)
 
 
 def test_closing_a_stream_early_ends_it_and_the_next_call_works(stage: Stage) -> None:
@@ -268,21 +266,16 @@ def test_model_without_tools_answers_without_them() -> None:
 # The fake, and what every model inherits
 
 
-def test_an_undeclared_call_fails_at_once_and_at_the_end() -> None:
-    llm = ScriptedLLM()
-    with pytest.raises(AssertionError):
-        llm.complete(MESSAGES, OPTIONS)
-    with pytest.raises(AssertionError):
-        llm.assert_exhausted()
-
-
-def test_a_declared_reply_that_nobody_asked_for_fails_at_the_end() -> None:
-    llm = ScriptedLLM(["un", "deux"])
-    llm.complete(MESSAGES, OPTIONS)
+def test_undeclared_calls_and_replies_that_nobody_asked_for_fail() -> None:
+    llm = ScriptedLLM(["un"])
     with pytest.raises(AssertionError):
         llm.assert_exhausted()
     llm.complete(MESSAGES, OPTIONS)
     llm.assert_exhausted()
+    with pytest.raises(AssertionError):
+        llm.complete(MESSAGES, OPTIONS)
+    with pytest.raises(AssertionError):
+        llm.assert_exhausted()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from knowledge.embeddings.openai import OpenAIEmbedder
 from knowledge.errors import EmbeddingUnavailableError
 from tests.servers import embedding_server
 from tests.servers.embedding_server import EmbeddingServer
+from tests.waiting import PATIENCE_SECONDS
 
 SECRET = "mon numéro est le 06 12 34 56 78"
 
@@ -28,37 +29,32 @@ def _embedder(server: EmbeddingServer, **overrides: Any) -> OpenAIEmbedder:
         "base_url": server.url,
         "model": "text-embedding-3-small",
         "max_retries": 0,
-        "timeout": 5.0,
+        "timeout": PATIENCE_SECONDS,
     }
     return OpenAIEmbedder(**(options | overrides))
 
 
-def test_shorter_vectors_are_asked_of_models_that_can(server: EmbeddingServer) -> None:
-    row = _embedder(server, dimensions=256).embed_one("bonjour", purpose=Purpose.QUERY)
-    assert row.shape == (256,)
-    assert server.bodies[0]["dimensions"] == 256
-
-
 @pytest.mark.parametrize(
-    ("model", "dimensions", "size"),
-    [("text-embedding-3-small", 0, 1536), ("text-embedding-ada-002", 0, 1536), ("house-model", 96, 96)],
+    ("model", "dimensions", "size", "sent"),
+    [
+        ("text-embedding-3-small", 256, 256, 256),
+        ("text-embedding-3-small", 0, 1536, None),
+        ("text-embedding-ada-002", 0, 1536, None),
+        ("house-model", 96, 96, None),
+    ],
 )
-def test_dimensions_are_not_sent_where_they_are_the_model_s_own(
-    server: EmbeddingServer, model: str, dimensions: int, size: int
+def test_dimensions_are_sent_where_they_are_not_the_model_s_own(
+    server: EmbeddingServer, model: str, dimensions: int, size: int, sent: int | None
 ) -> None:
     embedder = _embedder(server, model=model, dimensions=dimensions)
     assert embedder.embed_one("bonjour", purpose=Purpose.QUERY).shape == (size,)
-    assert "dimensions" not in server.bodies[0]
+    assert server.bodies[0].get("dimensions") == sent
 
 
-def test_texts_go_in_batches(server: EmbeddingServer) -> None:
-    _embedder(server).embed([f"a {n}" for n in range(300)], purpose=Purpose.PASSAGE)
+def test_texts_go_in_batches_and_are_cut_to_what_the_model_takes(server: EmbeddingServer) -> None:
+    _embedder(server).embed([f"a {n}" for n in range(299)] + ["😀" * 8_000], purpose=Purpose.PASSAGE)
     assert [len(body["input"]) for body in server.bodies] == [128, 128, 44]
-
-
-def test_longest_text_is_cut_to_what_the_model_takes(server: EmbeddingServer) -> None:
-    _embedder(server).embed_one("😀" * 8_000, purpose=Purpose.PASSAGE)
-    assert len(server.bodies[0]["input"][0].encode()) <= 8191
+    assert len(server.bodies[2]["input"][-1].encode()) <= 8191
 
 
 def test_passing_fault_is_retried_by_the_backend(server: EmbeddingServer) -> None:

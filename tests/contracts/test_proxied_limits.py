@@ -24,7 +24,7 @@ pytestmark = [
 LIMIT = 2
 LIMITS = f"""
 from agents.models import RuntimeSettings
-limits = {{"asks_per_minute_address": {LIMIT}, "asks_per_minute_user": 0, "sign_ins_per_minute": {LIMIT}}}
+limits = {{"asks_per_minute_address": {LIMIT}, "asks_per_minute_user": 0}}
 RuntimeSettings(values=limits).save()
 """
 #: Addresses of this machine from which somebody tries, each time under another forged one.
@@ -112,20 +112,3 @@ def test_questions_are_counted_by_one_address_at_every_door(port: int, admitted:
     doors = [over_http, over_a_socket] * 3
     told = [door(caller, number) for number, (door, caller) in enumerate(zip(doors, CALLERS, strict=True))]
     assert told == admitted
-
-
-def test_tries_to_sign_in_are_counted_by_the_same_address(port: int, admitted: list[bool]) -> None:
-    with call(port, "127.0.0.1", "/login/") as page:
-        cookie = cookies_of(page)
-    statuses = []
-    for number, caller in enumerate(CALLERS):
-        headers = {
-            **forged(number),
-            "Cookie": cookie,
-            "X-CSRFToken": cookie.removeprefix("csrftoken="),
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-        form = f"username=nobody-{number}&password=wrong"
-        with call(port, caller, "/login/", form, **headers) as response:
-            statuses.append(response.status)
-    assert statuses == [200 if is_admitted else 429 for is_admitted in admitted]

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ import pytest
 
 from benchmarks.resilience.site import AGENT, PROJECT, Site, WebProcess
 from tests.servers.model_server import ModelServer
+from tests.waiting import wait_until
 from tests.web_client import Visitor
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(900)]
@@ -53,10 +53,7 @@ def answers(server: WebProcess) -> bool:
 
 
 def wait_for_both(server: WebProcess) -> None:
-    limit = time.monotonic() + PATIENCE_SECONDS
-    while len(children(server)) < 2:
-        assert time.monotonic() < limit, "No second web process was started."
-        time.sleep(0.1)
+    wait_until(lambda: len(children(server)) == 2, PATIENCE_SECONDS)
 
 
 def test_killed_process_is_replaced_and_no_connection_is_refused(server: WebProcess) -> None:

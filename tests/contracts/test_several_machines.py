@@ -1,7 +1,7 @@
 """Machines of one site, each with a data folder of its own: a file is uploaded on one, indexed by another, answered by
 a third.
 
-They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else. Over each broker, and while it
+They share PostgreSQL, Redis, a broker and the folder of the documents, and nothing else. Over a broker, and while it
 is away: `test_broker_cut.py`.
 """
 
@@ -9,7 +9,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
 import uuid
@@ -24,6 +23,7 @@ import pytest
 from benchmarks.resilience.site import MissingServerError, WebProcess, own_database, own_redis
 from tests.releases import keep
 from tests.servers.of_the_run import migrated_postgres
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
@@ -102,10 +102,7 @@ class Machines:
             return [status for (status,) in rows]
 
     def wait_for_builds(self, wanted: list[str]) -> None:
-        limit = time.monotonic() + PATIENCE_SECONDS
-        while self.builds() != wanted:
-            assert time.monotonic() < limit, f"{self.builds()} {self.log('B')[-3000:]}"
-            time.sleep(0.2)
+        wait_until(lambda: self.builds() == wanted, PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -108,26 +108,24 @@ def numbers(hits: Sequence[Hit]) -> list[int]:
 
 
 def matching(store: VectorStore, payload_filter: PayloadFilter) -> set[int]:
-    """The points that a filter keeps, the same whether they are searched or counted."""
+    """The points that a filter keeps, the same whether they are searched, counted or named."""
     found = set(numbers(ask(store, payload_filter=payload_filter)))
     assert store.count("animals", payload_filter) == len(found)
+    assert sorted(store.ids_where("animals", payload_filter)) == sorted(map(ident, found))
     return found
 
 
 # Collections.
 
 
-def test_ensure_with_another_recipe_is_refused(filled: VectorStore) -> None:
-    for other in (replace(RECIPE, model="another"), replace(RECIPE, dimensions=4)):
-        with pytest.raises(EmbeddingMismatchError):
-            filled.ensure("animals", other)
-
-
-def test_ensure_checks_the_recipe_behind_an_alias(filled: VectorStore) -> None:
+def test_ensure_with_another_recipe_is_refused_also_behind_an_alias(filled: VectorStore) -> None:
     filled.point_alias("zoo", "animals")
-    filled.ensure("zoo", RECIPE)
-    with pytest.raises(EmbeddingMismatchError):
-        filled.ensure("zoo", replace(RECIPE, query_prefix="query: "))
+    others = (replace(RECIPE, model="another"), replace(RECIPE, dimensions=4), replace(RECIPE, query_prefix="query: "))
+    for name in ("animals", "zoo"):
+        filled.ensure(name, RECIPE)
+        for other in others:
+            with pytest.raises(EmbeddingMismatchError):
+                filled.ensure(name, other)
 
 
 def test_missing_collection_is_an_error_for_every_verb(store: VectorStore) -> None:
@@ -152,20 +150,15 @@ def test_missing_collection_is_an_error_for_every_verb(store: VectorStore) -> No
             verb()
 
 
-def test_info_names_the_collection_its_recipe_size_and_aliases(filled: VectorStore) -> None:
-    filled.point_alias("zoo", "animals")
-    filled.point_alias("ferme", "animals")
-    info = filled.info("zoo")
-    assert (info.name, info.recipe, info.points) == ("animals", RECIPE, 4)
-    assert info.aliases == ("ferme", "zoo")
-
-
-def test_collections_are_listed_by_name(filled: VectorStore) -> None:
+def test_collections_are_listed_by_name_with_recipe_size_and_aliases(filled: VectorStore) -> None:
     filled.ensure("a first one", replace(RECIPE, dimensions=7))
     filled.point_alias("zoo", "animals")
-    listed = filled.collections()
-    assert [(i.name, i.points, i.aliases) for i in listed] == [("a first one", 0, ()), ("animals", 4, ("zoo",))]
-    assert listed[0].recipe.dimensions == 7
+    filled.point_alias("ferme", "animals")
+    first, animals = filled.collections()
+    assert (first.name, first.points, first.aliases, first.recipe.dimensions) == ("a first one", 0, (), 7)
+    assert (animals.name, animals.points, animals.aliases) == ("animals", 4, ("ferme", "zoo"))
+    assert filled.info("zoo") == animals
+    assert animals.recipe == RECIPE
 
 
 def test_removed_alias_leaves_its_collection(filled: VectorStore) -> None:
@@ -254,13 +247,6 @@ def test_id_that_is_no_uuid_is_refused(filled: VectorStore) -> None:
         filled.fetch("animals", ["seven"])
 
 
-def test_large_batch_is_written_whole(store: VectorStore) -> None:
-    store.ensure("animals", RECIPE)
-    store.upsert("animals", [point(n, [1, n, 0], n=n) for n in range(1, 701)])
-    assert store.count("animals") == 700
-    assert len(store.fetch("animals", [ident(n) for n in range(1, 701)])) == 700
-
-
 def test_deleting_unknown_points_is_no_error(filled: VectorStore) -> None:
     filled.delete("animals", [ident(1), ident(99)])
     filled.delete("animals", [ident(1)])
@@ -268,12 +254,6 @@ def test_deleting_unknown_points_is_no_error(filled: VectorStore) -> None:
 
 
 # Reading.
-
-
-def test_ids_of_matching_points_are_told(filled: VectorStore) -> None:
-    tame = PayloadFilter(all_of=(Condition("tame", True),))
-    assert sorted(filled.ids_where("animals", tame)) == sorted([ident(1), ident(3)])
-    assert len(filled.ids_where("animals", PayloadFilter())) == filled.count("animals")
 
 
 def test_query_gives_payloads_and_cosines_best_first(filled: VectorStore) -> None:
@@ -303,14 +283,11 @@ def test_min_score_is_inclusive(filled: VectorStore) -> None:
     assert numbers(ask(filled, values=(-1, 0, 0), min_score=-1.0)) == [2, 4, 1, 3]
 
 
-def test_query_with_another_recipe_is_refused(filled: VectorStore) -> None:
-    with pytest.raises(EmbeddingMismatchError):
-        filled.query("animals", Query(vector(1, 0, 0), replace(RECIPE, model="b")), Wanted(limit=1))
-
-
-def test_query_of_another_size_is_refused(filled: VectorStore) -> None:
-    with pytest.raises(EmbeddingMismatchError):
-        filled.query("animals", Query(vector(1, 0), RECIPE), Wanted(limit=1))
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_query_with_another_recipe_or_size_is_refused(filled: VectorStore, weight: float) -> None:
+    for query in (Query(vector(1, 0, 0), replace(RECIPE, model="b"), "chat"), Query(vector(1, 0), RECIPE, "chat")):
+        with pytest.raises(EmbeddingMismatchError):
+            filled.query("animals", query, Wanted(lexical_weight=weight, limit=1))
 
 
 def test_fetch_gives_unit_vectors(store: VectorStore) -> None:
@@ -336,13 +313,15 @@ def test_payloads_come_back_as_they_were(store: VectorStore) -> None:
     assert store.fetch("animals", [ident(1)])[ident(1)].payload == payload
 
 
-def test_scroll_gives_every_point_once_in_a_stable_order(store: VectorStore) -> None:
+def test_scroll_gives_every_point_of_a_large_batch_once_in_a_stable_order(store: VectorStore) -> None:
     store.ensure("animals", RECIPE)
-    store.upsert("animals", [point(n, [1, n, 0], n=n) for n in range(1, 24)])
-    batches = list(store.scroll("animals", batch_size=5))
+    everything = [ident(n) for n in range(1, 704)]
+    store.upsert("animals", [point(n, [1, n, 0], n=n) for n in range(1, 704)])
+    batches = list(store.scroll("animals", batch_size=100))
     seen = [p.id for batch in batches for p in batch]
-    assert sorted(seen) == [ident(n) for n in range(1, 24)]
-    assert {len(batch) for batch in batches} == {5, 3}
+    assert sorted(seen) == everything
+    assert {len(batch) for batch in batches} == {100, 3}
+    assert store.count("animals") == len(store.fetch("animals", everything)) == len(everything)
     assert [p.id for batch in store.scroll("animals") for p in batch] == seen
 
 
@@ -578,14 +557,10 @@ def test_hybrid_overlaps_are_the_same_in_every_store(talking: VectorStore) -> No
         assert [h.overlap for h in here] == pytest.approx([h.overlap for h in there], abs=2e-6)
 
 
-def test_hybrid_query_is_filtered(talking: VectorStore) -> None:
+def test_hybrid_query_is_filtered_and_limited_but_keeps_the_nearest(talking: VectorStore) -> None:
     only = PayloadFilter(all_of=(Condition("category", "b"),))
     assert set(numbers(hybrid(talking, "loup", payload_filter=only))) == {0, 2, 4}
-
-
-def test_hybrid_query_is_limited_but_keeps_the_nearest(talking: VectorStore) -> None:
-    found = numbers(hybrid(talking, "poule", lexical_weight=9, limit=1))
-    assert found == [2, 0, 1, 3]
+    assert numbers(hybrid(talking, "poule", lexical_weight=9, limit=1)) == [2, 0, 1, 3]
 
 
 def test_hybrid_query_follows_changed_words(talking: VectorStore) -> None:
@@ -593,15 +568,6 @@ def test_hybrid_query_follows_changed_words(talking: VectorStore) -> None:
     assert numbers(hybrid(talking, "baleines", lexical_weight=5))[0] == 4
     talking.delete("animals", [ident(4)])
     assert all(hit.overlap == 0 for hit in hybrid(talking, "baleines"))
-
-
-def test_hybrid_query_needs_the_recipe_and_the_collection(talking: VectorStore) -> None:
-    with pytest.raises(EmbeddingMismatchError):
-        talking.query(
-            "animals", Query(vector(1, 0, 0), replace(RECIPE, model="other"), "chat"), Wanted(lexical_weight=1, limit=1)
-        )
-    with pytest.raises(CollectionMissingError):
-        hybrid(talking, "chat", collection="absent")
 
 
 @pytest.mark.parametrize("question", ["", "?", "et le la", "𝔥𝔢𝔩𝔩𝔬", "\x00", "x" * 5_000])
@@ -633,9 +599,6 @@ def test_hit_brings_the_nearest_of_each_other_kind_along(chunks: VectorStore) ->
     by_words = hybrid(chunks, "mot7", limit=1, lexical_weight=50, together=pair)
     assert numbers(by_words) == [72, 900, 2, 12, 22, 0, 10, 20, 70]
     assert by_words[-1].overlap == by_words[0].overlap > 0
-
-
-def test_points_brought_along_are_filtered_too(chunks: VectorStore) -> None:
     only = PayloadFilter(all_of=(Condition("type", "question"),))
-    found = hybrid(chunks, "?", limit=2, payload_filter=only, together=Together("chunk_id", "type"))
-    assert all(hit.payload["type"] == "question" for hit in found)
+    filtered = hybrid(chunks, "?", limit=2, payload_filter=only, together=pair)
+    assert all(hit.payload["type"] == "question" for hit in filtered)

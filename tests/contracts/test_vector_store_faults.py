@@ -65,15 +65,6 @@ def desk() -> Iterator[Desk]:
         yield Desk(stack.enter_context(site), store, line)
 
 
-def test_slow_store_makes_answers_late_and_nothing_else(desk: Desk) -> None:
-    desk.store.delay = 0.3
-    try:
-        assert desk.ask("slow") == "done"
-        assert desk.ready() == (200, "ok")
-    finally:
-        desk.store.delay = 0.0
-
-
 def test_silent_store_fails_the_question_by_name_and_answers_the_next(desk: Desk) -> None:
     desk.store.delay = SILENCE
     assert desk.ask("silent") == "vector_store_unavailable"

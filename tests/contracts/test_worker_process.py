@@ -18,11 +18,7 @@ from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.servers.worker import WorkerProcess
 from tests.waiting import wait_until
 
-pytestmark = [
-    pytest.mark.contracts,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed"),
-]
+pytestmark = [pytest.mark.contracts, pytest.mark.timeout(600)]
 
 _STATE = """
 import json
@@ -37,6 +33,8 @@ print(json.dumps({"jobs": rows, "workers": beats, "last": last}))
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
     """On PostgreSQL where there is one: there a shared connection is what breaks."""
+    if PROGRAM is None:
+        pytest.skip("redis-server is not installed")
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer())
         environment = {"CELERY_BROKER_URL": redis.url, "REDIS_URL": redis.url}
@@ -48,8 +46,12 @@ def worker(tmp_path: Path) -> Iterator[WorkerProcess]:
         yield stack.enter_context(WorkerProcess(tmp_path, environment))
 
 
+def run(worker: WorkerProcess, code: str) -> str:
+    return worker.manage("shell", "-v", "0", "-c", code)
+
+
 def state(worker: WorkerProcess) -> dict[str, object]:
-    found: dict[str, object] = json.loads(worker.manage("shell", "-v", "0", "-c", _STATE))
+    found: dict[str, object] = json.loads(run(worker, _STATE))
     return found
 
 
@@ -80,4 +82,37 @@ def test_a_killed_worker_is_missed(worker: WorkerProcess) -> None:
     wait_until(lambda: state(worker)["workers"])
     worker.kill()
     silent = "from agents.jobs import worker_state as w; print(w().state)"
-    wait_until(lambda: worker.manage("shell", "-v", "0", "-c", silent).strip() == "silent", 120)
+    wait_until(lambda: run(worker, silent).strip() == "silent", 120)
+
+
+# The worker of `serve` without a broker
+
+_UPLOADS = """
+from agents.models import Agent
+from knowledge.indexing.jobs import enqueue_documents
+from knowledge.indexing.path import store_document
+agent = Agent.objects.create(slug="a", name="a")
+for number in range(3):
+    stored = store_document(agent=agent, name=f"{number}.md", data=b"# Prix\\n\\nLa carte vaut %d euros." % number)
+    enqueue_documents(agent=agent, document_ids=[stored.document.pk])
+"""
+_STATES = """
+import json
+from knowledge.models import IndexBuild
+print(json.dumps(list(IndexBuild.objects.filter(kind="documents").values_list("status", flat=True))))
+"""
+
+
+def test_worker_of_serve_leaves_once_all_jobs_are_done_and_not_for_small_ones(tmp_path: Path) -> None:
+    migrated_sqlite(tmp_path / "repondant.db")
+    environment = {"REPONDANT_PARENT_PID": str(os.getpid()), "CELERY_BROKER_URL": ""}
+    worker = WorkerProcess(tmp_path, environment, processes=1, pool="solo")
+    run(worker, _UPLOADS)
+    with worker:
+        wait_until(worker.has_ended, 120)
+    assert json.loads(run(worker, _STATES)) == ["done"] * 3, worker.output()
+    with worker:
+        said = len(worker.output())
+        run(worker, "from agents.jobs import enqueue; enqueue('reconcile', key='1')")
+        wait_until(lambda: worker.has_ended() or "run_job" in worker.output()[said:], 120)
+        assert not worker.has_ended(), worker.output()

@@ -11,18 +11,14 @@ library only; never serve it on another interface than loopback.
 
 import argparse
 import asyncio
-import base64
-import hashlib
 import json
-import math
 import re
 import signal
-import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import Any, Self, overload
 
@@ -84,7 +80,6 @@ class _Refusal(Exception):
     message: str
     param: str | None = None
     code: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
@@ -322,39 +317,6 @@ def _check_response_format(body: Body) -> None:
         raise _Refusal(400, "'messages' must contain the word 'json' in some form.", "response_format")
 
 
-# Embeddings: words hashed into signed dimensions, so that texts that share words are near
-
-
-def hashed_vector(text: str, *, dimensions: int) -> list[float]:
-    vector = [0.0] * dimensions
-    for word in re.findall(r"\w+", text.lower()) or [text]:
-        digest = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
-        vector[(digest >> 1) % dimensions] += 1.0 if digest & 1 else -1.0
-    norm = math.sqrt(sum(value * value for value in vector)) or 1.0
-    return [value / norm for value in vector]
-
-
-def _embeddings(body: Body) -> dict[str, Any]:
-    given = body.get("input")
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or not 0 < len(texts) <= 2048:
-        raise _Refusal(400, "'input' must be a string or an array of 1 to 2048 strings.", "input")
-    if not all(isinstance(text, str) and text for text in texts):
-        raise _Refusal(400, "'$.input' is invalid: an input is empty.", "input")
-    dimensions = body.get("dimensions", 1536)
-    if not isinstance(dimensions, int) or not 0 < dimensions <= 8192:
-        raise _Refusal(400, "'dimensions' is invalid.", "dimensions")
-    data = []
-    for index, text in enumerate(texts):
-        vector: Any = hashed_vector(text, dimensions=dimensions)
-        if body.get("encoding_format") == "base64":
-            vector = base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode()
-        data.append({"object": "embedding", "index": index, "embedding": vector})
-    count = sum(len(text.split()) for text in texts)
-    usage = {"prompt_tokens": count, "total_tokens": count}
-    return {"object": "list", "model": body["model"], "data": data, "usage": usage}
-
-
 def _usage(body: Body, reply: ModelReply) -> dict[str, int]:
     prompt = sum(len(text_of(m).split()) for m in body["messages"])
     done = len(reply.tokens)
@@ -532,11 +494,6 @@ class _Connection(asyncio.Protocol):
             window = {"max_model_len": server.context} if server.context else {}
             listed = [{"id": name, "object": "model", **window} for name in server.models]
             self._send_json(200, {"object": "list", "data": listed})
-        elif (method, path) == ("POST", "/v1/embeddings"):
-            _check_model(body, models=())
-            answer = _embeddings(body)
-            server._record(Call(path, body, 200, headers))
-            self._send_json(200, answer)
         elif (method, path) == ("POST", "/v1/chat/completions"):
             self._chat(path, headers, body)
         else:
@@ -563,7 +520,7 @@ class _Connection(asyncio.Protocol):
     def _refuse(self, path: str, body: Body, headers: Mapping[str, str], refusal: _Refusal) -> None:
         if path.startswith("/v1/"):
             self._server._record(Call(path, body, refusal.status, headers))
-        self._send_json(refusal.status, refusal.body(), refusal.headers)
+        self._send_json(refusal.status, refusal.body())
 
     def _failed(self, reply: ModelReply) -> bool:
         if reply.status == 200:
@@ -688,10 +645,6 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._port}/v1"
-
-    @property
-    def unused_replies(self) -> int:
-        return len(self._replies)
 
     def script(self, *replies: ModelReply | Respond) -> None:
         """Queue more replies; a function makes its own from the call."""
