@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.html import linebreaks
-from django.utils.http import quote_etag
 from django.utils.translation import get_language
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.gzip import gzip_page
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import conditional_page, require_safe
 
 from agents.branding import style_source
 from agents.effective import effective_config
@@ -302,15 +301,13 @@ def cited_page(request: HttpRequest, token: str) -> HttpResponse:
     return not_kept(request, render(request, "chat/cited_page.html", context), passage.deployment)
 
 
+@conditional_page
 @require_safe
 def page_image(request: HttpRequest, token: str, page: int) -> HttpResponse:
     """A page of a passage as PNG, kept by this reader's browser alone."""
     _passage, pages = _found(request, token)
     if pages is None or page not in pages.boxes:
         return HttpResponse(status=404)
-    etag = quote_etag(f"{pages.document.file_hash[:32]}-{page}")
-    if request.headers.get("If-None-Match") == etag:
-        return _cached(HttpResponseNotModified(), etag)
     try:
         limit_reading("read", request.user.pk, address_of(request))
         picture = page_picture(pages.document, page)
@@ -318,11 +315,7 @@ def page_image(request: HttpRequest, token: str, page: int) -> HttpResponse:
         return HttpResponse(status=error.status)
     except PagePictureError as error:
         return HttpResponse(status=error.status, headers={"Retry-After": "5"})
-    return _cached(HttpResponse(picture, content_type="image/png"), etag)
-
-
-def _cached(response: HttpResponse, etag: str) -> HttpResponse:
-    response["ETag"] = etag
+    response = HttpResponse(picture, content_type="image/png")
     response["Cache-Control"] = f"private, max-age={PAGE_PICTURE_CACHE_SECONDS}"
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     return response

@@ -247,27 +247,6 @@ def explain_trace(trace: object) -> list[ExplainedStep]:
     return [_explain(line) for line in lines if isinstance(line, dict) and line.get("step")]
 
 
-#: The step that decided, by the exit of the turn (`AnswerSource`); a courtesy is a direct answer that was not searched.
-_DECIDING = {
-    "memory_guard": ("memory_guard",),
-    "direct_qa": ("courtesy", "direct_answer"),
-    "clarification": ("clarification", "courtesy"),
-    "guard_rail": ("guard_rail",),
-    "extractive": ("extractive",),
-    # What a model writes stands on what passed the guard rail.
-    "llm": ("guard_rail",),
-    "round_limit": ("tool_loop",),
-}
-
-
-def deciding_step(trace: object, source: str) -> ExplainedStep | None:
-    """The one step that says why this answer was given; `None` where the trace does not say."""
-    lines: Iterable[Any] = trace if isinstance(trace, list) else ()
-    wanted = _DECIDING.get(source, ())
-    found = [line for line in lines if isinstance(line, dict) and line.get("step") in wanted]
-    return _explain(found[-1]) if found else None
-
-
 def _explain(line: dict[str, Any]) -> ExplainedStep:
     step, outcome, detail = (str(line.get(key) or "") for key in ("step", "outcome", "detail"))
     return ExplainedStep(

@@ -6,7 +6,7 @@ question's day.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -269,7 +269,7 @@ def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[st
         names = dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
         names |= {key: _("Déploiement supprimé (n° %d)") % key for key in found - set(names)}
         tables.append(_compared("deployments", _("Par déploiement"), _("Déploiement"), names, now, before))
-    tables += [_savings(now, before), _ratings(now)]
+    tables.append(_savings(now, before))
     return _tiles(now, before), tables
 
 
@@ -286,19 +286,12 @@ def _tiles(now: Totals, before: Totals) -> list[tuple[str, str, str]]:
     return [(title, shown(read(now), kind), shown(read(before), kind)) for title, kind, read in figures]
 
 
-def _chart(
-    days: Iterable[date], parts: Mapping[str, Sequence[int]], colours: Sequence[str] = _COLOURS
-) -> dict[str, Any]:
-    """Bars of a day each, as the chart component takes them."""
-    sets = [
-        {"label": name, "data": list(values), "backgroundColor": colour}
-        for (name, values), colour in zip(parts.items(), colours, strict=False)
-    ]
-    return {"labels": [shown(day, "day") for day in days], "datasets": sets}
-
-
 def _days(now: Totals) -> Table:
     counts = {str(name): [day[kind].turns for day in now.days.values()] for kind, name in KINDS.items()}
+    bars = [
+        {"label": name, "data": values, "backgroundColor": colour}
+        for (name, values), colour in zip(counts.items(), _COLOURS, strict=True)
+    ]
     return Table(
         "days",
         _("Questions par jour"),
@@ -308,21 +301,7 @@ def _days(now: Totals) -> Table:
             "Sans modèle : de la mémoire, de la FAQ ou d’une question-réponse. Autres voies : précision demandée, refus du "
             "garde-fou, passages cités. Non abouties : en échec, interrompues, en cours."
         ),
-        chart=_chart(now.days, counts),
-    )
-
-
-def _ratings(now: Totals) -> Table:
-    every = {day: sums["all"] for day, sums in now.days.items()}
-    names = (_("Utile"), _("À revoir"))
-    parts = {names[0]: [each.up for each in every.values()], names[1]: [each.down for each in every.values()]}
-    return Table(
-        "ratings",
-        _("Satisfaction"),
-        [(_("Jour"), "day"), (names[0], "count"), (names[1], "count"), (_("Avis favorables"), "percent")],
-        [(day, each.up, each.down, ratio(each.up, each.up + each.down)) for day, each in every.items()],
-        _("Les avis comptent au jour de la question ; ceux qui sont retirés ne comptent pas."),
-        chart=_chart(every, parts, (_COLOURS[0], _COLOURS[3])),
+        chart={"labels": [shown(day, "day") for day in now.days], "datasets": bars},
     )
 
 

@@ -15,10 +15,9 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from agents.admin_base import admin_page, admin_url, require, signed_in
 from agents.errors import ApplicationError
 from agents.roles import visible
-from chat.models import AnswerSource, Feedback, Turn, TurnStatus
+from chat.models import Feedback, Turn, TurnStatus
 from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
-from chat.staff.explanation import deciding_step
 from chat.thread.branches import exchange_of
 from faqs.answers import check_texts, clean_answer, one_line
 from faqs.errors import AnswerRejectedError
@@ -129,17 +128,12 @@ def _save(
 
 
 def _given(turn: Turn) -> dict[str, Any]:
-    """What was answered, and why in short."""
+    """What was answered, how, and what its reader said of it."""
     _asked, answered = exchange_of(turn)
-    step = deciding_step(turn.trace, turn.answer_source)
     feedback: Feedback | None = getattr(turn, "feedback", None)
-    outcome = step.outcome if step else ""
-    if turn.answer_source == AnswerSource.LLM and answered is not None:
-        outcome = _("Le modèle de langage l’a rédigée (passages lus : %(count)d).") % {"count": len(answered.sources)}
     return {
         "prose": prose_of(answered) if answered else "",
         "badge": source_badge(turn),
-        "outcome": outcome,
         "feedback": feedback,
         "verdict": verdict_badge(feedback) if feedback else "",
     }
@@ -155,7 +149,6 @@ def _saved_answer(request: HttpRequest, correction: Correction) -> LearnedRespon
 def _proof_page(request: HttpRequest, correction: Correction, row: LearnedResponse) -> HttpResponse:
     """The question is asked again, now and each time the page is opened; a dry run."""
     proof = prove(correction.turn, row)
-    step = deciding_step(proof.given.result.trace.lines, "direct_qa")
     feedback: Feedback | None = getattr(correction.turn, "feedback", None)
     entries = row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]
     withdrawn = [*entries, *row.superseded_answers.all()[:_FOUND]]
@@ -170,7 +163,6 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         row=row,
         proof=proof,
         prose=prose(proof.given.result.answer.text, (), key="proof"),
-        why_not=step.outcome if step and not proof.is_right else "",
         withdrawn=[(each, admin_url(type(each), "change", each.pk)) for each in withdrawn],
         verdict=verdict_badge(feedback) if feedback else "",
         feedback=feedback,

@@ -12,20 +12,11 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from chat.errors import ChatError
 from chat.models import AnswerSource, Conversation, Feedback, FollowUp, Message, Role, Turn, TurnStatus, Verdict
-from chat.staff.explanation import deciding_step
 from chat.staff.golden import recent_questions
 from chat.staff.simulator import Simulated
 from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdicts
 from faqs.answers import without_citations
-from faqs.models import (
-    CachedResponse,
-    EntryStatus,
-    GroupStatus,
-    LearnedResponse,
-    LearnedStatus,
-    QuestionGroup,
-    UnansweredQuestion,
-)
+from faqs.models import EntryStatus, GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
 from faqs.unanswered import group_questions
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.factories import fresh, make_conversation, make_entry, make_exchange, make_learned, make_library, make_user
@@ -82,7 +73,7 @@ class CorrectingTests(TestCase):
     def test_the_answer_is_there_with_why_it_was_given_and_its_passages(self) -> None:
         give_feedback(self.turn, Verdict.DOWN, reason="incorrect", comment="C’est 7 heures.")
         page = self.client.get(self.address)
-        for text in (QUESTION, WRONG, "rédigée (passages lus : 1)", "C’est 7 heures."):
+        for text in (QUESTION, WRONG, "Pourquoi cette réponse", "C’est 7 heures."):
             self.assertContains(page, text)
         self.assertContains(page, str(PASSAGE["text"]))
 
@@ -345,16 +336,3 @@ class FollowUpTests(TestCase):
         address = admin_url(Feedback, "changelist")
         one, ten = queries_with_one_and_ten_rows(superuser_client(), address, self.make_report)
         assert one == ten
-
-
-class WhyInShortTests(TestCase):
-    def test_the_step_that_decided_is_the_exit_s(self) -> None:
-        trace = [
-            {"step": "memory_guard", "outcome": "no_candidate", "score": 0.1, "threshold": 0.8},
-            {"step": "direct_answer", "outcome": "served", "score": 0.97, "threshold": 0.8},
-        ]
-        step = deciding_step(trace, AnswerSource.DIRECT_QA)
-        assert step is not None
-        assert step.score == 0.97
-        assert deciding_step("nonsense", AnswerSource.LLM) is None
-        assert CachedResponse.objects.count() == 0
