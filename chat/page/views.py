@@ -5,7 +5,6 @@ A cited page is pictures, never the file. Absent and refused are told alike.
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -107,12 +106,6 @@ def text_of(source: Mapping[str, Any]) -> str:
 MAX_SUGGESTIONS = 6
 #: Its address changes with the picture.
 LOGO_SECONDS = 365 * 86_400
-#: Scripts that the page's own import: named in the page, the browser asks for all of them at once.
-IMPORTED_SCRIPTS = tuple(
-    f"chat/{path.name}"
-    for path in sorted((Path(__file__).parents[1] / "static" / "chat").glob("*.js"))
-    if path.name not in ("chrome.js", "code.js", "page.js", "read.js", "theme.js")
-)
 
 
 @gzip_page  # Of a length that differs each time, and its token masked (Django): what is sent tells nothing (BREACH).
@@ -131,7 +124,6 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
         "deployments": deployments,
         "suggestions": suggestions(deployment, MAX_SUGGESTIONS) if deployment else (),
         "has_model": language_model() is not None,
-        "imported_scripts": IMPORTED_SCRIPTS if deployment else (),
         "is_missing": bool(slug) and deployment is None,
         "login_url": reverse(settings.LOGIN_URL),
         "config": _config(request, deployment, conversation_id if is_mine else None, is_mine),

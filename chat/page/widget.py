@@ -47,11 +47,6 @@ _LOADER = Path(__file__).parents[1] / "static" / "widget" / "widget.js"
 MAX_SUGGESTIONS = 3
 #: What the tag may ask for (`data-theme`); without it, as the visitor's system is.
 THEMES = ("light", "dark")
-#: What the frame's script imports, step by step.
-IMPORTED_SCRIPTS = tuple(
-    f"chat/{name}.js"
-    for name in ("api", "composer", "copying", "dom", "events", "feedback", "markdown", "passage", "question", "thread")
-)
 
 
 @require_GET
@@ -86,7 +81,6 @@ def frame(request: HttpRequest, public_key: str) -> HttpResponse:
             "face": deployment,
             "suggestions": suggestions(deployment, MAX_SUGGESTIONS),
             "has_model": language_model() is not None,
-            "imported_scripts": IMPORTED_SCRIPTS,
             "theme": theme if theme in THEMES else "",
             "config": {
                 "visitor": visitor.token(),

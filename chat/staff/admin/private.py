@@ -24,12 +24,6 @@ _SOURCE_TONES: dict[str, Tone] = {
     AnswerSource.ROUND_LIMIT: "warning",
 }
 
-_SOURCE_KINDS = {
-    "qa_pair": _("question-réponse"),
-    "source_material": _("texte du passage"),
-    "legacy": _("texte du passage"),
-}
-
 
 class PrivateAdmin(ReadOnlyAdmin):
     """Rows that hold what people asked: one permission opens them, and no other stands in for it."""
@@ -90,7 +84,6 @@ def linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             **source,
             "score": score_text(source.get("score")),
-            "kind": _SOURCE_KINDS.get(str(source.get("type")), source.get("type", "")),
             "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
             "document_url": _url_of(Document, source.get("document_id"), documents),
             "answer_url": _url_of(LearnedResponse, source.get("learned_id"), answers),

@@ -18,7 +18,6 @@ from django.core.files.base import ContentFile
 from django.test import AsyncClient, Client, TestCase, override_settings
 from PIL import Image
 
-import chat
 from agents.admin.deployments import DeploymentForm
 from agents.branding import LOGO_SIZE, logo_png
 from agents.database import in_database
@@ -26,7 +25,6 @@ from agents.models import Audience, Deployment, Logo, valid_origin
 from agents.settings import KNOBS, SITE_KNOBS
 from chat.access.visitors import WidgetVisitor
 from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
-from chat.page.widget import IMPORTED_SCRIPTS
 from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import make_conversation, make_exchange, make_library, make_user
@@ -105,19 +103,6 @@ class FrameTests(WidgetTests):
     def test_theme_is_one_of_ours(self) -> None:
         for wanted, written in (("dark", 'data-theme="dark"'), ("x", '<html lang="fr">')):
             assert written in self.frame(theme=wanted).content.decode()
-
-    def test_frame_names_all_that_its_script_imports(self) -> None:
-        scripts = Path(chat.__file__).parent / "static"
-        met: set[str] = set()
-        waiting = [scripts / "widget" / "frame.js"]
-        while waiting:
-            script = waiting.pop()
-            for name in re.findall(r'from "(\..*?)"', script.read_text(encoding="utf-8")):
-                found = (script.parent / name).resolve()
-                if found.relative_to(scripts).as_posix() not in met:
-                    met.add(found.relative_to(scripts).as_posix())
-                    waiting.append(found)
-        assert met == set(IMPORTED_SCRIPTS)
 
     def test_loader_is_public_and_sets_nothing(self) -> None:
         response = Client().get("/widget.js")
