@@ -186,39 +186,6 @@ def remove_learned_points(*, agent_slug: str, ids: Sequence[str]) -> None:
     remove_points(agent_slug=agent_slug, ids=ids)
 
 
-def remove_stray_points() -> int:
-    """Delete the points of the shared collection that no valid row owns, there and in their agent's index.
-
-    A cleanup that was lost with its broker leaves such points; nothing is ever served from them.
-    """
-    store = vector_store()
-    if store.resolve_alias(LEARNED_COLLECTION) is None:
-        return 0
-    slugs = dict(Agent.objects.values_list("pk", "slug"))
-    removed = 0
-    for batch in store.scroll(LEARNED_COLLECTION):
-        owned = _owned_among([point.id for point in batch])
-        strays = [point for point in batch if point.id not in owned]
-        for agent_id, group in groupby(strays, key=lambda point: point.payload.get("agent_id")):
-            ids = [point.id for point in group]
-            slug = slugs.get(agent_id) if isinstance(agent_id, int) else None
-            if slug is None:
-                store.delete(LEARNED_COLLECTION, ids)
-            else:
-                remove_learned_points(agent_slug=slug, ids=ids)
-            removed += len(ids)
-    return removed
-
-
-def _owned_among(ids: Sequence[str]) -> set[str]:
-    valid = LearnedResponse.objects.valid()
-    owned = valid.filter(point_id__in=ids).values_list("point_id", flat=True)
-    phrased = Phrasing.objects.filter(point_id__in=ids, response__in=valid.order_by().values("pk")).values_list(
-        "point_id", flat=True
-    )
-    return {str(point) for point in (*owned, *phrased)}
-
-
 def _among(keys: Sequence[int]) -> LearnedResponseQuerySet:
     return LearnedResponse.objects.filter(pk__in=list(keys))
 

@@ -1,4 +1,5 @@
-"""Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of service.
+"""Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of service,
+waiting to be read again, promoted from the memory.
 
 Texts are cleaned and checked, and every write leaves a line in the history. A row is committed first and counts from then
 on; its points, and what it supersedes, follow (`faqs.answer_points`).
@@ -9,22 +10,43 @@ import unicodedata
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.effective import agent_setting
+from agents.effective import agent_setting, effective_config
+from agents.errors import ApplicationError
 from agents.history import PHRASINGS, acting, log_event, origin
 from agents.models import Agent
-from faqs.answer_points import mark_pending, schedule_indexing, take_effect
-from faqs.errors import AnswerRejectedError
+from faqs.answer_points import mark_pending, schedule_indexing, sync_learned, take_effect
 from faqs.memory import normalised_question
-from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, Origin, Phrasing, QuestionGroup
-from faqs.origins import accept_passages, bears_on, keep_passages, origins_of, stale_answers
+from faqs.models import (
+    CachedResponse,
+    EntryStatus,
+    GroupStatus,
+    LearnedResponse,
+    LearnedStatus,
+    Origin,
+    Phrasing,
+    QuestionGroup,
+    StatusReason,
+)
+from faqs.neighbours import SimilarAnswer, find_similar
+from faqs.origins import (
+    accept_passages,
+    bears_on,
+    entry_passages,
+    keep_passages,
+    origins_of,
+    stale_answers,
+    stale_entries,
+)
+from faqs.recall import REFUSALS
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 
 FAQ_MAX_PHRASINGS = 30
@@ -35,6 +57,15 @@ _CITED = re.compile(r"\[(\d{1,3})\]")
 _SOURCE_LINE = re.compile(r"\n+\*[^*\n]+\*\s*\[\d+\]\s*$")
 _NUMBER = re.compile(r"[ \t\u00a0]*\[\d{1,3}\](?!\()")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+
+
+class AnswerRejectedError(ApplicationError):
+    """A question or an answer that cannot be kept, with the reason that people read."""
+
+    code = "answer_rejected"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(public_message=reason)
 
 
 def one_line(text: str) -> str:
@@ -254,3 +285,68 @@ def _store_phrasings(response: LearnedResponse, texts: Sequence[str]) -> None:
         log_event(response, PHRASINGS, list(stored), list(texts))
     Phrasing.objects.filter(pk__in=removed).delete()
     Phrasing.objects.bulk_create(Phrasing(response=response, text=text) for text in texts if text not in stored)
+
+
+def entries_to_review() -> QuerySet[CachedResponse]:
+    """Entries of the memory to review, without those that a valid answer replaced."""
+    return CachedResponse.objects.filter(~_newer_answer(), status=EntryStatus.TO_REVIEW)
+
+
+def answers_to_review() -> QuerySet[LearnedResponse]:
+    """Validated answers and drafts to review, without those that a valid answer or entry replaced.
+
+    A draft of unanswered questions waits with its group, until a person has validated it once.
+    """
+    newer_entry = CachedResponse.objects.filter(pk=OuterRef("superseded_by_entry"), status=EntryStatus.VALID)
+    group = QuestionGroup.objects.filter(response=OuterRef("pk"), status=GroupStatus.DRAFTED)
+    return LearnedResponse.objects.filter(
+        ~_newer_answer(),
+        ~Exists(newer_entry),
+        ~Exists(group) | Q(validated_at__isnull=False),
+        status=LearnedStatus.TO_REVIEW,
+    )
+
+
+def _newer_answer() -> Exists:
+    """Whether a valid answer superseded the row, as an SQL condition."""
+    return Exists(LearnedResponse.objects.valid().filter(pk=OuterRef("superseded_by")))
+
+
+#: Why an entry may wait for staff without anything being wrong with it.
+_UNREAD = (StatusReason.LEARNED, StatusReason.UNSOURCED, StatusReason.IN_CONTEXT, StatusReason.IMPORTED)
+
+
+def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> SimilarAnswer | None:
+    """Make an entry a validated answer, or return the agent's existing answer to the same question.
+
+    Raises `AnswerRejectedError` with the reason, and the errors of the embedder and of the vector store.
+    """
+    agent = entry.deployment.agent
+    question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
+    similar = find_similar(agent=agent, questions=[question], answer=answer)
+    if similar:
+        return similar[0]
+    if reason := _why_not(entry):
+        raise AnswerRejectedError(_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason})
+    response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
+    save_learned(response, passages=entry_passages(entry.pk), by=owner, in_worker=False)
+    # At once: the next entry may ask the same in other words, and is compared with what is indexed.
+    sync_learned([response.pk])
+    return None
+
+
+def _why_not(entry: CachedResponse) -> str:
+    """The reason why the memory does not serve this entry; empty where staff may validate it as it is."""
+    unread = entry.status == EntryStatus.TO_REVIEW and entry.status_reason in _UNREAD
+    if entry.status != EntryStatus.VALID and not unread:
+        if entry.status_reason and entry.status_reason not in _UNREAD:
+            return str(entry.get_status_reason_display())
+        return str(EntryStatus.OBSOLETE.label)
+    if entry.review_on is not None and entry.review_on < timezone.localdate():
+        return str(REFUSALS["review_due"])
+    max_age_days = effective_config(entry.deployment).memory_max_age_days
+    if entry.confirmed_at < timezone.now() - timedelta(days=max_age_days):
+        return str(REFUSALS["expired"])
+    if stale_entries().filter(pk=entry.pk).exists():
+        return str(StatusReason.CHUNK_CHANGED.label)
+    return ""

@@ -23,8 +23,16 @@ from django.utils.translation import gettext_lazy
 from agents.errors import ApplicationError
 from agents.history import acting
 from agents.models import Agent
-from faqs.answers import DEFAULT_CATEGORY, check_texts, clean_answer, one_line, other_phrasings, save_learned, validate
-from faqs.errors import AnswerRejectedError
+from faqs.answers import (
+    DEFAULT_CATEGORY,
+    AnswerRejectedError,
+    check_texts,
+    clean_answer,
+    one_line,
+    other_phrasings,
+    save_learned,
+    validate,
+)
 from faqs.memory import normalised_question
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from faqs.neighbours import MAX_QUESTIONS, SimilarAnswer, find_similar, waiting_phrasings

@@ -21,9 +21,9 @@ from django.db.models import QuerySet
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
+from agents.errors import ApplicationError
 from agents.models import Deployment
 from agents.texts import read_json, storable
-from faqs.errors import MemoryFileError
 from faqs.learning import MEMORY_MAX_ANSWER_CHARACTERS, MEMORY_MAX_QUESTION_CHARACTERS, NOT_VALID, personal_data
 from faqs.memory import PHASE, Scope, find_entry, new_entry, recipe_key, write_entry
 from faqs.memory_matrix import current_audience
@@ -52,6 +52,12 @@ _COLUMNS = "id, question, answer, metadata, embedding, created_at, usage_count"
 _OURS = "repondant"
 _UNIT_SLACK = 1e-4
 _KNOWN = frozenset({"phase", "project", "authors", "initial_score", "tags", _OURS})
+
+
+class MemoryFileError(ApplicationError):
+    """A file of the memory that cannot be read or written; `public_message` says which and why."""
+
+    code = "memory_file"
 
 
 @dataclass(slots=True)

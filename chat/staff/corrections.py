@@ -21,8 +21,7 @@ from chat.thread.verdicts import settle_verdicts
 from chat.turn.clarification import CLARIFICATION_INTRO
 from chat.turn.prompt import number_sources
 from chat.turn.quoting import QUOTES_INTRO
-from faqs.answers import cited_sources, learn_from_message, without_citations
-from faqs.errors import AnswerRejectedError
+from faqs.answers import AnswerRejectedError, cited_sources, learn_from_message, without_citations
 from faqs.models import LearnedResponse, UnansweredQuestion
 from faqs.second_key.same_question import ask_the_same
 from faqs.unanswered import close_questions

@@ -26,6 +26,7 @@ from agents.roles import limit_of, visible
 from agents.setting_fields import unmeasured_model
 from chat.models import Feedback, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
+from faqs.answers import answers_to_review, entries_to_review
 from faqs.models import (
     CachedResponse,
     GroupStatus,
@@ -35,7 +36,6 @@ from faqs.models import (
     UnansweredQuestion,
     UnansweredReason,
 )
-from faqs.review import answers_to_review, entries_to_review
 from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, WebSource
 
 #: The front page counts what waits up to here, and says "1,000+" beyond.

@@ -38,12 +38,19 @@ from agents.errors import ApplicationError
 from agents.history import lines_of
 from faqs.admin.imports import IMPORT_RIGHTS, import_faqs
 from faqs.answer_points import schedule_indexing
-from faqs.answers import check_texts, clean_answer, one_line, other_phrasings, save_learned, set_status
+from faqs.answers import (
+    AnswerRejectedError,
+    answers_to_review,
+    check_texts,
+    clean_answer,
+    one_line,
+    other_phrasings,
+    save_learned,
+    set_status,
+)
 from faqs.csv import export_csv
-from faqs.errors import AnswerRejectedError
 from faqs.models import IndexState, LearnedKind, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import find_similar, similar_text
-from faqs.review import answers_to_review
 
 #: The button that saves a draft and puts it in service at once.
 APPROVE = "_approve"
@@ -161,8 +168,6 @@ class ReviewFilter(ConditionFilter):
     conditions: ClassVar = {
         "waiting": (_("À relire"), lambda rows: rows.filter(pk__in=answers_to_review().values("pk"))),
         "overdue": (_("Dépassée"), lambda rows: rows.filter(review_date__lt=timezone.localdate())),
-        "planned": (_("Prévue"), lambda rows: rows.filter(review_date__gte=timezone.localdate())),
-        "none": (_("Sans date"), lambda rows: rows.filter(review_date=None)),
         # 0.2.0 stored answers without their no-break spaces: « 1200€ », « article12 ».
         "glued": (
             _("Espaces peut-être perdues"),

@@ -20,8 +20,8 @@ from agents.errors import ApplicationError
 from agents.models import Agent
 from agents.roles import agents_for
 from faqs.answer_points import settle_now
+from faqs.answers import AnswerRejectedError
 from faqs.csv import ASKED, FaqRow, ImportPlan, PlannedRow, RowKind, StoredAnswer, apply_import, decoded, plan_import
-from faqs.errors import AnswerRejectedError
 from faqs.models import LearnedResponse, LearnedStatus
 
 IMPORT_RIGHTS = ("faqs.add_learnedresponse", "faqs.change_learnedresponse")

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.contrib.filters.admin import RangeDateFilter, RangeNumericFilter
+from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import (
     ConditionFilter,
@@ -38,13 +38,12 @@ from agents.admin_base import (
 )
 from agents.database import short_write
 from agents.errors import ApplicationError
-from faqs.answers import without_citations
+from faqs.answers import entries_to_review, promote_entry, without_citations
 from faqs.learning import report_wrong
 from faqs.memory import delete_entries, edit_entry, key_hash, set_status
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.neighbours import similar_text
 from faqs.precedence import Older, find_older, supersede_with_entry, vouch_for_entries
-from faqs.review import entries_to_review, promote_entry
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.models import Chunk
 
@@ -102,15 +101,7 @@ class CachedResponseAdmin(StaffAdmin):
     form = CachedResponseForm
     change_list_template = "admin/faqs/cachedresponse/change_list.html"
     list_display = ("asked", "state", "usage_count", "deployment", "created_at")
-    list_filter = (
-        "status",
-        "status_reason",
-        ReviewFilter,
-        "deployment",
-        "embedding_model",
-        ("created_at", RangeDateFilter),
-        ("usage_count", RangeNumericFilter),
-    )
+    list_filter = ("status", "status_reason", ReviewFilter, "deployment", ("created_at", RangeDateFilter))
     list_filter_submit = True
     list_select_related = ("deployment",)
     search_fields = ("question", "answer", "status_note")

@@ -19,8 +19,7 @@ from chat.models import Feedback, Turn, TurnStatus
 from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.thread.branches import exchange_of
-from faqs.answers import check_texts, clean_answer, one_line
-from faqs.errors import AnswerRejectedError
+from faqs.answers import AnswerRejectedError, check_texts, clean_answer, one_line
 from faqs.models import LearnedResponse
 
 RIGHTS = ("chat.view_turn", "faqs.add_learnedresponse", "faqs.change_learnedresponse")

@@ -1,11 +1,11 @@
-"""`sync_faqs [AGENT]`: write every point of the validated answers that is missing or stale, and remove strays."""
+"""`sync_faqs [AGENT]`: write every point of the validated answers that is missing or stale."""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from faqs.answer_points import remove_stray_points, sync_learned
+from faqs.answer_points import sync_learned
 from faqs.models import LearnedResponse
 from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
 
@@ -24,14 +24,11 @@ class Command(BaseCommand):
             keys = list(rows.values_list("pk", flat=True))
         with errors_to_terminal(), progress_bar("answer") as on_progress:
             report = sync_learned(keys, on_progress=on_progress)
-            strays = remove_stray_points()
-        result = {"indexed": report.indexed, "withdrawn": report.withdrawn, "strays": strays, "failed": report.failed}
+        result = {"indexed": report.indexed, "withdrawn": report.withdrawn, "failed": report.failed}
         if options["json"]:
             print_json(self.stdout, result)
         else:
-            self.stdout.write(
-                "{indexed} indexed, {withdrawn} withdrawn, {strays} stray points removed".format(**result)
-            )
+            self.stdout.write(f"{report.indexed} indexed, {report.withdrawn} withdrawn")
             for row in report.failed:
                 self.stdout.write(f"  failed: {row['item']}: {row['reason']}")
         if report.failed:

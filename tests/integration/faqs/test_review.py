@@ -6,7 +6,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from faqs.answers import save_learned, set_status
+from faqs.answers import answers_to_review, entries_to_review, save_learned, set_status
 from faqs.models import (
     CachedResponse,
     EntryStatus,
@@ -16,7 +16,6 @@ from faqs.models import (
     QuestionGroup,
     StatusReason,
 )
-from faqs.review import answers_to_review, entries_to_review
 from tests.admin_pages import superuser_client
 from tests.factories import make_deployment, make_entry, make_learned
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faqs.answers import clean_answer, one_line
+from faqs.answers import AnswerRejectedError, clean_answer, one_line
 from faqs.csv import FaqRow, csv_lines, parse_csv
-from faqs.errors import AnswerRejectedError
 from tests.constants import override
 
 QUESTIONS = st.text(min_size=1, max_size=60).map(one_line).filter(bool)

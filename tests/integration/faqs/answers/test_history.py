@@ -9,8 +9,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from agents.history import PHRASINGS, lines_of, take_back
-from faqs.answers import save_learned, set_status
-from faqs.errors import AnswerRejectedError
+from faqs.answers import AnswerRejectedError, save_learned, set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.constants import override
 from tests.factories import fresh, make_learned, make_user

@@ -13,8 +13,14 @@ from django.utils import timezone
 from agents.jobs import carry_out, ensure
 from agents.models import Agent, IndexingMethod, Job, JobKind
 from faqs.answer_points import expire_reviews, point_ids, reap_learned, sync_learned
-from faqs.answers import cited_sources, learn_from_message, review_stale_answers, save_learned, set_status
-from faqs.errors import AnswerRejectedError
+from faqs.answers import (
+    AnswerRejectedError,
+    cited_sources,
+    learn_from_message,
+    review_stale_answers,
+    save_learned,
+    set_status,
+)
 from faqs.models import IndexState, LearnedResponse, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from knowledge.embeddings.base import Purpose, embedder
