@@ -66,10 +66,7 @@ def schedule_indexing(keys: Sequence[int]) -> None:
 
 
 def take_effect(keys: Sequence[int]) -> None:
-    """Mark a few rows that a person has just written, and index them at once after the commit.
-
-    The worker is notified in any case: it retries what failed.
-    """
+    """Mark a few rows that a person has just written, and index them at once after the commit."""
     mark_pending(keys)
     transaction.on_commit(partial(settle_now, list(keys)), robust=True)
 
@@ -98,10 +95,7 @@ def nudge(keys: list[int]) -> None:
 
 
 def reap_learned() -> int:
-    """Take what is overdue out of service, and nudge for what still waits for its points; returns how many.
-
-    Called by every worker every few seconds: two short queries when there is nothing to do.
-    """
+    """Take what is overdue out of service, and nudge for what still waits for its points; returns how many."""
     expire_reviews()
     due = list(LearnedResponse.objects.due_for_indexing().values_list("pk", flat=True)[:SYNC_BATCH])
     if due:
@@ -250,11 +244,7 @@ def _write_into(
 
 
 def _shared_collection(store: VectorStore, recipe: Recipe) -> str:
-    """The collection behind `learned_responses` for this recipe.
-
-    Its name comes from the recipe, so two first writers agree on it. With a new embedding model the alias moves to an
-    empty collection, every row is due again, and the vectors of the old model go.
-    """
+    """The collection behind `learned_responses` for this recipe."""
     name = f"{LEARNED_COLLECTION}_{recipe_key(recipe)}"
     before = store.resolve_alias(LEARNED_COLLECTION)
     if before != name:

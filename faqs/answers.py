@@ -74,10 +74,7 @@ def one_line(text: str) -> str:
 
 
 def clean_answer(text: str) -> str:
-    """Return an answer with unix line ends, trimmed, without control characters and halves of characters.
-
-    Every space stays what it is: French typography has no-break and narrow no-break ones, and scripts have joiners.
-    """
+    """Return an answer with unix line ends, trimmed, without control characters and halves of characters."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(c for c in lines if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs")).strip()
 
@@ -134,10 +131,7 @@ def learn_from_message(
     sources: Sequence[Mapping[str, Any]] = (),
     owner: AbstractBaseUser | None = None,
 ) -> LearnedResponse:
-    """Store a message's answer that a person validated, or its correction; the same message again updates the row.
-
-    The row stores the sources that the given answer cited: a change of such a passage sends the row to review.
-    """
+    """Store a message's answer that a person validated, or its correction; the same message again updates the row."""
     response = LearnedResponse.objects.filter(agent=agent, source_message=message_uuid).first()
     if response is None:
         response = LearnedResponse(agent=agent, source_message=message_uuid)
@@ -189,10 +183,7 @@ def save_learned(
 
 
 def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -> None:
-    """Restore a row's values from the history, with the precedence of a new validation.
-
-    A valid answer is served again even if its stored review date has passed.
-    """
+    """Restore a row's values from the history, with the precedence of a new validation."""
     phrasings = values.pop(PHRASINGS, None)
     for name, value in values.items():
         setattr(response, "agent_id" if name == "agent" else name, value)
@@ -293,10 +284,7 @@ def entries_to_review() -> QuerySet[CachedResponse]:
 
 
 def answers_to_review() -> QuerySet[LearnedResponse]:
-    """Validated answers and drafts to review, without those that a valid answer or entry replaced.
-
-    A draft of unanswered questions waits with its group, until a person has validated it once.
-    """
+    """Validated answers and drafts to review, without those that a valid answer or entry replaced."""
     newer_entry = CachedResponse.objects.filter(pk=OuterRef("superseded_by_entry"), status=EntryStatus.VALID)
     group = QuestionGroup.objects.filter(response=OuterRef("pk"), status=GroupStatus.DRAFTED)
     return LearnedResponse.objects.filter(
@@ -317,10 +305,7 @@ _UNREAD = (StatusReason.LEARNED, StatusReason.UNSOURCED, StatusReason.IN_CONTEXT
 
 
 def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> SimilarAnswer | None:
-    """Make an entry a validated answer, or return the agent's existing answer to the same question.
-
-    Raises `AnswerRejectedError` with the reason, and the errors of the embedder and of the vector store.
-    """
+    """Make an entry a validated answer, or return the agent's existing answer to the same question."""
     agent = entry.deployment.agent
     question, answer = one_line(entry.question), clean_answer(without_citations(entry.answer))
     similar = find_similar(agent=agent, questions=[question], answer=answer)

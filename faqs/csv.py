@@ -242,10 +242,7 @@ def _row(line: int, cells: list[str], columns: dict[str, int]) -> FaqRow:
 def plan_import(
     agent: Agent, data: bytes | str, *, max_compared: int | None = None, on_progress: OnProgress = no_progress
 ) -> ImportPlan:
-    """Return what an import of this file would do; at most `max_compared` questions are compared by meaning.
-
-    Raises `AnswerRejectedError` where nothing can be read.
-    """
+    """Return what an import of this file would do; at most `max_compared` questions are compared by meaning."""
     read, failed = parse_csv(data)
     rows: list[PlannedRow] = []
     first: dict[str, FaqRow] = {}

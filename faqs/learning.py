@@ -333,10 +333,7 @@ def entries_of_turn(turn_id: uuid.UUID) -> list[int]:
 
 
 def unlink_turns(turn_ids: Collection[uuid.UUID]) -> None:
-    """Remove the references to these turns, whose conversation is deleted, from what was learned from them.
-
-    The bar of a reported answer stays as well, without the words of the person who reported it.
-    """
+    """Remove the references to these turns, whose conversation is deleted, from what was learned from them."""
     CachedResponse.objects.filter(source_turn__in=turn_ids).update(source_turn=None)
     reported = WrongPair.objects.filter(source_turn__in=turn_ids)
     for entry_id, note in reported.exclude(reason="").values_list("response", "reason"):

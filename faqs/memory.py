@@ -236,10 +236,7 @@ def restore_entry(entry: CachedResponse, values: dict[str, Any], _by: Any) -> No
 
 
 def validate_entries(entries: "models.QuerySet[CachedResponse]") -> int:
-    """Validate entries as they are: served from now on, with their age counted from now.
-
-    Their passages are recorded as they are now, and vectors of another embedding model are computed anew.
-    """
+    """Validate entries as they are: served from now on, with their age counted from now."""
     current = recipe_key(embedder().recipe)
     foreign = [entry for entry in entries if entry.recipe_key != current]
     for entry in foreign:
@@ -344,10 +341,7 @@ def retention_days(config: EffectiveConfig) -> int:
 
 
 def expired_entries(deployment_id: int, max_age_days: int) -> "models.QuerySet[CachedResponse]":
-    """The entries of a deployment older than `max_age_days` and not confirmed since.
-
-    Entries that staff set aside or somebody reported stay: without them the same answer would be learned again.
-    """
+    """The entries of a deployment older than `max_age_days` and not confirmed since."""
     before = timezone.now() - timedelta(days=max_age_days)
     expired = CachedResponse.objects.filter(deployment_id=deployment_id, confirmed_at__lt=before)
     decided = WrongPair.objects.filter(response=OuterRef("pk"))

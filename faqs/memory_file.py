@@ -114,10 +114,7 @@ def _exported(entry: CachedResponse) -> tuple[Any, ...]:
 
 
 def import_memory(deployment: Deployment, path: Path, *, to_review: bool) -> ImportReport:
-    """Add a file's entries to a deployment's memory; a row that cannot be one is skipped with its reason.
-
-    Every entry waits for staff with `to_review`. Otherwise those that were valid answer at once.
-    """
+    """Add a file's entries to a deployment's memory; a row that cannot be one is skipped with its reason."""
     report = ImportReport()
     audience = current_audience(deployment)
     for number, raw in _rows(path):

@@ -429,10 +429,7 @@ class QuestionGroup(models.Model):
 
 
 class UnansweredQuestion(models.Model):
-    """One question that was refused, poorly answered or reported; forgotten after the retention time.
-
-    Its text is masked (`faqs.unanswered`) and it knows its turn, but not who asked.
-    """
+    """One question that was refused, poorly answered or reported; forgotten after the retention time."""
 
     agent = models.ForeignKey(
         Agent, on_delete=models.CASCADE, related_name="unanswered_questions", verbose_name=_("agent")

@@ -105,10 +105,7 @@ def near_answers(
 
 
 def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse]:
-    """The agent's valid answers for a search by staff: those that contain the text, then the nearest in meaning.
-
-    Raises the errors of the embedder and the vector store.
-    """
+    """The agent's valid answers for a search by staff: those that contain the text, then the nearest in meaning."""
     valid = LearnedResponse.objects.valid().filter(agent=agent, kind=LearnedKind.FAQ)
     words = Q(question__icontains=text) | Q(answer__icontains=text)
     by_words = list(valid.filter(words).order_by("-updated_at")[:limit])
@@ -182,11 +179,7 @@ def find_similar(
     vectors: Sequence[Vector] | None = None,
     waiting: Waiting | None = None,
 ) -> list[SimilarAnswer]:
-    """Return the agent's answers to any of these questions, contradictions first; `exclude` is the row being edited.
-
-    `vectors` are those of the questions and `waiting` the agent's, where they are known. Raises the errors of the
-    embedder and of the vector store.
-    """
+    """Return the agent's answers to any of these questions, contradictions first; `exclude` is the row being edited."""
     asked = [question for question in questions if question][:MAX_QUESTIONS]
     waiting = waiting_phrasings(agent) if waiting is None else waiting
     near = near_answers(agent=agent, questions=asked, vectors=vectors, waiting=waiting)

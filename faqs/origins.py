@@ -104,11 +104,7 @@ def cites_unchanged(learned_id: int) -> "models.QuerySet[Any, Any]":
 
 
 def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
-    """The current origins of an answer's sources, not stored; `None` when one of them cannot be traced.
-
-    A source cannot be traced where it names no passage, or where the passage no longer holds its text: it changed while
-    the answer was being written.
-    """
+    """The current origins of an answer's sources, not stored; `None` when one of them cannot be traced."""
     by_id = _passages(_ids("chunk_id", sources))
     answers = _answers(_ids("learned_id", sources))
     origins: dict[tuple[int | None, bool, int | None], Origin] = {}

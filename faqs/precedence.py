@@ -123,10 +123,7 @@ def _texts(rows: QuerySet[LearnedResponse]) -> list[str]:
 
 
 def _entries_asking(deployment: Deployment, asked: Sequence[tuple[str, Vector]]) -> list[set[int]]:
-    """For each question, the entries of a deployment that ask it by the second key, served or waiting for staff.
-
-    Each acronym or synonym is looked up in its other form, too.
-    """
+    """For each question, the entries of a deployment that ask it by the second key, served or waiting for staff."""
     model, forms = embedder(), read_forms(agents_of(deployment))
     places = [(at, text, vector) for at, (text, vector) in enumerate(asked)]
     others = [(at, other) for at, (text, _vector) in enumerate(asked) if (other := forms.other_reading(text))]
@@ -187,10 +184,7 @@ def agents_of(deployment: Deployment) -> list[int]:
 
 
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
-    """Withdraw older answers to the same questions: entries of the agent's deployments, and its validated answers.
-
-    The rows have their points already, so only their other forms are embedded. Waits for embedder and vector store.
-    """
+    """Withdraw older answers to the same questions: entries of the agent's deployments, and its validated answers."""
     vectors = stored_vectors(rows)
     asked = [
         (row, text, vectors[point])
@@ -214,10 +208,7 @@ def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
 
 
 def _supersede_answers(row: LearnedResponse, asked: Sequence[tuple[str, Vector]]) -> None:
-    """Send the agent's older answers to the same question to *to review*; the newest stays.
-
-    The newest may be another than this row, if the row was indexed late.
-    """
+    """Send the agent's older answers to the same question to *to review*; the newest stays."""
     others = LearnedResponse.objects.valid().filter(agent=row.agent_id, kind=LearnedKind.FAQ)
     if not asked or row.validated_at is None or not others.exclude(pk=row.pk).exists():
         return
@@ -245,10 +236,7 @@ def _withdraw(row: LearnedResponse, entry_ids: Collection[int]) -> None:
 
 
 def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
-    """Wait for the memories' writers, so that their entries are visible; later ones are compared with the new answer.
-
-    SQLite has one writer at a time: a write begun before the answer's commit has ended.
-    """
+    """Wait for the memories' writers, so that their entries are visible; later ones are compared with the new answer."""
     if not connection.features.has_select_for_update:
         return
     keys = [deployment.pk for deployment in deployments]

@@ -288,10 +288,7 @@ def _oldest(max_age_days: int) -> float:
 
 
 def _take(held: Held, score: float, *, counts: bool) -> tuple[Any, ...] | None:
-    """The entry's answer if every condition holds on its row now; the same statement counts the use.
-
-    So every hit is counted; a turn that is killed before it is saved and then run again counts two.
-    """
+    """The entry's answer if every condition holds on its row now; the same statement counts the use."""
     if not counts:
         with connection.cursor() as cursor:
             cursor.execute(_READ, (held.pk, held.version))

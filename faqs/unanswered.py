@@ -20,19 +20,16 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.errors import ApplicationError
-from agents.models import Agent, IndexingMethod
+from agents.models import Agent
 from faqs.answer_points import sync_learned
 from faqs.answers import FAQ_MAX_PHRASINGS, one_line, other_phrasings, save_learned, set_status
 from faqs.memory import recipe_key
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion, UnansweredReason
-from faqs.origins import keep_passages, origins_of
 from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Recipe, Vectors, embedder
-from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
-from knowledge.search import Passage, confirm_passages, search
+from knowledge.models import QA_MAX_QUESTION_CHARACTERS
 from knowledge.thresholds import threshold_profile
-from knowledge.vectors.base import Query, batches, collection_alias
+from knowledge.vectors.base import batches
 
 #: An agent keeps the newest of its unanswered questions only.
 UNANSWERED_MAX_QUESTIONS = 5_000
@@ -180,10 +177,7 @@ def same_meaning_threshold() -> float:
 
 
 def ranked_groups() -> QuerySet[QuestionGroup]:
-    """Groups with `asked_count` and `last_asked`, the most asked first, then the most recent.
-
-    The counts are queries of their own, so that a search which joins the questions does not multiply them.
-    """
+    """Groups with `asked_count` and `last_asked`, the most asked first, then the most recent."""
     asked = UnansweredQuestion.objects.filter(group=OuterRef("pk")).order_by().values("group")
     return QuestionGroup.objects.annotate(
         asked_count=Coalesce(Subquery(asked.annotate(found=Count("pk")).values("found")), 0),
@@ -203,11 +197,9 @@ def _vector(data: bytes | memoryview) -> Vectors:
 
 
 def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = None) -> LearnedResponse:
-    """A draft of a validated answer for a group, made once; the nearest passage is its first text."""
+    """A draft of a validated answer for a group, made once; its answer is a person's to write."""
     if group.response is not None:
         return group.response
-    # The search waits for the embedder and the store: before the transaction, which holds the group's row.
-    nearest = _nearest_passage(group)
     longest = QA_MAX_QUESTION_CHARACTERS
     texts = [
         text
@@ -221,15 +213,11 @@ def draft_from_group(group: QuestionGroup, *, owner: AbstractBaseUser | None = N
         response = LearnedResponse(
             agent=group.agent,
             question=group.question[:longest],
-            answer=nearest.content[:QA_MAX_ANSWER_CHARACTERS] if nearest else "",
             status=LearnedStatus.TO_REVIEW,
             status_reason=_("Brouillon pour une question sans réponse : à relire avant de valider."),
             owner_id=owner.pk if owner else None,
         )
         save_learned(response, phrasings=other_phrasings(group.question, texts)[:FAQ_MAX_PHRASINGS], by=owner)
-        if nearest is not None:
-            source = {"chunk_id": nearest.chunk_id, "type": nearest.type, "text": nearest.content}
-            keep_passages(response, origins_of([source]) or [])
         group.response, group.status = response, GroupStatus.DRAFTED
         group.save(update_fields=["response", "status"])
     return response
@@ -272,19 +260,3 @@ def _may_share_answer(question: str, other: str) -> bool:
         return False
     kinds = {each.kind for each in compare_questions(question, other).disagreements}
     return not kinds & _HARD
-
-
-def _nearest_passage(group: QuestionGroup) -> Passage | None:
-    """The nearest passage of the documents, for staff to work from; nothing where the search fails."""
-    if not group.questions.exclude(reason=UnansweredReason.REFUSED).exists():
-        return None  # nothing in the documents is near
-    model = embedder()
-    try:
-        found = search(
-            collection_alias(group.agent.slug, IndexingMethod(group.agent.indexing_method)),
-            Query(_vector(group.vector), model.recipe),
-            limit=1,
-        )
-    except ApplicationError:
-        return None
-    return next(iter(confirm_passages(found, agent_id=group.agent_id).passages(1)), None)

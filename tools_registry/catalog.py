@@ -13,7 +13,7 @@ from typing import Any, Self
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, Group
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from agents.cache import TtlCache
 from tools_registry.models import ToolOverride, tools_token
@@ -174,12 +174,8 @@ def _build(key: tuple[str, int]) -> _Snapshot:
 
 
 def _overrides() -> QuerySet[ToolOverride]:
-    """Overrides that change something; most tools have an empty one."""
-    nothing = Q(description="", parameters={}, extra_tags=[], examples=[], needs_approval__isnull=True, is_active=True)
-    limited = ToolOverride.agents.through.objects.values("tooloverride")
-    waiting = Q(is_active=False, source__isnull=False)
-    optional = Q(tool_name__in=[spec.name for spec in registry if spec.is_optional])
-    rows = ToolOverride.objects.filter(~nothing | Q(pk__in=limited) | optional).exclude(waiting)
+    """What staff decided, but for remote tools that wait for them."""
+    rows = ToolOverride.objects.exclude(is_active=False, source__isnull=False)
     own = ("tool_name", "description", "parameters", "extra_tags", "examples", "needs_approval", "is_active")
     return rows.only(*own).prefetch_related("agents")
 

@@ -42,8 +42,6 @@ LEXICAL_WEIGHT = 0.4
 _QUESTION_WEIGHT = 5.0
 _SATURATION, _LENGTH = 1.2, 0.75
 _STEM = 5
-#: Up to so many best scores are found one after the other, which is faster than a partition.
-_FEW = 16
 #: Before the name of a meaning, which no word begins with.
 _MEANING = "="
 _STOP_WORDS = word_class("tool_stop_words")
@@ -151,22 +149,8 @@ class Ranking:
 
 def best_positions(scores: Scores, limit: int) -> list[int]:
     """The positions of the `limit` highest scores, best first, ties by position."""
-    if limit <= 0 or not len(scores):
-        return []
-    if limit <= _FEW and limit < len(scores):
-        left, best = scores.copy(), []
-        for _number in range(limit):
-            position = int(left.argmax())
-            best.append(position)
-            left[position] = -np.inf
-        return best
-    if limit < len(scores):
-        last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-        near = (scores >= last).nonzero()[0].tolist()
-    else:
-        near = list(range(len(scores)))
-    # A sort of Python's is stable, so ties stay in order.
-    return sorted(near, key=scores.item, reverse=True)[:limit]
+    best: list[int] = np.argsort(-scores, kind="stable")[: max(limit, 0)].tolist()
+    return best
 
 
 def words_of(text: str) -> list[str]:

@@ -23,7 +23,7 @@ import typing
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypeVar
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
@@ -157,27 +157,18 @@ class Registry:
 registry = Registry()
 
 
-class ToolOptions(TypedDict, total=False):
-    """How a tool runs: `uses_database` where it reads or writes rows (beside network: `NextStep`), `personal` where
-    results depend on who asks, `available`: is it configured?
-    """
-
-    uses_database: bool
-    personal: bool
-    needs_approval: bool
-    timeout_seconds: float | None
-    available: Callable[[], bool]
-    optional: bool
-
-
-#: The options that a `ToolSpec` calls otherwise.
-_SPEC_NAMES = {"personal": "is_personal", "available": "is_available", "optional": "is_optional"}
-
-
 def tool(
-    *, tags: Sequence[str] = (), keywords: Sequence[str] = (), always_on: bool = False, **options: Unpack[ToolOptions]
+    *,
+    tags: Sequence[str] = (),
+    keywords: Sequence[str] = (),
+    always_on: bool = False,
+    personal: bool = False,
+    available: Callable[[], bool] | None = None,
+    optional: bool = False,
+    **options: Any,
 ) -> Callable[[F], F]:
-    """Register a typed function as a tool, unchanged; `tags` are rights: a user needs all of them."""
+    """Register a typed function as a tool, unchanged. `tags` are rights: a user needs all of them; `available`: is it
+    configured? `options` are those of `ToolSpec`."""
 
     def declare(function: F) -> F:
         registry.register(
@@ -186,7 +177,10 @@ def tool(
                 tags=frozenset(_texts("tags", tags, function)),
                 keywords=tuple(_texts("keywords", keywords, function)),
                 is_always_on=always_on,
-                **{_SPEC_NAMES.get(name, name): value for name, value in options.items()},
+                is_personal=personal,
+                is_available=available,
+                is_optional=optional,
+                **options,
             )
         )
         return function

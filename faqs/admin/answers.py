@@ -35,7 +35,6 @@ from agents.admin_base import (
     stacked,
 )
 from agents.errors import ApplicationError
-from agents.history import lines_of
 from faqs.admin.imports import IMPORT_RIGHTS, import_faqs
 from faqs.answer_points import schedule_indexing
 from faqs.answers import (
@@ -111,17 +110,12 @@ class LearnedResponseForm(forms.ModelForm[LearnedResponse]):
     def _require_unchanged(self, seen: str) -> None:
         stored = LearnedResponse.objects.filter(pk=self.instance.pk or 0).first()
         if stored is not None and seen and stored.updated_at.isoformat() != seen:
-            line = lines_of(stored).first()
             raise forms.ValidationError(
                 gettext(
-                    "Cette réponse a changé depuis l’ouverture de la page (%(state)s, %(who)s) : « %(answer)s ». "
+                    "Cette réponse a changé depuis l’ouverture de la page (%(state)s) : « %(answer)s ». "
                     "Notez votre texte, rouvrez la page et reprenez-le si besoin."
                 )
-                % {
-                    "state": stored.get_status_display(),
-                    "who": (line and (line.additional_data or {}).get("who")) or gettext("automatique"),
-                    "answer": Truncator(stored.answer).chars(300),
-                }
+                % {"state": stored.get_status_display(), "answer": Truncator(stored.answer).chars(300)}
             )
 
     def _compare(self, data: dict[str, Any]) -> None:

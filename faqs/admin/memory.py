@@ -39,7 +39,6 @@ from agents.admin_base import (
 from agents.database import short_write
 from agents.errors import ApplicationError
 from faqs.answers import entries_to_review, promote_entry, without_citations
-from faqs.learning import report_wrong
 from faqs.memory import delete_entries, edit_entry, key_hash, set_status
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from faqs.neighbours import similar_text
@@ -106,7 +105,7 @@ class CachedResponseAdmin(StaffAdmin):
     list_select_related = ("deployment",)
     search_fields = ("question", "answer", "status_note")
     ordering = ("-created_at", "-pk")
-    actions = ("validate_entries", "promote", "mark_obsolete", "report_wrong")
+    actions = ("validate_entries", "promote", "mark_obsolete")
     readonly_fields = (
         "state",
         "deployment",
@@ -211,16 +210,6 @@ class CachedResponseAdmin(StaffAdmin):
         count = set_status(chosen, EntryStatus.OBSOLETE, StatusReason.STAFF)
         text = ngettext("%(count)d réponse marquée obsolète.", "%(count)d réponses marquées obsolètes.", count)
         self.message_user(request, text % {"count": count})
-
-    @admin.action(description=_("Signaler comme fausses"), permissions=["change"])
-    def report_wrong(self, request: HttpRequest, queryset: QuerySet[CachedResponse]) -> None:
-        count = sum(report_wrong(entry_id=entry.pk, question=entry.question) for entry in queryset)
-        text = ngettext(
-            "%(count)d réponse signalée : elle n’est plus donnée, et attend une relecture.",
-            "%(count)d réponses signalées : elles ne sont plus données, et attendent une relecture.",
-            count,
-        )
-        self.message_user(request, text % {"count": count}, messages.WARNING)
 
     @admin.display(description=_("question et réponse"), ordering="question")
     def asked(self, entry: CachedResponse) -> SafeString:

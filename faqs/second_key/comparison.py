@@ -623,10 +623,7 @@ def _is_movable(item: Item, freedom: _Verb) -> bool:
 
 
 def _is_one_part_moved(first: _Side, second: _Side, freedom: _Verb) -> bool:
-    """One part went from one end to the other, cut where a preposition or a comma allows it.
-
-    The part is one block: with more than one, what belongs to which could have been exchanged.
-    """
+    """One part went from one end to the other, cut where a preposition or a comma allows it."""
     one, two = first.concepts, second.concepts
     ahead = [_is_movable(item, freedom) for item in first.items]
     behind = [_is_movable(item, freedom) for item in second.items]

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from faqs.learning import report_wrong
 from faqs.memory import validate_entries
-from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, StatusReason, WrongPair
+from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedResponse, StatusReason
 from knowledge.models import Chunk
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
 from tests.constants import override
@@ -67,12 +67,6 @@ class MemoryAdminTests(TestCase):
         entry = make_entry(self.deployment)
         self.act("mark_obsolete", entry)
         assert (fresh(entry).status, entry.status_reason) == ("obsolete", StatusReason.STAFF)
-        assert recall(self.deployment, QUESTION).answer is None
-
-    def test_reporting_stops_an_entry_and_keeps_the_pair(self) -> None:
-        entry = make_entry(self.deployment)
-        self.act("report_wrong", entry)
-        assert WrongPair.objects.get().response == entry
         assert recall(self.deployment, QUESTION).answer is None
 
     def test_deleting_in_bulk_deletes_and_is_followed(self) -> None:

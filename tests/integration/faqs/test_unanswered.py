@@ -6,7 +6,6 @@ from typing import Any
 from unittest import mock
 
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
@@ -25,10 +24,9 @@ from faqs.unanswered import (
     ranked_groups,
 )
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.vectors.base import vector_store
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.constants import override
-from tests.factories import add_document, make_agent
+from tests.factories import make_agent
 
 LIST = admin_url(QuestionGroup, "changelist")
 
@@ -148,35 +146,6 @@ class DraftTests(TestCase):
         assert [phrasing.text for phrasing in draft.phrasings.all()] == ["Quel tarif pour la piscine en 2024 ?"]
         assert (draft.status, draft.answer) == (LearnedStatus.TO_REVIEW, "")
         assert draft_from_group(group) == draft
-
-    def test_draft_of_a_poorly_answered_question_begins_with_the_nearest_passage(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.REPORTED)
-        group_questions()
-        kept.refresh_from_db()
-        assert kept.group is not None
-        assert "trois semaines" in draft_from_group(kept.group).answer
-
-    def test_nothing_is_searched_while_a_transaction_is_open(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        kept = keep(agent, "Retard des livres ?", reason=UnansweredReason.REPORTED)
-        group_questions()
-        kept.refresh_from_db()
-        assert kept.group is not None
-        store, open_blocks = vector_store(), []
-        outside = len(connection.savepoint_ids)
-        query = type(store).query
-
-        def watched(*args: Any, **options: Any) -> Any:
-            open_blocks.append(len(connection.savepoint_ids) - outside)
-            return query(store, *args, **options)
-
-        with mock.patch.object(type(store), "query", side_effect=watched):
-            draft_from_group(kept.group)
-        assert open_blocks
-        assert not any(open_blocks)
 
     def test_two_who_draft_at_once_get_one_draft(self) -> None:
         group = make_group()
