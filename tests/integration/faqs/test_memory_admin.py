@@ -38,7 +38,6 @@ class MemoryAdminTests(TestCase):
             ({"q": "gare"}, 1),
             ({"status__exact": "valid"}, 1),
             ({"deployment__id__exact": self.deployment.pk}, 2),
-            ({"embedding_model": "hashing"}, 2),
             ({"created_at_from": "2001-01-01", "created_at_to": "2001-02-01"}, 0),
         ):
             response = self.client.get(LIST, query)
