@@ -56,6 +56,8 @@ _ROWS = ("table:table-header-rows", "table:table-rows", "table:table-row-group")
 _COLUMNS = ("table:table-header-columns", "table:table-columns", "table:table-column-group")
 _CELLS = ("table:table-cell", "table:covered-table-cell")
 _HIDDEN = ("collapse", "filter")
+#: Programs show no more; a file may claim any number.
+_MOST_COLUMNS = 2**14
 #: Styles that are based on one another, as far as they are followed.
 _LONGEST_STYLES = 20
 _CENTIMETRES = {"cm": 1.0, "mm": 0.1, "in": 2.54, "pt": 2.54 / 72}
@@ -301,9 +303,12 @@ class _Reader:
 
     def _table(self, table: Any) -> tuple[list[list[str]], int]:
         """The rows of a table of a text, and how many of them name its columns."""
-        rows = [row.cells for row in self._rows(table, Budget(""), {}, [])]
+        rows, budget = [], Budget(self._outline.title)
+        for row in self._rows(table, budget, {}, []):
+            budget.take(max(row.cells), 0)
+            rows.append([row.cells.get(column, "") for column in range(1, max(row.cells) + 1)])
         heads = [row for head in table.iterchildren(_full("table:table-header-rows")) for row in head]
-        return [[row.get(column, "") for column in range(1, max(row) + 1)] for row in rows], len(heads)
+        return rows, len(heads)
 
     def _rows(self, table: Any, budget: Budget, hidden: dict[int, bool], hidden_rows: list[int]) -> Iterator[Row]:
         """The rows that hold something; what covers several rows is given in each. `hidden` tells of a hidden column
@@ -324,7 +329,7 @@ class _Reader:
                 elif (rows := _count(cell, "table:number-rows-spanned")) > 1:
                     below[column] = said, rows - 1
                 budget.take(count if said else 1, count * len(said))
-                for place in range(column, column + count) if said else ():
+                for place in range(column, min(column + count, _MOST_COLUMNS)) if said else ():
                     if place in hidden:
                         hidden[place] = True
                     else:
@@ -365,10 +370,10 @@ class _Reader:
             hidden: dict[int, bool] = {}
             at = 1
             for column in _within(table, "table:table-column", *_COLUMNS):
-                count = min(_count(column, "table:number-columns-repeated"), 2**14)
+                after = min(at + _count(column, "table:number-columns-repeated"), _MOST_COLUMNS)
                 if _get(column, "table:visibility") in _HIDDEN:
-                    hidden |= dict.fromkeys(range(at, at + count), False)
-                at += count
+                    hidden |= dict.fromkeys(range(at, after), False)
+                at = after
             hidden_rows: list[int] = []
             rows = list(self._rows(table, budget, hidden, hidden_rows))
             self._beside.clear()
