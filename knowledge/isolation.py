@@ -227,6 +227,8 @@ def _killed_after(process: "subprocess.Popen[bytes]", seconds: float) -> Iterato
     try:
         yield
     except (EOFError, OSError) as error:
-        raise (TimeoutError() if is_late.is_set() else error) from error
+        if is_late.is_set():
+            raise TimeoutError from error
+        raise
     finally:
         timer.cancel()
