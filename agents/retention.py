@@ -55,7 +55,7 @@ RULES = (
     Rule("shared_links", "SHARE_LINK_DAYS", "chat.archive.expired_links"),
     Rule("memory", "memory_max_age_days", "faqs.memory.delete_expired"),
     Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.delete_abandoned"),
-    Rule("files", "ORPHAN_FILE_HOURS", "knowledge.storage.delete_orphans"),
+    Rule("files", "ORPHAN_FILE_HOURS", "knowledge.indexing.path.delete_orphans"),
     Rule("jobs", "FINISHED_JOB_DAYS", "agents.retention.finished_jobs"),
     Rule("sessions", "SESSION_DAYS", "agents.retention.expired_sessions"),
     Rule("admin_log", "ADMIN_LOG_DAYS", "agents.retention.old_log_entries"),

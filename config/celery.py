@@ -117,7 +117,7 @@ def begin(**_kwargs: Any) -> None:
     from django.db import connections
 
     from chat.serve import WORKER_STOP_SECONDS, end_with_the_parent
-    from knowledge.storage import storage_problem
+    from knowledge.checks import storage_problem
 
     end_with_the_parent(WORKER_STOP_SECONDS)
     problem = storage_problem()

@@ -1,29 +1,22 @@
-"""System checks: the embedder's and the vector store's own, and the order of the job limits."""
+"""System checks: the embedder's and the vector store's own, the order of the job limits; and what a worker checks."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, register
+from django.core.files.storage import default_storage
+from django.db import DatabaseError
 
 from knowledge.embeddings.base import embedder
-from knowledge.storage import storage_problem
+from knowledge.models import Document
 from knowledge.vectors.base import vector_store
 
 
 @register()
 def check_backends(app_configs: Sequence[AppConfig] | None = None, **_kwargs: Any) -> list[CheckMessage]:
     return [*embedder().check(), *vector_store().check()]
-
-
-@register(Tags.database)
-def check_document_storage(
-    app_configs: Sequence[AppConfig] | None = None, databases: Sequence[str] | None = None, **_kwargs: Any
-) -> list[CheckMessage]:
-    """A warning, since it stops nothing but indexing here; the database is asked by `check --database default`."""
-    problem = storage_problem() if databases else None
-    return [Warning(problem, id="knowledge.W002")] if problem else []
 
 
 @register()
@@ -40,3 +33,25 @@ def check_job_limits(app_configs: Sequence[AppConfig] | None = None, **_kwargs: 
         for low, high in ordered
         if getattr(settings, low) >= getattr(settings, high)
     ]
+
+
+#: For the operator: logs and commands are in English.
+UNSHARED = (
+    "This machine does not see the site's documents in {storage} ({name}: {reason}): files that were uploaded elsewhere cannot be "
+    "indexed here. Set the same DOCUMENT_STORAGE, a shared folder or a bucket, on every machine. See docs/operations.md, Several machines."
+)
+
+
+def storage_problem() -> str | None:
+    """Why this process cannot read the newest file of the site's documents, in a sentence, if it cannot."""
+    stored = Document.objects.exclude(file="").order_by("-pk").values_list("file", flat=True)
+    try:
+        name = stored.first()
+    except DatabaseError:
+        return None  # not migrated, or away: whoever needs the database says so
+    try:
+        if name:
+            default_storage.open(name, "rb").close()
+    except Exception as error:  # noqa: BLE001  # each package of storages has errors of its own
+        return UNSHARED.format(storage=settings.DOCUMENT_STORAGE, reason=str(error) or type(error).__name__, name=name)
+    return None

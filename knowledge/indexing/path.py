@@ -19,15 +19,19 @@ be written, stays as a failed document with the reason; the rest of its batch is
 import hashlib
 import logging
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.core.files.base import ContentFile
+from django.core.files.storage import Storage
 from django.db import transaction
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from agents.errors import ApplicationError
@@ -262,3 +266,31 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
         points = count_points(chunks, methods)
         report.points += points
         report.reused += points
+
+
+def _orphans() -> Iterator[str]:
+    """Files in the documents' store that no row names, and that are old enough not to be on their way to one."""
+    storage: Storage = Document._meta.get_field("file").storage
+    limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
+    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
+        old = [name for name in names if storage.get_modified_time(name) < limit]
+        named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
+        yield from (name for name in old if name not in named)
+
+
+def _files(storage: Storage, folder: str) -> Iterator[str]:
+    try:
+        folders, names = storage.listdir(folder)
+    except FileNotFoundError:
+        return  # nothing was ever stored
+    for name in names:
+        yield f"{folder}/{name}" if folder else name
+    for each in folders:
+        yield from _files(storage, f"{folder}/{each}" if folder else each)
+
+
+def delete_orphans() -> Iterator[int]:
+    storage: Storage = Document._meta.get_field("file").storage
+    for name in _orphans():
+        storage.delete(name)
+        yield 1

@@ -92,16 +92,14 @@ def scalar_kind(value: Json) -> type | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The field `key` equals `value`, or is a list that holds it; `None` matches nothing, True is not 1, 1.0 is not 1."""
+    """The field `key` is `value`; `None` matches nothing, True is not 1, 1.0 is not 1. No payload field is a list."""
 
     key: str
     value: str | int | bool
 
     def matches(self, payload: Payload) -> bool:
         found = payload.get(self.key)
-        elements = found if isinstance(found, list) else [found]
-        wanted = scalar_kind(self.value)
-        return any(scalar_kind(e) is wanted and e == self.value for e in elements)
+        return scalar_kind(found) is scalar_kind(self.value) and found == self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ purged; who has not seen a mark that is gone reads everything anew. A transactio
 itself (`Uncommitted`) reads it apart, because a rollback gives its versions to other rows.
 """
 
-import json
 import threading
 import uuid
 from abc import ABC, abstractmethod
@@ -62,29 +61,15 @@ class _Column:
 
     def __init__(self, capacity: int) -> None:
         self.codes: Codes = np.full(capacity, _NO_VALUE, dtype=np.int32)
-        self._code_of: dict[tuple[type | None, object], int] = {}
-        # A list matches by any element, so one element can have several codes.
-        self._codes_with: dict[tuple[type | None, object], tuple[int, ...]] = {}
+        self._code_of: dict[tuple[type, object], int] = {}
 
     def encode(self, value: Json) -> int:
-        if isinstance(value, list):
-            return self._code((list, json.dumps(value)), value)
         kind = scalar_kind(value)
-        return _NO_VALUE if kind is None else self._code((kind, value), [value])
+        return _NO_VALUE if kind is None else self._code_of.setdefault((kind, value), len(self._code_of))
 
-    def _code(self, identity: tuple[type | None, object], elements: Iterable[Json]) -> int:
-        known = self._code_of.get(identity)
-        if known is not None:
-            return known
-        code = self._code_of[identity] = len(self._code_of)
-        kinds = ((scalar_kind(element), element) for element in elements)
-        for kind, element in {(k, e) for k, e in kinds if k is not None}:
-            found = (kind, element)
-            self._codes_with[found] = (*self._codes_with.get(found, ()), code)
-        return code
-
-    def codes_with(self, value: str | int | bool) -> tuple[int, ...]:
-        return self._codes_with.get((scalar_kind(value), value), ())
+    def code(self, value: str | int | bool) -> int | None:
+        kind = scalar_kind(value)
+        return None if kind is None else self._code_of.get((kind, value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,10 +176,8 @@ class Snapshot(Generic[K]):
 
     def _matching(self, condition: Condition) -> Mask:
         column, codes = self._columns[condition.key]
-        wanted = column.codes_with(condition.value)
-        if not wanted:
-            return np.zeros(len(codes), dtype=np.bool_)
-        return codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+        wanted = column.code(condition.value)
+        return np.zeros(len(codes), dtype=np.bool_) if wanted is None else codes == wanted
 
 
 class Matrix(Generic[K]):

@@ -6,12 +6,13 @@ joins it, and that transaction sees its own rows. The one backend that touches t
 be used.
 """
 
-import json
 import logging
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStore
 from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors.base import (
     CollectionInfo,
+    Condition,
     Hit,
     Json,
     PayloadFilter,
@@ -51,8 +53,6 @@ _ID_BATCH = 500
 #: Rows taken at once from the database while a matrix is loaded.
 _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
-#: A path that SQLite accepts and that is of no interest.
-_NO_PATH = "$.none"
 
 
 def _named() -> models.QuerySet[VectorCollection, tuple[Any, ...]]:
@@ -71,30 +71,6 @@ _PAYLOADS = PreparedSelectIn(
         collection=parameter(VectorPoint, "collection"), deleted=False, point_id__in=keys
     ).values_list("point_id", "payload"),
 )
-
-
-class _PayloadFields(models.Func):
-    """The values of some payload keys as a JSON array. (Django's key transform gives "1" and 1 alike on SQLite.)"""
-
-    output_field = models.JSONField()
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        self.payload_keys = tuple(keys)
-        super().__init__(models.F("payload"))
-
-    def as_sqlite(self, compiler: Any, connection: Any, **_context: Any) -> tuple[str, tuple[Any, ...]]:
-        column, params = compiler.compile(self.source_expressions[0])
-        # Escaped as Django escapes what it stores: older SQLites compare labels byte by byte.
-        paths = [f"$.{json.dumps(key)}" for key in self.payload_keys]
-        # A single path would give a bare value; with a second one the answer is always an array.
-        marks = ", ".join(["%s"] * (len(paths) + 1))
-        return f"JSON_EXTRACT({column}, {marks})", (*params, *paths, _NO_PATH)
-
-    def as_postgresql(self, compiler: Any, connection: Any, **_context: Any) -> tuple[str, tuple[Any, ...]]:
-        column, params = compiler.compile(self.source_expressions[0])
-        parts = ", ".join([f"{column} -> %s"] * len(self.payload_keys))
-        values = tuple(value for key in self.payload_keys for value in (*params, key))
-        return f"JSONB_BUILD_ARRAY({parts})", values
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +108,15 @@ class _Points(Followed[_State, uuid.UUID, _Rows]):
             yield _Rows([], keys, _as_rows(vectors, mark), {}, _as_terms(keys, terms, mark))
 
     def changes(self, mark: _State) -> _Rows:
-        columns = self.matrix.column_keys
         rows = VectorPoint.objects.filter(collection_id=mark.pk, version__gt=self.seen)
-        if columns:
-            rows = rows.annotate(fields=_PayloadFields(columns))
-        names = ["point_id", "deleted", "vector", "terms", *(["fields"] if columns else [])]
-        found = list(rows.values_list(*names))
+        found = list(rows.values_list("point_id", "deleted", "vector", "terms", "payload"))
         standing = [row for row in found if not row[1]]
         keys = [row[0] for row in standing]
         return _Rows(
             removed=[row[0] for row in found if row[1]],
             keys=keys,
             vectors=_as_rows([row[2] for row in standing], mark),
-            columns={name: [row[4][i] for row in standing] for i, name in enumerate(columns)},
+            columns={name: [row[4].get(name) for row in standing] for name in self.matrix.column_keys},
             terms=_as_terms(keys, [row[3] for row in standing], mark),
         )
 
@@ -163,9 +135,12 @@ class _Points(Followed[_State, uuid.UUID, _Rows]):
         if not missing:
             return False
         # Values may be newer than the matrix; the version that brought them is read next and sets both right.
-        found = list(_fields(_live(mark), missing))
-        for i, name in enumerate(missing):
-            self.matrix.add_column(name, {point_id: values[i] for point_id, values in found})
+        found: dict[str, dict[uuid.UUID, Json]] = {name: {} for name in missing}
+        for point_id, payload in _live(mark).values_list("point_id", "payload").iterator(chunk_size=_LOAD_BATCH):
+            for name in missing:
+                found[name][point_id] = payload.get(name)
+        for name, values in found.items():
+            self.matrix.add_column(name, values)
         return True
 
 
@@ -387,23 +362,23 @@ def _payloads(state: _State, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, Any]:
     return found
 
 
-def _fields(rows: models.QuerySet[VectorPoint], keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """(point_id, [value of each key]) of each row, without its vector or the rest of its payload."""
-    found = rows.annotate(fields=_PayloadFields(keys)).values_list("point_id", "fields")
-    return iter(found.iterator(chunk_size=_LOAD_BATCH))
-
-
 def _matching(state: _State, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
-    keys, rows = sorted(payload_filter.keys), _live(state)
-    if not keys:
+    rows = _live(state)
+    if not payload_filter:
         yield from rows.values_list("point_id", flat=True)
         return
-    # A missing key matches nothing, and the database sees that.
+    # The database gives "1" and 1 alike; what it finds is compared again.
     for condition in payload_filter.all_of:
-        rows = rows.filter(payload__has_key=condition.key)
-    for point_id, values in _fields(rows, keys):
-        if payload_filter.matches(dict(zip(keys, values, strict=False))):
+        rows = rows.filter(_holds(condition))
+    if payload_filter.any_of:
+        rows = rows.filter(reduce(or_, map(_holds, payload_filter.any_of)))
+    for point_id, payload in rows.values_list("point_id", "payload").iterator(chunk_size=_LOAD_BATCH):
+        if payload_filter.matches(payload):
             yield point_id
+
+
+def _holds(condition: Condition) -> Q:
+    return Q(**{f"payload__{condition.key}": condition.value})
 
 
 # Following the committed state.

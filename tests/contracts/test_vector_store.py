@@ -68,7 +68,7 @@ def filled(store: VectorStore) -> VectorStore:
         [
             point(1, [1, 0, 0], name="chat", legs=4, tame=True),
             point(2, [0, 1, 0], name="loup", legs=4, tame=False),
-            point(3, [1, 0, 0], name="poule", legs=2, tame=True, tags=["plume", "œuf"]),
+            point(3, [1, 0, 0], name="poule", legs=2, tame=True),
             point(4, [0, 0, 1], name=None, note="sans patte"),
         ],
     )
@@ -412,7 +412,6 @@ def test_two_prefixes_share_a_server_without_seeing_each_other() -> None:
         (PayloadFilter(any_of=(Condition("name", "loup"), Condition("legs", 2))), {2, 3}),
         (PayloadFilter(none_of=(Condition("legs", 4),)), {3, 4}),
         (PayloadFilter(all_of=(Condition("tame", False),)), {2}),
-        (PayloadFilter(all_of=(Condition("tags", "œuf"),)), {3}),
         (PayloadFilter(all_of=(Condition("legs", True),)), set()),
         (PayloadFilter(all_of=(Condition("legs", "4"),)), set()),
         (PayloadFilter(all_of=(Condition("tame", 1),)), set()),
@@ -449,14 +448,14 @@ _payloads = st.fixed_dictionaries(
         "type": st.sampled_from(["qa_pair", "source_material", None]),
         "n": st.integers(0, 2),
         "is_faq": st.booleans(),
-        "tags": st.lists(st.sampled_from(["a", "b", "c"]), max_size=2),
+        "tag": st.sampled_from(["a", "b", "c"]),
     },
 )
 _conditions = st.one_of(
     st.builds(Condition, st.just("type"), st.sampled_from(["qa_pair", "source_material", "x"])),
     st.builds(Condition, st.just("n"), st.integers(0, 2)),
     st.builds(Condition, st.just("is_faq"), st.booleans()),
-    st.builds(Condition, st.just("tags"), st.sampled_from(["a", "b"])),
+    st.builds(Condition, st.just("tag"), st.sampled_from(["a", "b"])),
 )
 _some = st.lists(_conditions, max_size=2).map(tuple)
 _filters = st.builds(PayloadFilter, all_of=_some, any_of=_some, none_of=_some)

@@ -7,7 +7,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from chat.serve import require_migrations, require_port, serve
-from knowledge.storage import storage_problem
 
 WITHOUT_REDIS = (
     "Several web processes without REDIS_URL: whoever comes back to another process sees a running answer once it is "
@@ -23,9 +22,6 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         require_migrations()
-        if problem := storage_problem():
-            # It can answer all the same.
-            self.stderr.write(problem)
         host, port, processes = options["host"], options["port"], options["processes"]
         if processes > 1 and not port:
             raise CommandError("Several web processes need a port of their own: --port N")
