@@ -249,8 +249,6 @@ class Chunk(models.Model):
     source = models.JSONField(null=True, blank=True, editable=False)
     #: Where the document has changed in the same place: what it says now, with `kind` (changed, removed).
     conflict = models.JSONField(null=True, blank=True, editable=False)
-    #: What the model wrote and was not kept: `[{question, reason}]`.
-    rejected_units = models.JSONField(_("questions écartées"), default=list, blank=True, editable=False)
     #: The page that it begins on, from 1; null where that is not known, or its format has none.
     page = models.PositiveIntegerField(_("page"), null=True, blank=True, editable=False)
     #: Where it stands on its pages: `[page, left, top, right, bottom]`, boxes as shares of the page.

@@ -202,7 +202,7 @@ class ChunkAdmin(StaffAdmin):
     search_fields = ("content", "parent_context", "document__name", "document__title")
     ordering = ("document", "index")
     actions = ("enable", "disable")
-    readonly_fields = ("document_link", "work", "source_text", "origin", "units_list", "rejected", "resting", "summary")
+    readonly_fields = ("document_link", "work", "source_text", "origin", "units_list", "resting", "summary")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -235,7 +235,7 @@ class ChunkAdmin(StaffAdmin):
         return (
             (None, {"fields": ("document_link", "work", "enabled", "category")}),
             (_("Texte"), {"fields": text}),
-            (_("Questions et réponses"), {"fields": ("origin", units, "rejected", "summary")}),
+            (_("Questions et réponses"), {"fields": ("origin", units, "summary")}),
         )
 
     def get_urls(self) -> list[URLPattern]:
@@ -302,11 +302,6 @@ class ChunkAdmin(StaffAdmin):
     @admin.display(description=_("texte du document"))
     def source_text(self, chunk: Chunk) -> str:
         return long_text(document_text(chunk))
-
-    @admin.display(description=_("questions du modèle qui n’ont pas été gardées"))
-    def rejected(self, chunk: Chunk) -> str:
-        rows = [(each.get("question") or "…", each.get("reason", "")) for each in chunk.rejected_units]
-        return bullets("{} <strong>({})</strong>", rows)
 
     @admin.display(description=_("texte"), ordering="content")
     def excerpt(self, chunk: Chunk) -> SafeString:

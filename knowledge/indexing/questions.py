@@ -1,4 +1,4 @@
-"""Questions and answers that a language model writes for one chunk, and the checks that let them in, or say why not."""
+"""Questions and answers that a language model writes for one chunk, and the checks that let them in."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -87,21 +87,13 @@ class _Envelope(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """The reason why a unit, or a whole reply (then without a question), was discarded; for staff."""
-
-    question: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class GeneratedUnits:
-    """`is_readable` is false when the reply did not have the form asked for, so that asking again can help."""
+    """`rejected` units were dropped; `is_readable` is false when the reply did not have the form asked for."""
 
     units: tuple[KnowledgeUnit, ...] = ()
     summary: str = ""
     keywords: tuple[str, ...] = ()
-    rejected: tuple[Rejected, ...] = ()
+    rejected: int = 0
     is_readable: bool = True
 
     @property
@@ -126,57 +118,43 @@ class UnitsRequest:
         self._source = f"{title}\n{parent_context}\n{content}"
 
     def take(self, reply: Reply) -> GeneratedUnits:
-        """The chunk's units, or none with reasons."""
+        """The chunk's units, or none."""
         try:
             envelope = _Envelope.model_validate_json(json_part(reply.text))
         except ValidationError:
-            return GeneratedUnits(rejected=(Rejected("", _("réponse du modèle illisible")),), is_readable=False)
+            return GeneratedUnits(is_readable=False)
         return _accepted(envelope, self._source)
 
 
 def _accepted(envelope: _Envelope, source: str) -> GeneratedUnits:
     known, numbers = _words(source), values_in(source)
     kept: dict[str, KnowledgeUnit] = {}
-    rejected: list[Rejected] = []
-    for unit in envelope.units[:MAX_UNITS_PER_CHUNK]:
+    written = envelope.units[:MAX_UNITS_PER_CHUNK]
+    for unit in written:
         question, answer = " ".join(unit.question.split()), unit.answer.strip()
-        key = " ".join(sorted(_words(question)))
-        reason = _objection(question, answer, known, numbers) or (_("question en double") if key in kept else "")
-        if reason:
-            rejected.append(Rejected(question[:200], reason))
-        else:
-            kept[key] = KnowledgeUnit(question, answer)
+        if _is_sound(question, answer, known, numbers):
+            kept.setdefault(" ".join(sorted(_words(question))), KnowledgeUnit(question, answer))
     keywords = dict.fromkeys(" ".join(word.split())[:60] for word in envelope.keywords)
     return GeneratedUnits(
         units=tuple(kept.values()),
         summary=" ".join(envelope.summary.split())[:_MAX_SUMMARY],
         keywords=tuple(word for word in keywords if word)[:_MAX_KEYWORDS],
-        rejected=tuple(rejected),
+        rejected=len(written) - len(kept),
     )
 
 
-def _objection(question: str, answer: str, known: frozenset[str], numbers: frozenset[float]) -> str:
-    """The reason to discard a unit, or an empty string."""
-    if not _words(question):
-        return _("question vide")
-    if not _words(answer):
-        return _("réponse vide")
-    if not question.endswith("?") and not _INTERROGATIVE.match(question):
-        return _("ce n’est pas une question")
-    if len(question) > QA_MAX_QUESTION_CHARACTERS:
-        return _("question trop longue")
-    if len(answer) > QA_MAX_ANSWER_CHARACTERS:
-        return _("réponse trop longue")
+def _is_sound(question: str, answer: str, known: frozenset[str], numbers: frozenset[float]) -> bool:
+    """Whether a unit asks, of its passage, what the answer says with the passage's own words and numbers."""
+    if not 0 < len(question) <= QA_MAX_QUESTION_CHARACTERS or not 0 < len(answer) <= QA_MAX_ANSWER_CHARACTERS:
+        return False
+    if not _words(question) or not (question.endswith("?") or _INTERROGATIVE.match(question)):
+        return False
     if values_in(answer, digits_only=True) - numbers:
-        return _("la réponse donne un nombre que le passage ne contient pas")
+        return False
     asked, told = _telling(question), _telling(answer)
-    if told and told <= asked:
-        return _("la réponse ne dit rien de plus que la question")
-    if not asked & {word[:5] for word in known}:
-        return _("la question est trop générale : elle ne nomme rien du passage")
-    if _grounding(answer, known) < QA_MIN_GROUNDING:
-        return _("la réponse ne vient pas du passage")
-    return ""
+    is_circular = bool(told) and told <= asked
+    names_its_subject = bool(asked & {word[:5] for word in known})
+    return not is_circular and names_its_subject and _grounding(answer, known) >= QA_MIN_GROUNDING
 
 
 def _words(text: str) -> frozenset[str]:
@@ -213,13 +191,10 @@ def waiting_passages(
     if document_ids is not None:
         rows = rows.filter(document_id__in=document_ids)
     found = []
-    columns = ("pk", "document_id", "index", "asked_with", "content_hash", "rejected_units")
-    for pk, document_id, index, asked, content_hash, rejected in rows.values_list(*columns):
+    columns = ("pk", "document_id", "index", "asked_with", "content_hash")
+    for pk, document_id, index, asked, content_hash in rows.values_list(*columns):
         if asked != signature(model, content_hash):
-            # What could not be read last time waits for those that were never asked about.
-            failed_before = bool(rejected) and not asked
-            rank = (failed_before, index, document_id)
-            found.append((rank, (pk, document_id)))
+            found.append(((index, document_id), (pk, document_id)))
     return [passage for _rank, passage in sorted(found)]
 
 
@@ -359,13 +334,11 @@ class _Run:
         self.report.fail(name, reason, may_pass=may_pass)
 
     def _keep(self, chunk: Chunk, generated: GeneratedUnits) -> None:
-        self.report.rejected += len(generated.rejected)
+        self.report.rejected += generated.rejected
         if not generated.is_readable:
-            self.report.skip(chunk.document.name, generated.rejected[0].reason)
-        changes: dict[str, object] = {
-            "rejected_units": [{"question": each.question, "reason": each.reason} for each in generated.rejected],
-            "asked_with": signature(self.model, chunk.content_hash) if generated.is_readable else "",
-        }
+            self.report.skip(chunk.document.name, _("réponse du modèle illisible"))
+        asked_with = signature(self.model, chunk.content_hash) if generated.is_readable else ""
+        changes: dict[str, object] = {"asked_with": asked_with}
         if generated.units:
             changes |= {
                 "knowledge_units": units_as_json(generated.units),
@@ -383,9 +356,8 @@ class _Run:
         self.useless = self.useless + 1 if generated.is_nonsense else 0
         if self.useless == QUESTIONS_USELESS_PASSAGES:
             reason = _(
-                "Rien de ce que le modèle a écrit pour %(count)d passages de suite n’a pu être gardé : il n’est plus interrogé. "
-                "Dernière raison : %(reason)s"
-            ) % {"count": self.useless, "reason": generated.rejected[0].reason}
+                "Rien de ce que le modèle a écrit pour %(count)d passages de suite n’a pu être gardé : il n’est plus interrogé."
+            ) % {"count": self.useless}
             self._give_up(chunk.document.name, reason, may_pass=False)
 
     def _write_points(self) -> None:

@@ -27,7 +27,7 @@ def test_valid_reply_gives_units_summary_and_keywords() -> None:
     generated, model = generate(reply(GOOD, summary="Le prix.", keywords=["prix", "prix", ""]))
     assert [(unit.question, unit.answer) for unit in generated.units] == [tuple(GOOD.values())]
     assert (generated.summary, generated.keywords) == ("Le prix.", ("prix",))
-    assert generated.rejected == ()
+    assert generated.rejected == 0
     assert model.calls[0].options.json_object
     assert "Passeport > Prix" in model.calls[0].messages[1].content
 
@@ -40,26 +40,25 @@ def test_reply_in_a_code_fence_is_read() -> None:
 def test_malformed_reply_gives_no_units(bad: str) -> None:
     generated, _model = generate(bad)
     assert generated.units == ()
-    assert len(generated.rejected) == 1
+    assert not generated.is_readable
 
 
 @pytest.mark.parametrize(
-    ("question", "answer", "reason"),
+    ("question", "answer"),
     [
-        (" ", "86 euros.", "question vide"),
-        ("Combien ?", " ", "réponse vide"),
-        ("Le prix du passeport", "86 euros.", "pas une question"),
-        ("Combien" + " vraiment" * 60 + " ?", "86 euros.", "trop longue"),
-        ("Combien ?", "La demande coûte 96 euros.", "nombre"),
-        ("La demande de passeport coûte-t-elle 86 euros ?", "La demande de passeport coûte 86 euros.", "de plus"),
-        ("Quelles sont les conditions ?", "La demande coûte 86 euros.", "trop générale"),
-        ("Où ?", "Le formulaire s’envoie par courrier recommandé au ministère.", "passage"),
+        (" ", "86 euros."),
+        ("Combien ?", " "),
+        ("Le prix du passeport", "86 euros."),
+        ("Combien" + " vraiment" * 60 + " ?", "86 euros."),
+        ("Combien coûte un passeport neuf ?", "La demande coûte 96 euros."),
+        ("La demande de passeport coûte-t-elle 86 euros ?", "La demande de passeport coûte 86 euros."),
+        ("Quelles sont les conditions ?", "La demande coûte 86 euros."),
+        ("Où déposer la demande de passeport ?", "Le formulaire s’envoie par courrier recommandé au ministère."),
     ],
 )
-def test_bad_unit_is_rejected_with_its_reason(question: str, answer: str, reason: str) -> None:
+def test_bad_unit_is_dropped_and_counted(question: str, answer: str) -> None:
     generated, _model = generate(reply(GOOD, {"question": question, "answer": answer}))
-    assert len(generated.units) == 1
-    assert reason in str(generated.rejected[0])
+    assert (len(generated.units), generated.rejected) == (1, 1)
 
 
 def test_same_question_is_kept_once() -> None:
