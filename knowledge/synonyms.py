@@ -1,9 +1,8 @@
 """The forms of an agent, as rows: what its documents teach, what its staff decided, and the table that questions are
 read by.
 
-A document teaches when its points are written (`learn_from`), from the chunks that are served; what it no longer says
-goes, unless another document says it or staff confirmed it. The table is remembered by each process for
-`CONFIG_CACHE_SECONDS`.
+A document teaches when its points are written, from the chunks that are served; what it no longer says goes, unless
+another document says it or staff confirmed it. Each process caches the table for `CONFIG_CACHE_SECONDS`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,11 +1,8 @@
 """Thresholds belong to an embedding model: the profile of each known model; `benchmarks/thresholds` has what was
 measured there.
 
-`threshold_profile` returns None for an unknown model: direct and cached answers then stay off until it is calibrated
-(`calibrate_thresholds`). A value that was not measured is None, never a guess.
-
-What a site calibrated itself is stored: a turn calls `load_calibrations` in its database step, which reads the rows
-again now and then; a change made here is seen at once, one of another process within `CALIBRATION_CACHE_SECONDS`.
+An unknown model has none: direct and cached answers stay off until it is calibrated (`calibrate_thresholds`). What a
+site calibrated is stored, and read again now and then (`load_calibrations`).
 """
 
 import math
@@ -62,13 +59,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdProfile:
-    """The thresholds of one model (all inclusive).
+    """The thresholds of one model (all inclusive): cosines, `None` where not measured.
 
-    `guard_rail` is for passages, `guard_rail_questions` for stored questions: a question lies much closer to questions.
-
-    `lexical_weight` is what having all words of the question adds to a cosine in the order of passages,
-    `coverage_weight` what it adds before the guard rails (`knowledge.search`); other thresholds are compared with the
-    cosine. None: not measured, search is by the vector alone.
+    A question lies much closer to questions, hence `guard_rail_questions`. `lexical_weight` is what having all words of
+    the question adds in the order of passages, `coverage_weight` what it adds before the guard rails (`knowledge.search`).
     """
 
     model: str

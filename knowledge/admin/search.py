@@ -1,6 +1,6 @@
 """Acronyms that documents spell out and synonyms of staff: read, corrected, confirmed, refused, added."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.contrib import admin
@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import ConditionFilter, StaffAdmin, Tone, badge, change_link
+from agents.admin_base import StaffAdmin, Tone, badge, change_link
 from agents.setting_fields import ModelProfile, register_profile_source
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
@@ -20,8 +20,6 @@ from knowledge.synonyms import keys_of, objection_to, refresh_tables, tell_new_f
 from knowledge.thresholds import Rate, load_calibrations, threshold_profile
 
 _TONES: dict[str, Tone] = {SynonymState.FOUND: "neutral", SynonymState.CONFIRMED: "good", SynonymState.REFUSED: "bad"}
-#: Of the documents that teach a pair, so many are named in the list.
-_NAMED_DOCUMENTS = 2
 
 
 class SynonymForm(forms.ModelForm[Synonym]):
@@ -44,22 +42,13 @@ class SynonymForm(forms.ModelForm[Synonym]):
         return cleaned
 
 
-class OriginFilter(ConditionFilter):
-    title = _("origine")
-    parameter_name = "origin"
-    conditions: ClassVar = {
-        "documents": (_("Documents"), lambda rows: rows.filter(documents__isnull=False).distinct()),
-        "staff": (_("Équipe"), lambda rows: rows.filter(documents__isnull=True).distinct()),
-    }
-
-
 @admin.register(Synonym)
 class SynonymAdmin(StaffAdmin):
     purpose = _("Deux formes d’une même chose : une question avec l’une trouve aussi l’autre.")
     form = SynonymForm
     list_display = ("short", "long", "decision", "origin", "agent")
     list_display_links = ("short", "long")
-    list_filter = ("state", OriginFilter, "agent")
+    list_filter = ("state", "agent")
     list_select_related = ("agent",)
     search_fields = ("short", "long", "short_key", "long_key", "documents__title")
     ordering = ("short", "long")
@@ -119,12 +108,8 @@ class SynonymAdmin(StaffAdmin):
 
     @admin.display(description=_("origine"))
     def origin(self, synonym: Synonym) -> SafeString | str:
-        documents = list(synonym.documents.all())
-        if not documents:
-            return gettext("Équipe")
-        named = format_html_join(", ", "{}", ((change_link(each),) for each in documents[:_NAMED_DOCUMENTS]))
-        more = len(documents) - _NAMED_DOCUMENTS
-        return named if more <= 0 else format_html_join("", "{}", ((named,), (f" +{more}",)))
+        taught = [(change_link(document),) for document in synonym.documents.all()]
+        return format_html_join(", ", "{}", taught) or gettext("Équipe")
 
 
 def _profile_in_use() -> ModelProfile:

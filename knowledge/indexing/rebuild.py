@@ -1,9 +1,8 @@
 """Rebuild an agent's index as a new generation, and go back to the one before.
 
-A new collection is filled from the documents and every registered source, its count is checked, and the alias moves in
-one call. Vectors of the current generation are reused where text and recipe are the same. Two generations are kept.
-Points of other apps (validated answers) are compared with their rows before and after the alias moves, so none is lost
-and none comes back.
+A new collection is filled, its count is checked, and the alias moves in one call; vectors are reused where text and
+recipe are the same. Two generations are kept. Every point is compared with its row again after the alias has moved, so
+that none is lost and none comes back.
 """
 
 import re

@@ -3,11 +3,9 @@
 import json
 import sys
 from argparse import ArgumentParser
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import unescape
-from pathlib import PurePath
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -29,8 +27,6 @@ _PHASE_UNITS = {
 }
 
 
-#: Why a file of a folder is passed over: an image, a style.
-NOT_READ = "Files of this type are not read."
 #: Names in one line; the others are counted.
 LISTED_NAMES = 10
 
@@ -137,12 +133,7 @@ def _skipped_lines(rows: Iterable[Mapping[str, str]]) -> Iterator[str]:
     for row in rows:
         items.setdefault(row["reason"], []).append(row["item"])
     for reason, names in items.items():
-        if reason == NOT_READ:
-            kinds = Counter(PurePath(name).suffix or PurePath(name).name for name in names)
-            told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(LISTED_NAMES))
-            yield f"  skipped: {len(names)} files that are no documents ({told})"
-        else:
-            yield f"  skipped: {_names(names)}: {reason}"
+        yield f"  skipped: {_names(names)}: {reason}"
 
 
 def _names(names: Sequence[str]) -> str:

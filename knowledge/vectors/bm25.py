@@ -1,12 +1,8 @@
 """Words for search: what a text says as weighted terms, and an index of terms in memory. Pure: no ORM, no network.
 
-A word counts as its stem (French, then English) and, at half the weight, as its first letters, which bring "piratage"
-to "piraté" and survive most typos. Words without content are left out. A term is known by a 32-bit hash, so that the
-two stores share it.
-
-The score of a point is BM25 divided by what a point of nothing but the question's words could reach: the *overlap*,
-between 0 and 1. What depends on the point alone is computed when the stores write it (`document_terms`), with a fixed
-average length; how rare a word is, is counted when a question is asked.
+A word counts as its stem (French, then English) and, at half the weight, as its first letters. The score of a point is
+BM25 divided by what a point of nothing but the question's words could reach: the *overlap*, between 0 and 1. What
+depends on the point alone is computed when it is written (`document_terms`); how rare a word is, when a question is asked.
 """
 
 import math

@@ -17,14 +17,7 @@ from knowledge.indexing.path import index_documents, store_files
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.refresh import add_source
-from knowledge.management.terminal import (
-    NOT_READ,
-    JsonCommand,
-    agent_named,
-    errors_to_terminal,
-    progress_bar,
-    report_lines,
-)
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import Category, WebSource, page_address
 from knowledge.readers.registry import SUPPORTED_SUFFIXES
 
@@ -135,5 +128,5 @@ def _is_read(path: Path, name: str, report: IndexReport) -> bool:
         return False
     if path.suffix.lower() in SUPPORTED_SUFFIXES:
         return True
-    report.skip(name, NOT_READ)
+    report.skip(name, "Files of this type are not read.")
     return False

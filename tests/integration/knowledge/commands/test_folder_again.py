@@ -76,7 +76,7 @@ class FolderAgainTests(TestCase):
         for name in ("x.png", "y.png", "z.css"):
             (self.folder / name).write_bytes(b"x")
         told = self.told()
-        assert "skipped: 3 files that are no documents (2 .png, 1 .css)" in told
+        assert "skipped: x.png, y.png, z.css: Files of this type are not read." in told
         assert len(told.splitlines()) == 2
         assert [row["item"] for row in self.add()["skipped"]] == ["x.png", "y.png", "z.css"]
 
