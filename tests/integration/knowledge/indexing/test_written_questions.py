@@ -226,7 +226,7 @@ class WrittenQuestionsTests(TestCase):
         job = self.job()
         assert len(model.calls) == 3
         assert job.status == JobStatus.FAILED
-        assert "illisible" in job.error
+        assert "n’a pu être gardé" in job.error
 
     def test_model_of_whose_units_none_can_be_kept_stops_the_job(self) -> None:
         with self.model(*[reply(BAD)] * 3), override(QUESTIONS_USELESS_PASSAGES=3):
