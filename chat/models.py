@@ -187,8 +187,6 @@ class Turn(models.Model):
     #: The agent's name then; empty where the deployment had one agent.
     answered_by = models.CharField(_("agent"), max_length=200, blank=True, default="")
     trace = models.JSONField(_("trace"), default=list, blank=True)
-    #: What the answer has yet to leave behind (`chat.turn.values`); empty once it has.
-    unsettled = models.TextField(blank=True, default="", db_default="", editable=False)
     error_code = models.CharField(_("erreur"), max_length=50, blank=True, default="")
     #: Renewed by the process that runs the turn; past it, the process is taken for dead.
     lease_expires_at = models.DateTimeField(editable=False)
@@ -207,7 +205,6 @@ class Turn(models.Model):
             # Lists of the admin and what looks at the latest: without it each sorts every turn there is.
             models.Index(fields=["-started_at"], name="turns_by_time"),
             models.Index(fields=["started_at"], condition=Q(status="failed"), name="failed_turns"),
-            models.Index(fields=["finished_at"], condition=~Q(unsettled=""), name="unsettled_turns"),
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["conversation", "client_message_id"], name="one_turn_per_client_message"),

@@ -137,10 +137,10 @@ REDIS_URL = env.str("REDIS_URL", default="")
 if REDIS_URL:
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
     EVENT_LOGS: dict[str, dict[str, object]] = {
-        "default": {"BACKEND": "chat.runs.event_log.redis.RedisEventLogs", "OPTIONS": {"url": REDIS_URL}}
+        "default": {"BACKEND": "chat.runs.redis_log.RedisEventLogs", "OPTIONS": {"url": REDIS_URL}}
     }
 else:
-    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.base.MemoryEventLogs"}}
+    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.EventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------
@@ -341,8 +341,7 @@ JOBS = {
 #: What workers look for every few seconds, beside jobs of their own kind; each returns how many it found.
 RECOVERY = {
     "jobs": "agents.jobs.recover",
-    "turns": "chat.runs.following.interrupt_stale_turns",
-    "lessons": "chat.runs.afterwards.settle_left_behind",
+    "turns": "chat.thread.turns.interrupt_stale_turns",
     "answers": "faqs.answer_points.reap_learned",
     "unanswered": "faqs.unanswered.tidy_unanswered",
     "chats": "chat.archive.forget_expired",

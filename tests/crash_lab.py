@@ -54,7 +54,7 @@ from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Event
 from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, append_batch, load_thread
-from chat.thread.turns import claim_turn, interrupt_turns, stale_turns
+from chat.thread.turns import claim_turn, interrupt_stale_turns
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest
 from faqs import csv
@@ -430,7 +430,7 @@ def _append(conversation: Conversation, batch: list[ThreadMessage], operation: u
 
 
 def claimed(conversation: Conversation) -> Turn:
-    interrupt_turns(stale_turns(conversation.pk))
+    interrupt_stale_turns(conversation.pk)
     made = claim_turn(
         conversation_id=conversation.pk, client_message_id=str(uuid.uuid4()), question=ROOMS, lease_seconds=0.001
     )

@@ -59,9 +59,9 @@ from chat.archive import (
 )
 from chat.errors import InvalidMessageError
 from chat.models import OPEN_STATUSES, Conversation, Message, Verdict
-from chat.runs.following import interrupt_stale_turns
 from chat.runs.runner import runner
 from chat.thread.branches import read_branch, show_version
+from chat.thread.turns import interrupt_stale_turns
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 
 

@@ -1,25 +1,21 @@
 """The work after an answer: counters, the memory's lesson, the unanswered question, the title, the summary.
 
-This work never delays an answer; its failures are logged only. A dry run leaves nothing. The turn's row holds the
-pending work (`unsettled`), so that a worker completes it where the turn's process was killed.
+This work never delays an answer; its failures are logged only. A dry run leaves nothing.
 """
 
 import logging
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import F, QuerySet
-from django.utils import timezone
+from django.db.models import F
 
-from agents.database import PreparedSelect, PreparedUpdate, in_database, parameter, short_write
+from agents.database import in_database, short_write
 from agents.effective import current_config
-from agents.errors import ApplicationError
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
 from chat.models import AnswerSource, ThreadSummary, Turn, TurnStatus
 from chat.thread.branches import earlier_versions
@@ -27,63 +23,36 @@ from chat.thread.messages import check_isolation
 from chat.thread.turns import is_unnamed, rename_conversation
 from chat.thread.verdicts import report_again
 from chat.turn.prompt import load_exchanges
-from chat.turn.values import Exchange, Learning, Trace, TurnRequest, TurnResult, left_behind
+from chat.turn.values import Exchange, Learning, Trace, TurnRequest, TurnResult
 from faqs.answers import record_served
 from faqs.learning import remember_answer
 from faqs.unanswered import keep_unanswered
 from tools_registry.execution import record_selected
 
-#: After so long a worker keeps it in the place of a process that did not, so many turns at a look.
-UNSETTLED_SECONDS = 60.0
-UNSETTLED_BATCH = 100
-
 logger = logging.getLogger(__name__)
 
 
 async def settle(request: TurnRequest, result: TurnResult) -> None:
-    """Do the pending work of a finished turn; for a turn that awaits approval, only count the chosen tools."""
-    if request.turn_id is None:
+    """Do the work that an answered turn leaves; for one that awaits approval, only count the chosen tools."""
+    if request.turn_id is None or result.status not in (TurnStatus.DONE, TurnStatus.AWAITING_APPROVAL):
         return
     try:
-        for keep in _KEPT.get(result.status, ()):
-            await keep(request.turn_id, result)
+        await in_database(_settle, request.turn_id, result)
     except DatabaseError as error:
-        logger.warning("turn round_id=%s: nothing is kept of it for now: %s", request.turn_id, error)
+        logger.warning("turn round_id=%s: nothing is kept of it: %s", request.turn_id, error)
 
 
-def settle_left_behind() -> int:
-    """Complete the pending work of turns whose process did not, twice if need be; returns their number."""
-    before = timezone.now() - timedelta(seconds=UNSETTLED_SECONDS)
-    found = Turn.objects.exclude(unsettled="").filter(finished_at__lt=before)
-    turns = list(found.order_by("finished_at")[:UNSETTLED_BATCH])
-    for turn in turns:
-        try:
-            result = left_behind(turn)
-            for keep in (_keep_question_now, _learn_now):
-                keep(turn.pk, result)
-        except DatabaseError:
-            raise  # The next look finds it again.
-        except Exception as error:
-            if isinstance(error, ApplicationError) and error.retryable:
-                logger.warning("round_id=%s is settled later: %s", turn.pk, error)
-                break
-            # Of another version, or broken: it would stop those behind it.
-            logger.exception("what was left behind cannot be kept round_id=%s", turn.pk)
-        _settled(turn.pk)
-    return len(turns)
-
-
-async def _count(_turn_id: uuid.UUID, result: TurnResult) -> None:
-    """Count the use of the validated answer, and of the tools chosen for the question."""
+def _settle(turn_id: uuid.UUID, result: TurnResult) -> None:
     if result.answer.learned_id is not None:
-        await in_database(record_served, result.answer.learned_id)
+        record_served(result.answer.learned_id)
     if result.chosen_tools:
-        await in_database(record_selected, result.chosen_tools)
-
-
-def _keep_question_now(turn_id: uuid.UUID, result: TurnResult) -> None:
+        record_selected(result.chosen_tools)
+    if result.status is not TurnStatus.DONE:
+        return
     if result.unanswered is not None:
         _keep_of(turn_id, partial(keep_unanswered, result.unanswered))
+    if result.learning is not None and _stands(turn_id):
+        _remember(turn_id, result.learning, result.trace)
 
 
 def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
@@ -96,60 +65,16 @@ def _keep_of(turn_id: uuid.UUID, keep: Callable[..., object]) -> None:
 
 def _stands(turn_id: uuid.UUID) -> bool:
     """Whether the turn still exists and its conversation is not temporary."""
-    return bool(_STANDING.rows(id=turn_id))
-
-
-_STANDING = PreparedSelect(
-    lambda: Turn.objects.filter(pk=parameter(Turn, "id"), conversation__is_temporary=False).order_by().values_list("pk")
-)
-
-
-def _turn() -> "QuerySet[Turn]":
-    return Turn.objects.filter(pk=parameter(Turn, "id"))
-
-
-_TRACED = PreparedUpdate(_turn, {"trace": parameter(Turn, "trace"), "unsettled": ""})
-_SETTLED = PreparedUpdate(_turn, {"unsettled": ""})
-
-
-def _learn_now(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.learning is not None:
-        _remember(turn_id, result.learning, result.trace)
-
-
-async def _keep(turn_id: uuid.UUID, result: TurnResult) -> None:
-    if result.unanswered is not None:
-        await in_database(_keep_asked, turn_id, result)
-    if result.learning is not None:
-        await in_database(_learn_now, turn_id, result)
-
-
-def _keep_asked(turn_id: uuid.UUID, result: TurnResult) -> None:
-    _keep_question_now(turn_id, result)
-    if result.learning is None:
-        _settled(turn_id)
-
-
-def _settled(turn_id: uuid.UUID) -> None:
-    _SETTLED.run(id=turn_id)
+    return Turn.objects.filter(pk=turn_id, conversation__is_temporary=False).exists()
 
 
 def _remember(turn_id: uuid.UUID, learning: Learning, trace: Trace) -> None:
     """Teach the memory, and record in the trace what was learned or why nothing was."""
-    if not _stands(turn_id):
-        _settled(turn_id)
-        return
     learned = remember_answer(learning.lesson, mode=learning.mode, max_age_days=learning.max_age_days)
     outcome = "not_kept" if learned.outcome == "refused" else learned.outcome
     trace.came_to("learn", outcome, detail=learned.reason, entry=learned.entry_id)
-    _TRACED.run(id=turn_id, trace=trace.lines)
+    Turn.objects.filter(pk=turn_id).update(trace=trace.lines)
     report_again(turn_id)
-
-
-_KEPT: dict[TurnStatus, tuple[Callable[[uuid.UUID, TurnResult], Awaitable[None]], ...]] = {
-    TurnStatus.DONE: (_count, _keep),
-    TurnStatus.AWAITING_APPROVAL: (_count,),
-}
 
 
 TITLE_TOKENS = 24

@@ -1,22 +1,24 @@
-"""The turns that this process runs: started, run again, decided on, stopped, and brought to their end before it.
+"""The turns that this process runs, and what readers are told of them and of those that other processes run.
 
-A turn is a task of this process, not of a socket. Its log is kept while it runs and shortly after, for readers that
-re-attach; a turn whose process died is interrupted when its lease runs out, and only its owner runs it again.
+A turn is a task of this process, not of a socket: a reader that goes away ends its following, never the turn. Its log
+is kept while it runs and shortly after, for readers that re-attach; later they are told from its rows. A turn whose
+process died is interrupted when its lease runs out, and only its owner runs it again.
 """
 
 import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.utils import translation
+from django.utils import timezone, translation
 
 from agents.database import first_line, in_database, is_surprising
+from agents.errors import ApplicationError
 from chat.errors import (
     ConversationNotFoundError,
     OverloadedError,
@@ -25,33 +27,33 @@ from chat.errors import (
     TurnRunningError,
     TurnTakenOverError,
 )
-from chat.models import Conversation, Turn
-from chat.protocol import AskFrame, Event, Failure
+from chat.models import Conversation, Message, Turn, TurnStatus
+from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle, write_summary, write_title
-from chat.runs.event_log.base import (
-    TURN_LOG_RETENTION_SECONDS,
-    TURN_STOP_SECONDS,
-    EventLogs,
-    NumberedEvent,
-    TurnLog,
-    event_logs,
-)
-from chat.runs.following import Following, internal_failure, settle_stale_turns
+from chat.runs.event_log import TURN_LOG_RETENTION_SECONDS, EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.telemetry import REFUSED
 from chat.thread.branches import exchange_of, still_there
-from chat.thread.rounds import BY_A_PERSON, TURN_LEASE_SECONDS, decide_call
+from chat.thread.rounds import BY_A_PERSON, TURN_LEASE_SECONDS, decide_call, pending_calls
 from chat.thread.turns import (
     ClaimedTurn,
     claim_turn,
     fell_with_the_storage,
+    interrupt_stale_turns,
     renew_turns,
     reopen_turn,
     request_stop,
+    running_turns,
     wanted_turns,
 )
-from chat.turn.path import run_turn
+from chat.turn.path import ENDS, run_turn
 from chat.turn.prompt import load_context
-from chat.turn.values import TurnRequest, TurnResult
+from chat.turn.tool_loop import awaiting
+from chat.turn.values import TurnRequest, TurnResult, shown_reading
+
+#: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
+TURN_STOP_SECONDS = 1.0
+#: How often a reader of a turn that another process runs looks whether it has ended.
+TURN_POLL_SECONDS = 0.5
 
 #: Questions wait so long for a place before they are told (503, `overloaded`).
 OVERLOAD_WAIT_SECONDS = 1.3
@@ -87,7 +89,7 @@ class Runner:
         self._stopping = asyncio.Event()
         self._is_draining = False
         self._heartbeat: asyncio.Task[None] | None = None
-        self._following = Following(lambda: self._logs)
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def _logs(self) -> EventLogs:
@@ -115,10 +117,8 @@ class Runner:
                     return _stored_claim(turn.turn_id, is_new=reopen_turn(turn.turn_id))
             return Claim(conversation, turn, as_typed=asked.as_typed)
 
-        if place is not None:
-            return (await self._to_its_end(self._begin(conversation.pk, claim, language, place))).turn_id
-        async with self.place() as place:
-            return (await self._to_its_end(self._begin(conversation.pk, claim, language, place))).turn_id
+        async with self.place() if place is None else nullcontext(place) as own_place:
+            return (await self._to_its_end(self._begin(conversation.pk, claim, language, own_place))).turn_id
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[ExitStack]:
@@ -160,7 +160,7 @@ class Runner:
             return _stored_claim(turn.pk, is_new=reopen_turn(turn.pk))
 
         # It may itself be the one whose process died.
-        await settle_stale_turns(turn.conversation_id)
+        await in_database(interrupt_stale_turns, turn.conversation_id)
         await self._to_its_end(self._begin(turn.conversation_id, reopen, language))
         return turn.pk
 
@@ -183,7 +183,7 @@ class Runner:
                 claimed, request = await in_database(_opened, claim, language)
             except TurnRunningError:
                 # Unless it only seems to run: its process died.
-                if not await settle_stale_turns(conversation_id):
+                if not await in_database(interrupt_stale_turns, conversation_id):
                     raise
                 claimed, request = await in_database(_opened, claim, language)
         if request is not None:
@@ -202,9 +202,55 @@ class Runner:
         if self._heartbeat is None or self._heartbeat.done():
             self._heartbeat = asyncio.create_task(self._watch_own(), name="turn-heartbeat")
 
-    def follow(self, turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[NumberedEvent]:
-        """The events of a turn after the given id (`Following.follow`), whichever process runs it or ran it."""
-        return self._following.follow(turn_id, after)
+    async def follow(self, turn_id: uuid.UUID, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """The events of a turn after the given id: live, from memory, or (then anew, with `meta`) from the database."""
+        log = self._logs.held(turn_id)
+        if log is None or _may_have_gone_on(log):
+            log, after = await self._found(turn_id, after)
+        async for numbered in log.follow(after):
+            yield numbered
+        while log.is_lost or not log.is_complete:
+            # The process that ran it died or lost it, or what it told cannot be seen from here.
+            if log.is_lost:
+                await asyncio.sleep(TURN_POLL_SECONDS)
+            log, after = await self._found(turn_id, 0)
+            async for numbered in log.follow(after):
+                yield numbered
+
+    async def _found(self, turn_id: uuid.UUID, after: int) -> tuple[TurnLog, int]:
+        """The turn's current log, and the event id to go on from. Raises `ConversationNotFoundError`."""
+        with still_there():
+            stored = await in_database(read_turn, turn_id)
+            if stored.is_stale:
+                await in_database(interrupt_stale_turns, stored.conversation_id)
+                stored = await in_database(read_turn, turn_id)
+        held = self._logs.held(turn_id)
+        if held is not None and held.run == stored.run and not held.is_lost:
+            return held, after
+        if stored.log is not None:
+            return stored.log, 0
+        log = self._logs.elsewhere(turn_id, run=stored.run)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch_others(), name="turn-watch")
+        return log, after
+
+    async def _watch_others(self) -> None:
+        """Check in one query whether the followed turns of other processes still run."""
+        missed: set[tuple[uuid.UUID, int]] = set()
+        while followed := self._logs.followed():
+            try:
+                running = await in_database(running_turns, [turn_id for turn_id, _run in followed])
+            except DatabaseError as error:
+                said, cause = "%d turns of other processes are not seen: %s", first_line(error)
+                logger.warning(said, len(followed), cause, exc_info=is_surprising(error))
+            else:
+                over = {key for key in followed if running.get(key[0]) != key[1]}
+                # Its last event comes right after its rows: what is missing at the second look is not coming.
+                for key in over & missed:
+                    followed[key].lose()
+                missed = over
+            del followed
+            await asyncio.sleep(TURN_POLL_SECONDS)
 
     def running_turn(self, conversation_id: uuid.UUID) -> uuid.UUID | None:
         return self._by_conversation.get(conversation_id)
@@ -222,22 +268,14 @@ class Runner:
         """Stop the conversation's running turn, whichever process runs it; there within `TURN_STOP_SECONDS`."""
         if self.stop(conversation_id):
             return True
-        if not await in_database(request_stop, conversation_id):
-            return False
-        await self._logs.ring()
-        return True
+        return await in_database(request_stop, conversation_id)
 
     async def drain(self, seconds: float = 0.0) -> None:
         """Refuse new questions, wait at most `seconds` for running turns, then stop them with partial text."""
         self._is_draining = True
-        deadline = asyncio.get_running_loop().time() + seconds
         await asyncio.gather(*self._starting, return_exceptions=True)
-        while tasks := list(self._tasks.values()):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            await asyncio.wait(tasks, timeout=left, return_when="FIRST_COMPLETED")
-        tasks = list(self._tasks.values())
+        if tasks := list(self._tasks.values()):
+            await asyncio.wait(tasks, timeout=seconds)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -251,7 +289,7 @@ class Runner:
         """Interrupt turns of dead processes, now and from time to time, until cancelled."""
         while True:
             try:
-                if count := await settle_stale_turns():
+                if count := await in_database(interrupt_stale_turns):
                     logger.warning("%d answers of a process that died were interrupted.", count)
             except DatabaseError as error:
                 said = "The turns of dead processes could not be looked for: %s"
@@ -264,10 +302,8 @@ class Runner:
         lease = TURN_LEASE_SECONDS / 3
         renewal = loop.time() + lease
         while self._tasks:
-            await self._logs.rung(min(lease, TURN_STOP_SECONDS))
+            await asyncio.sleep(min(lease, TURN_STOP_SECONDS))
             turn_ids = list(self._tasks)
-            if not turn_ids:
-                continue
             try:
                 if loop.time() >= renewal:
                     await in_database(renew_turns, turn_ids)
@@ -337,12 +373,68 @@ class Runner:
         if turn_id is None or conversation_id is None:
             return
         if not log.is_complete and not log.is_lost:
-            log.append(internal_failure())
+            log.append(Failure.of_code(ApplicationError.code))
         self._tasks.pop(turn_id, None)
         if self._by_conversation.get(conversation_id) == turn_id:
             del self._by_conversation[conversation_id]
         loop = asyncio.get_running_loop()
         loop.call_later(TURN_LOG_RETENTION_SECONDS, self._logs.drop, turn_id, log)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn as its rows have it. `log` replays its events; `None` while a process runs it, or died running it."""
+
+    run: int
+    conversation_id: uuid.UUID
+    log: TurnLog | None
+    is_stale: bool = False
+
+
+def read_turn(turn_id: uuid.UUID) -> StoredTurn:
+    """Raises `Turn.DoesNotExist` where the turn was deleted."""
+    turn = Turn.objects.select_related("conversation").get(pk=turn_id)
+    if turn.status == TurnStatus.RUNNING:
+        is_stale = turn.lease_expires_at <= timezone.now()
+        return StoredTurn(turn.run, turn.conversation_id, log=None, is_stale=is_stale)
+    asked, answer = exchange_of(turn)
+    log = TurnLog(turn.run)
+    question = asked.content if asked else ""
+    log.append(ClaimedTurn.of(turn, question, is_new=False).first_event())
+    if turn.status == TurnStatus.AWAITING_APPROVAL:
+        for pending in pending_calls(turn_id):
+            log.append(awaiting(pending.call, round_index=turn.rounds))
+    if answer is not None:
+        log.append(Sources(answer.sources))
+        log.append(Delta(answer.content))
+    log.append(_last_event(turn, answer))
+    return StoredTurn(turn.run, turn.conversation_id, log)
+
+
+def _last_event(turn: Turn, answer: Message | None) -> Event:
+    if turn.status == TurnStatus.FAILED or (answer is None and turn.status == TurnStatus.DONE):
+        return Failure.of_code(turn.error_code)
+    content = answer.content if answer else ""
+    return Done(
+        status=ENDS[TurnStatus(turn.status)],
+        answer_source=turn.answer_source,
+        model=turn.model,
+        message_id=answer.pk if answer else None,
+        content=content,
+        turn_id=str(turn.pk),
+        source_numbers=[source["n"] for source in answer.sources] if answer else [],
+        title=turn.conversation.title,
+        agent=turn.answered_by,
+        score=turn.score,
+        cut=turn.error_code,
+        read_as=shown_reading(turn.trace),
+    )
+
+
+def _may_have_gone_on(log: TurnLog) -> bool:
+    """Whether another process may have run the turn again after this run ended without an answer."""
+    last = log.events[-1] if log.events else None
+    return log.is_complete and not (isinstance(last, Done) and last.status == "done")
 
 
 def _opened(claim: Callable[[], Claim], language: str) -> tuple[ClaimedTurn, TurnRequest | None]:

@@ -14,10 +14,9 @@ from chat.errors import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.runs.afterwards import settle, write_summary, write_title
-from chat.runs.event_log.base import BEAT_SECONDS
-from chat.runs.following import interrupt_stale_turns
+from chat.runs.event_log import BEAT_SECONDS
 from chat.thread.rounds import TURN_LEASE_SECONDS
-from chat.thread.turns import claim_turn
+from chat.thread.turns import claim_turn, interrupt_stale_turns
 from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 

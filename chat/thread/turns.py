@@ -6,7 +6,7 @@ A question is stored when its turn is claimed, once for a client's message id; t
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from chat.thread.rounds import TURN_LEASE_SECONDS, apply_abandoned_rounds
 #: What the end of a turn says about it.
 ENDING = (
     *("status", "answer_source", "model", "score", "best_score", "llm_calls", "prompt_tokens", "completion_tokens"),
-    *("rounds", "efficiency", "stop_reason", "is_personal", "answered_by", "language", "trace", "unsettled"),
+    *("rounds", "efficiency", "stop_reason", "is_personal", "answered_by", "language", "trace"),
     *("error_code", "finished_at"),
 )
 
@@ -105,17 +105,6 @@ class ClaimedTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class StaleTurn:
-    """A run whose process died: its lease ran out. `text` and `sources` are what its readers had been told."""
-
-    turn_id: uuid.UUID
-    conversation_id: uuid.UUID
-    run: int
-    text: str = ""
-    sources: Sequence[Mapping[str, Any]] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Ending:
     """How a run of a turn ends: its answer, the columns of its row, and whether it leaves a planned round behind."""
 
@@ -125,7 +114,7 @@ class Ending:
     status: TurnStatus
     text: str
     sources: Sequence[dict[str, Any]]
-    #: `ENDING`, but for the status and the time; `unsettled` where there is something.
+    #: `ENDING`, but for the status and the time.
     columns: Mapping[str, object]
     has_open_round: bool = False
 
@@ -248,44 +237,33 @@ def request_stop(conversation_id: uuid.UUID) -> bool:
         return bool(running.update(stop_requested_at=timezone.now()))
 
 
-def stale_turns(conversation_id: uuid.UUID | None = None) -> list[StaleTurn]:
-    """The turns of dead processes, everywhere or in one conversation; `interrupt_turns` ends them."""
+def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
+    """Interrupt the turns of dead processes, everywhere or in one conversation; returns how many there were."""
     stale = Turn.objects.filter(status=TurnStatus.RUNNING, lease_expires_at__lt=timezone.now())
     if conversation_id is not None:
         stale = stale.filter(conversation=conversation_id)
-    return [StaleTurn(*found) for found in stale.values_list("pk", "conversation", "run")]
-
-
-def interrupt_turns(stale: Sequence[StaleTurn]) -> int:
-    """Interrupt stale turns with the text and tools' results that are left of them; returns how many there were."""
     count = 0
-    for turn in stale:
+    for turn in stale.only("conversation", "run"):
         # What was deleted meanwhile needs no end.
         with suppress(ConversationNotFoundError):
             count += _interrupt(turn)
     return count
 
 
-def _interrupt(turn: StaleTurn) -> bool:
-    """Interrupt one turn, unless it ended or its lease was renewed meanwhile."""
+def _interrupt(turn: Turn) -> bool:
+    """Interrupt one turn, unless it ended or its lease was renewed meanwhile; the text of a run before stands again."""
     now = timezone.now()
-    stale = Turn.objects.filter(pk=turn.turn_id, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now)
-    before, its_sources = answer_set_aside(turn.turn_id) if turn.run else ("", [])
-    if len(before) > len(turn.text):
-        turn = replace(turn, text=before, sources=its_sources)
+    stale = Turn.objects.filter(pk=turn.pk, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now)
+    text, sources = answer_set_aside(turn.pk) if turn.run else ("", [])
     with short_write():
         hold_conversation(turn.conversation_id)
         if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
             return False
-        if turn.text:
+        if text:
             conversation = Conversation.objects.filter(pk=turn.conversation_id)
             conversation.update(version=F("version") + 1)
             Message.objects.create(
-                conversation_id=turn.conversation_id,
-                turn_id=turn.turn_id,
-                role=Role.ASSISTANT,
-                content=turn.text,
-                sources=list(turn.sources),
+                conversation_id=turn.conversation_id, turn=turn, role=Role.ASSISTANT, content=text, sources=sources
             )
     apply_abandoned_rounds(turn.conversation_id)
     return True
@@ -365,12 +343,7 @@ def save_exchange(ending: Ending) -> int | None:
     is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
     conversation_id, turn_id = ending.conversation_id, ending.turn_id
     run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": ending.run}
-    columns = {
-        "unsettled": "",
-        **ending.columns,
-        "status": ending.status,
-        "finished_at": None if is_pause else timezone.now(),
-    }
+    columns = {**ending.columns, "status": ending.status, "finished_at": None if is_pause else timezone.now()}
     with short_write():
         if not NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now()):
             raise _not_ours(turn_id)

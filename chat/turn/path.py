@@ -31,7 +31,7 @@ from chat.turn.memory import answer_as_stored, answer_from_memory, teach
 from chat.turn.prompt import receive
 from chat.turn.standalone import answer_courtesy, make_standalone, read_question
 from chat.turn.tool_loop import awaiting
-from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult, shown_reading, unsettled
+from chat.turn.values import Emit, TurnInProgress, TurnRequest, TurnResult, shown_reading
 from knowledge.language.words import language_of
 
 #: How the last event of a turn that did not fail calls its end.
@@ -184,7 +184,7 @@ async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result
         status=result.status,
         text=result.answer.text,
         sources=result.answer.sources,
-        columns={**result.columns(), "unsettled": unsettled(result)},
+        columns=result.columns(),
         has_open_round=result.answer.has_open_round,
     )
     for pause in (*settings.SAVE_RETRY_SECONDS, None):

@@ -1,10 +1,9 @@
 """The values along the path of a question; a step takes one `TurnInProgress` and fills its part of it."""
 
-import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -13,20 +12,18 @@ from django.utils import timezone
 from agents.effective import EffectiveConfig
 from agents.errors import ApplicationError
 from agents.llm.base import PromptMessage
-from chat.models import Conversation, Message, Role, Turn, TurnStatus
+from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
 from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
 from faqs.learning import Lesson
-from faqs.models import UnansweredReason
 from faqs.recall import LearnedRecall, MemoryMark, Scope
 from faqs.unanswered import Unanswered
 from knowledge.acronyms import NO_FORMS, Forms
-from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
+from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.language.typed import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
-from knowledge.synonyms import forms_of
 
 
 @dataclass(slots=True)
@@ -359,64 +356,3 @@ class TurnInProgress:
         """Send the whole answer as one delta, so that readers handle one form only."""
         self.answer.text = text
         await self.emit(Delta(text))
-
-
-#: Of a lesson, what is read or made anew.
-_LESSON_READ_ANEW = ("answer", "sources", "vector", "recipe", "forms", "source_turn")
-_QUESTION_READ_ANEW = ("vector", "recipe")
-
-
-def unsettled(result: TurnResult) -> str:
-    """The pending work of a turn as JSON; empty where there is none, or the turn goes on."""
-    if result.status is not TurnStatus.DONE:
-        return ""
-    kept: dict[str, Any] = {}
-    if (learning := result.learning) is not None:
-        kept["learning"] = {"mode": learning.mode, "max_age_days": learning.max_age_days}
-        kept["lesson"] = _of(learning.lesson, *_LESSON_READ_ANEW)
-    if result.unanswered is not None:
-        kept["unanswered"] = _of(result.unanswered, *_QUESTION_READ_ANEW)
-    return json.dumps(kept, ensure_ascii=False, default=_plain) if kept else ""
-
-
-def left_behind(turn: Turn) -> TurnResult:
-    """The result rebuilt from a turn's pending work. Touches the database and the embedder; raises their errors."""
-    kept = json.loads(turn.unsettled)
-    result = TurnResult(trace=Trace(lines=list(turn.trace)), language=turn.language)
-    if (lesson := kept.get("lesson")) is not None:
-        answer = Message.objects.filter(turn=turn, role=Role.ASSISTANT).last()
-        if answer is not None:
-            lesson["scope"] = Scope(**lesson["scope"]) if lesson["scope"] else None
-            lesson["validated"] = [(number, text) for number, text in lesson["validated"]]
-            if lesson["asked_at"]:
-                lesson["asked_at"] = datetime.fromisoformat(lesson["asked_at"])
-            restored = Lesson(
-                **lesson,
-                **_embedded(lesson["question"]),
-                answer=answer.content,
-                sources=answer.sources,
-                forms=forms_of(lesson["agent_ids"]),
-                source_turn=turn.pk,
-            )
-            result.learning = Learning(restored, **kept["learning"])
-    if (question := kept.get("unanswered")) is not None:
-        question["reason"] = UnansweredReason(question["reason"])
-        result.unanswered = Unanswered(**question, **_embedded(question["question"]))
-    return result
-
-
-def _embedded(question: str) -> dict[str, Any]:
-    model = embedder()
-    return {"vector": model.embed_one(question, purpose=Purpose.QUERY), "recipe": model.recipe}
-
-
-def _of(value: Any, *but: str) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in fields(value) if f.name not in but}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Scope):
-        return _of(value)
-    return str(value) if not isinstance(value, tuple) else list(value)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
-from chat.runs.event_log.base import EVENTS_PER_RUN, EventLogs, MemoryEventLogs, NumberedEvent, TurnLog
-from chat.runs.event_log.redis import _EVENTS, RedisEventLogs, _event, _extend, _key, _packed, _unpacked
+from chat.runs.event_log import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
+from chat.runs.redis_log import _EVENTS, RedisEventLogs, _event, _extend, _key, _packed, _unpacked
 from tests.constants import override
 from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.waiting import PATIENCE_SECONDS, until
@@ -44,7 +44,7 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture(params=["memory", "redis"])
 def backend(request: pytest.FixtureRequest) -> EventLogs:
     if request.param == "memory":
-        return MemoryEventLogs()
+        return EventLogs()
     return RedisEventLogs(url=request.getfixturevalue("redis_url"))
 
 
@@ -161,40 +161,16 @@ def test_other_process_follows_live_with_the_same_ids(redis_url: str) -> None:
 
 
 def test_other_process_goes_on_after_the_last_id_in_the_middle_of_an_entry(redis_url: str) -> None:
-    async def story() -> list[list[NumberedEvent]]:
+    async def story() -> list[NumberedEvent]:
         owner, other = RedisEventLogs(url=redis_url), RedisEventLogs(url=redis_url)
         turn_id = uuid.uuid4()
         async with closed(owner, other):
             log = owner.open(turn_id)
             for event in told(*WORDS, DONE):
                 log.append(event)
-            live = await read(other.elsewhere(turn_id, run=0), after=3)
-            ended = await other.ended(turn_id, run=0)
-            assert ended is not None
-            return [live, await read(ended, after=3)]
+            return await read(other.elsewhere(turn_id, run=0), after=3)
 
-    assert asyncio.run(story()) == [[(5, Delta("à tous")), (6, DONE)]] * 2
-
-
-def test_streams_of_ended_and_of_unknown_turns_are_not_taken_for_whole(redis_url: str) -> None:
-    async def story() -> None:
-        owner, other = RedisEventLogs(url=redis_url), RedisEventLogs(url=redis_url)
-        turn_id = uuid.uuid4()
-        async with closed(owner, other):
-            assert await other.ended(turn_id, run=0) is None
-            log = owner.open(turn_id)
-            log.append(META)
-            log.append(WORDS[0])
-            with redis.Redis.from_url(redis_url) as client:
-                await until(lambda: client.exists(_key(turn_id, 0)))
-            assert await other.ended(turn_id, run=0) is None
-            partial = await asyncio.to_thread(other.partial_answer, turn_id, run=0)
-            assert partial is not None
-            assert partial.text == "Bon"
-            assert await asyncio.to_thread(other.partial_answer, turn_id, run=1) is None
-            log.append(DONE)
-
-    asyncio.run(story())
+    assert asyncio.run(story()) == [(5, Delta("à tous")), (6, DONE)]
 
 
 def test_streams_die_by_themselves_the_finished_ones_first(redis_url: str) -> None:
@@ -236,21 +212,6 @@ def test_tokens_of_many_turns_go_to_redis_in_one_round_trip(redis_url: str) -> N
 
     # One entry for a turn, however many tokens waited.
     assert asyncio.run(story()) == 100
-
-
-def test_stop_asked_elsewhere_is_heard_at_once(redis_url: str) -> None:
-    async def story() -> None:
-        owner, other = RedisEventLogs(url=redis_url), RedisEventLogs(url=redis_url)
-        async with closed(owner, other):
-            log = owner.open(uuid.uuid4())
-            await owner.rung(0.3)  # what rang before this process looked
-            # Longer than the story may take: only the ring can end it.
-            waiting = asyncio.create_task(owner.rung(10 * PATIENCE_SECONDS))
-            await other.ring()
-            await waiting
-            log.append(DONE)
-
-    asyncio.run(story())
 
 
 def test_trimmed_stream_is_lost_rather_than_told_with_a_hole(redis_url: str) -> None:

@@ -152,12 +152,12 @@ def test_stop_in_one_process_ends_the_model_call_of_the_other(site: Site, one: W
     assert last["content"]
 
 
-def test_killed_process_leaves_its_text_and_the_question_can_be_run_again(one: WebProcess, two: WebProcess) -> None:
+def test_question_of_a_killed_process_is_interrupted_and_can_be_run_again(one: WebProcess, two: WebProcess) -> None:
     visitor = Visitor(one.url, AGENT)
     first = visitor.socket(one.url)
     ask(first, "steady", "killed")
     turn_id = first.until("meta")["turnId"]
-    frames = [first.receive() for _frame in range(20)]
+    first.until("delta")
     one.kill()
     second = visitor.socket(two.url)
     # The page sends what was not acknowledged under the same id: the same turn, with its end.
@@ -165,10 +165,6 @@ def test_killed_process_leaves_its_text_and_the_question_can_be_run_again(one: W
     told = second.until_end()
     assert {f["turnId"] for f in told if f["type"] == "meta"} == {turn_id}
     assert told[-1]["status"] == "interrupted"
-    kept = told[-1]["content"]
-    assert whole("steady").startswith(kept)
-    # What was told before the last interval of the copy is kept.
-    assert len(kept) > len(text_of(frames)) * 0.7
     second.send(type="retry", turnId=turn_id)
     again = second.until_end()
     assert again[-1]["status"] == "done"

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 from django.db import OperationalError, connection
-from django.test import TestCase, TransactionTestCase, override_settings
+from django.test import TransactionTestCase, override_settings
 from django.utils import timezone
 
 from agents.database import in_database
@@ -21,22 +21,17 @@ from chat.errors import ConversationNotFoundError, ServerStoppingError, TurnNotL
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus, Verdict
 from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
-from chat.runs.afterwards import UNSETTLED_SECONDS, _keep_of, settle, settle_left_behind
-from chat.runs.event_log.base import EVENTS_PER_RUN, MemoryEventLogs, NumberedEvent, PartialAnswer
-from chat.runs.following import interrupt_stale_turns
+from chat.runs.afterwards import _keep_of
+from chat.runs.event_log import EVENTS_PER_RUN, EventLogs, NumberedEvent
 from chat.runs.runner import Runner
-from chat.thread.turns import Ending, claim_turn, default_title, reopen_turn, save_exchange
+from chat.thread.turns import Ending, default_title, interrupt_stale_turns, reopen_turn, save_exchange
 from chat.thread.verdicts import give_feedback
-from chat.turn.path import run_turn
-from chat.turn.values import TurnRequest, TurnResult
-from faqs.models import CachedResponse, EntryStatus, UnansweredQuestion, UnansweredReason
+from faqs.models import CachedResponse, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import Unanswered, keep_unanswered
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.errors import EmbeddingUnavailableError
 from tests.constants import override
-from tests.factories import make_conversation, make_exchange, make_library, make_turn
-from tests.integration.chat.turn.test_memory import WRITTEN
-from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, Listener, model, scripted
+from tests.factories import make_conversation, make_exchange, make_turn
+from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
 from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.waiting import PATIENCE_SECONDS, until
@@ -68,7 +63,7 @@ def clock_moved(by: timedelta) -> AbstractContextManager[object]:
 
 class RunnerCase(LibraryCase):
     def setUp(self) -> None:
-        self.runner = Runner(MemoryEventLogs())
+        self.runner = Runner(EventLogs())
         self.conversation = make_conversation(self.deployment)
 
 
@@ -119,10 +114,10 @@ class RunnerTests(RunnerCase):
 
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
-        elsewhere = Runner(MemoryEventLogs())
+        elsewhere = Runner(EventLogs())
         with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)), override(TURN_POLL_SECONDS=0.02):
             turn_id = await start(elsewhere, conversation, NEAR)
-            last = await end_of(Runner(MemoryEventLogs()), turn_id)
+            last = await end_of(Runner(EventLogs()), turn_id)
         assert (last.status, last.content) == ("done", "Un deux")
 
     async def test_turn_of_a_dead_process_is_told_as_interrupted(self) -> None:
@@ -135,18 +130,13 @@ class RunnerTests(RunnerCase):
         last = await end_of(Runner(), turn.pk)
         assert last.status == "interrupted"
 
-    async def test_question_after_a_dead_turn_is_answered_at_once_and_keeps_its_text(self) -> None:
-        conversation = await in_database(make_conversation, self.deployment)
+    async def test_question_after_a_dead_turn_is_answered_at_once(self) -> None:
         expired = timezone.now() - timedelta(seconds=1)
-        dead = await in_database(make_turn, conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
-        left = mock.Mock(**{"partial_answer.return_value": PartialAnswer("Un dé", [{"n": 1}])})
-        with mock.patch("chat.runs.following.event_logs", return_value=left):
-            last = await end_of(Runner(), await start(Runner(), conversation, KNOWN))
+        dead = await in_database(make_turn, self.conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
+        last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
         assert last.status == "done"
         await dead.arefresh_from_db()
-        kept = await Message.objects.aget(turn=dead, role=Role.ASSISTANT)
         assert dead.status == TurnStatus.INTERRUPTED
-        assert (kept.content, kept.sources) == ("Un dé", [{"n": 1}])
 
     async def test_turn_whose_process_died_runs_again(self) -> None:
         expired = timezone.now() - timedelta(seconds=1)
@@ -189,7 +179,7 @@ class RunnerTests(RunnerCase):
 
     @override(TURN_POLL_SECONDS=0.05)
     async def test_reader_of_a_run_that_was_taken_over_is_told_the_other(self) -> None:
-        here, there = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
+        here, there = Runner(EventLogs()), Runner(EventLogs())
         conversation = await in_database(make_conversation, self.deployment)
         slow = ScriptedReply(pieces=["Trop", " tard"], rest=threading.Event())
         with scripted(slow, ["La ", "réponse."]):
@@ -344,7 +334,7 @@ class OtherProcessTests(LibraryCase):
     """Two runners on one database know of each other as two processes do."""
 
     def setUp(self) -> None:
-        self.owner, self.other = Runner(MemoryEventLogs()), Runner(MemoryEventLogs())
+        self.owner, self.other = Runner(EventLogs()), Runner(EventLogs())
         self.conversation = make_conversation(self.deployment)
 
     async def test_stop_reaches_the_process_that_runs_the_turn(self) -> None:
@@ -551,87 +541,6 @@ class AfterwardsTests(RunnerCase):
         await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
         await self.runner.drain()
         assert not await UnansweredQuestion.objects.aexists()
-
-
-LATER = timedelta(seconds=UNSETTLED_SECONDS + 1)
-
-
-class LeftBehindTests(TestCase):
-    conversation: Conversation
-
-    @classmethod
-    def setUpTestData(cls) -> None:
-        overlay = {"memory_threshold": 0.7, "memory_learning": "valid"}
-        cls.conversation = make_conversation(make_library(config_overlay=overlay))
-
-    async def _answered(self, question: str = NEAR) -> tuple[TurnRequest, TurnResult]:
-        """A turn whose process is killed as soon as the answer is saved."""
-        claimed = await in_database(
-            claim_turn, conversation_id=self.conversation.pk, client_message_id="a", question=question
-        )
-        request = TurnRequest(
-            deployment_id=self.conversation.deployment_id,
-            question=question,
-            language="fr",
-            turn_id=claimed.turn_id,
-            conversation_id=self.conversation.pk,
-            is_first=True,
-        )
-        with scripted(WRITTEN):
-            return request, await run_turn(request, Listener())
-
-    def _look(self) -> int:
-        with mock.patch.object(timezone, "now", return_value=timezone.now() + LATER):
-            return settle_left_behind()
-
-    async def test_lesson_of_a_killed_process_is_kept_once(self) -> None:
-        request, result = await self._answered()
-        assert await in_database(settle_left_behind) == 0  # Its own process may still come to it.
-        assert await in_database(self._look) == 1
-        entry = await CachedResponse.objects.aget()
-        assert (entry.question, entry.answer, entry.status) == (NEAR, WRITTEN, EntryStatus.VALID)
-        assert result.learning is not None
-        lesson = result.learning.lesson
-        assert entry.sources
-        assert (entry.source_turn, entry.language) == (request.turn_id, "fr")
-        assert entry.embedding == lesson.vector.astype("<f4").tobytes()
-        turn = await Turn.objects.aget()
-        [learned] = [line for line in turn.trace if line["step"] == "learn"]
-        assert (learned["outcome"], turn.unsettled) == ("stored", "")
-        assert await in_database(self._look) == 0
-        # The process lived after all.
-        await settle(request, result)
-        assert await CachedResponse.objects.acount() == 1
-
-    async def test_what_was_kept_in_time_is_left_to_nobody(self) -> None:
-        request, result = await self._answered()
-        await settle(request, result)
-        assert await in_database(self._look) == 0
-        assert await CachedResponse.objects.acount() == 1
-
-    async def test_question_without_an_answer_is_kept(self) -> None:
-        await self._answered(FAR)
-        assert await in_database(self._look) == 1
-        kept = await UnansweredQuestion.objects.aget()
-        assert (kept.question, kept.vector != b"") == (FAR, True)
-
-    async def test_temporary_conversation_leaves_nothing(self) -> None:
-        await Conversation.objects.aupdate(is_temporary=True)
-        await self._answered()
-        await in_database(self._look)
-        assert not await CachedResponse.objects.aexists()
-        assert (await Turn.objects.aget()).unsettled == ""
-
-    async def test_trouble_leaves_it_for_later_and_what_cannot_be_read_is_said(self) -> None:
-        await self._answered()
-        trouble = mock.patch("chat.turn.values.embedder", side_effect=EmbeddingUnavailableError("away"))
-        with trouble, self.assertLogs("chat.runs.afterwards", "WARNING"):
-            await in_database(self._look)
-        assert (await Turn.objects.aget()).unsettled
-        await Turn.objects.aupdate(unsettled='{"lesson": {"of": "another version"}}')
-        with self.assertLogs("chat.runs.afterwards", "ERROR"):
-            await in_database(self._look)
-        assert (await Turn.objects.aget()).unsettled == ""
 
 
 class DeletedMeanwhileTests(TransactionTestCase):

@@ -14,7 +14,7 @@ from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread.branches import read_branch
 from chat.thread.messages import check_isolation, previous_question
 from chat.thread.rounds import load_thread
-from chat.thread.turns import claim_turn, default_title, interrupt_turns, save_exchange, stale_turns
+from chat.thread.turns import claim_turn, default_title, interrupt_stale_turns, save_exchange
 from chat.turn.prompt import load_exchanges
 from chat.turn.values import Exchange
 from tests.factories import fresh, make_conversation, make_ending, make_exchange, make_turn
@@ -48,7 +48,7 @@ class ClaimTests(TestCase):
         )
         with pytest.raises(TurnRunningError):
             claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
-        assert interrupt_turns(stale_turns(conversation.pk)) == 1
+        assert interrupt_stale_turns(conversation.pk) == 1
         claim_turn(conversation_id=conversation.pk, client_message_id="b", question="Qui ?")
         assert fresh(dead).status == TurnStatus.INTERRUPTED
 

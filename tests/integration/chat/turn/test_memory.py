@@ -13,7 +13,7 @@ from agents.models import Agent, Deployment, Specialist
 from chat.models import AnswerSource, Conversation, Message, MessageType, Role, Turn, Verdict
 from chat.protocol import Done, Sources
 from chat.runs.afterwards import settle
-from chat.runs.following import read_turn
+from chat.runs.runner import read_turn
 from chat.thread.turns import claim_turn
 from chat.thread.verdicts import give_feedback
 from chat.turn.memory import MEMORY_MODEL

@@ -18,7 +18,7 @@ from agents.models import Deployment
 from chat.models import AnswerSource, Conversation, Message, Role, Turn, TurnStatus
 from chat.protocol import Delta, Done, Event, Sources
 from chat.runs.afterwards import settle
-from chat.runs.following import read_turn
+from chat.runs.runner import read_turn
 from chat.telemetry import masked
 from chat.thread.turns import claim_turn
 from chat.turn.memory import DIRECT_MODEL

@@ -36,8 +36,8 @@ from chat.models import (
     TurnStatus,
 )
 from chat.protocol import Tool
-from chat.runs.following import settle_stale_turns
 from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
+from chat.thread.turns import interrupt_stale_turns
 from chat.turn.tool_loop import BATCH_TRIES
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import TurnResult
@@ -374,7 +374,7 @@ class SectionTwoTests(LoopTestCase):
                 await self.ask(conversation=self.conversation)
             past = timezone.now() - timedelta(seconds=1)
             await in_database(Turn.objects.update, lease_expires_at=past)
-            assert await settle_stale_turns() == 1
+            assert await in_database(interrupt_stale_turns) == 1
             model().script(["Fin."])
             await self.ask(conversation=self.conversation)
             roles = [m.role for m in model().calls[-1].messages]

@@ -1,18 +1,16 @@
 """The events of running turns: kept by the process that runs them, and followed from there or from elsewhere.
 
-What other processes see is the business of the backend (`EVENT_LOGS`): nothing in `memory`, a Redis stream in `redis`.
-Event ids count from 1 within a run of a turn, and from the next multiple of `EVENTS_PER_RUN` in another run.
+Other processes see nothing of them, or where there is Redis its streams (`chat.runs.redis_log`): the backend of
+`EVENT_LOGS`. Event ids count from 1 within a run, and from the next multiple of `EVENTS_PER_RUN` in another run.
 """
 
 import asyncio
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import AsyncIterator
+from weakref import WeakValueDictionary
 
 from agents.backends import BackendHandler
-from chat.protocol import FINAL_EVENTS, Beat, Delta, Event, Restart, Sources
+from chat.protocol import FINAL_EVENTS, Beat, Delta, Event
 
 #: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
 TURN_STOP_SECONDS = 1.0
@@ -83,34 +81,12 @@ class TurnLog:
         return position, event if len(texts) == 1 else Delta("".join(texts))
 
 
-@dataclass(frozen=True, slots=True)
-class PartialAnswer:
-    """The text and the sources that a turn had emitted before its process died."""
-
-    text: str
-    sources: Sequence[Mapping[str, Any]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, events: Sequence[Event]) -> "PartialAnswer":
-        text, sources = "", []
-        for event in events:
-            match event:
-                case Sources():
-                    sources = list(event.sources)
-                case Delta():
-                    text += event.text
-                case Restart():
-                    text = ""
-        return cls(text, sources)
-
-
-class EventLogs(ABC):
-    """The logs of the turns that this process runs, and what it sees of others'. For the event loop."""
+class EventLogs:
+    """The logs of the turns that this process runs, and of those of others that it follows. For the event loop."""
 
     def __init__(self) -> None:
         self._held: dict[uuid.UUID, TurnLog] = {}
-        self._rings = self._heard = 0
-        self._bell = asyncio.Event()
+        self._elsewhere: WeakValueDictionary[tuple[uuid.UUID, int], TurnLog] = WeakValueDictionary()
 
     def open(self, turn_id: uuid.UUID, *, run: int = 0) -> TurnLog:
         """The log of a run that begins here."""
@@ -125,35 +101,16 @@ class EventLogs(ABC):
         if self._held.get(turn_id) is log:
             del self._held[turn_id]
 
-    @abstractmethod
     def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
-        """A log that fills with another process's events while somebody holds it, and is lost where some are missing."""
+        """The log of a run in another process, while somebody holds it; it is lost where some of it cannot be seen."""
+        log = self._elsewhere.get((turn_id, run))
+        if log is None or log.is_lost:
+            log = self._elsewhere[turn_id, run] = TurnLog(run)
+        return log
 
-    @abstractmethod
-    async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:
-        """The whole log of a run that has ended in another process, `None` where it is not kept any more."""
-
-    @abstractmethod
-    def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
-        """What is left of a run whose process died. Synchronous, and bounded in time."""
-
-    async def ring(self) -> None:
-        """Tell the other processes to check at once whether one of their turns must stop."""
-        self._strike()
-
-    def _strike(self) -> None:
-        self._rings += 1
-        self._bell.set()
-
-    async def rung(self, seconds: float) -> None:
-        """Wait for a `ring`, at most `seconds`; one since the last wait counts. For one waiter."""
-        if self._heard == self._rings:
-            self._bell = asyncio.Event()
-            try:
-                await asyncio.wait_for(self._bell.wait(), seconds)
-            except TimeoutError:
-                return
-        self._heard = self._rings
+    def followed(self) -> dict[tuple[uuid.UUID, int], TurnLog]:
+        """The runs of other processes that somebody follows, by turn and run."""
+        return {key: log for key, log in self._elsewhere.items() if not (log.is_complete or log.is_lost)}
 
     async def aclose(self) -> None:
         """Write what is waiting, within a bound, and let go of connections."""
@@ -165,14 +122,3 @@ _backends = BackendHandler("EVENT_LOGS", EventLogs)
 
 def event_logs() -> EventLogs:
     return _backends["default"]
-
-
-class MemoryEventLogs(EventLogs):
-    def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
-        return TurnLog(run)
-
-    async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:
-        return None
-
-    def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
-        return None

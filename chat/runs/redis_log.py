@@ -11,23 +11,14 @@ import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
-from weakref import WeakValueDictionary
 
 import redis
 import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
-from chat.runs.event_log.base import (
-    EVENTS_PER_RUN,
-    TURN_LOG_RETENTION_SECONDS,
-    TURN_STOP_SECONDS,
-    EventLogs,
-    PartialAnswer,
-    TurnLog,
-)
+from chat.runs.event_log import EVENTS_PER_RUN, TURN_LOG_RETENTION_SECONDS, EventLogs, TurnLog
 
 #: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
 EVENT_LOG_FLUSH_SECONDS = 0.05
@@ -40,8 +31,6 @@ EVENT_LOG_RETRY_CEILING_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
-#: Counts the stops that were asked for; who runs turns looks for its own when it has changed.
-STOPS = "repondant:stops"
 _EVENTS = b"events"
 #: What a broken connection raises, besides what Redis answers.
 _TROUBLE = (redis.RedisError, OSError, TimeoutError)
@@ -51,12 +40,9 @@ class RedisEventLogs(EventLogs):
     def __init__(self, *, url: str) -> None:
         super().__init__()
         self._url = url
-        self._async_client: Any = None
         self._client: Any = None
         self._copies: dict[uuid.UUID, _Copy] = {}
         self._writing: asyncio.Task[None] | None = None
-        self._last_stop: bytes | None = None
-        self._followed: WeakValueDictionary[tuple[uuid.UUID, int], TurnLog] = WeakValueDictionary()
         self._reading: asyncio.Task[None] | None = None
 
     def open(self, turn_id: uuid.UUID, *, run: int = 0) -> TurnLog:
@@ -82,7 +68,8 @@ class RedisEventLogs(EventLogs):
                     )
                 pause = min(pause * 2, EVENT_LOG_RETRY_CEILING_SECONDS)
                 for turn_id, copy in list(self._copies.items()):
-                    copy.begin_again()
+                    # What Redis has is unknown: the next write replaces it.
+                    copy.position = 0
                     # An ended turn is in the database; there is nothing to wait for.
                     if copy.log.is_complete:
                         del self._copies[turn_id]
@@ -99,28 +86,21 @@ class RedisEventLogs(EventLogs):
         written = []
         async with self._connection().pipeline(transaction=False) as pipeline:
             for turn_id, copy in self._copies.items():
-                if copy.position == len(copy.log.events):
-                    continue
-                copy.add_to(pipeline)
-                written.append((turn_id, copy, len(copy.log.events)))
-            pipeline.get(STOPS)
-            *_answers, stop = await pipeline.execute()
+                if copy.position < len(copy.log.events):
+                    copy.add_to(pipeline)
+                    written.append((turn_id, copy, len(copy.log.events)))
+            await pipeline.execute()
         for turn_id, copy, position in written:
             copy.position = position
             if copy.log.is_complete and position == len(copy.log.events):
                 self._done_with(turn_id, copy)
-        if stop != self._last_stop:
-            self._last_stop = stop
-            self._strike()
 
     def _done_with(self, turn_id: uuid.UUID, copy: "_Copy") -> None:
         if self._copies.get(turn_id) is copy:
             del self._copies[turn_id]
 
     def elsewhere(self, turn_id: uuid.UUID, *, run: int) -> TurnLog:
-        log = self._followed.get((turn_id, run))
-        if log is None or log.is_lost:
-            log = self._followed[turn_id, run] = TurnLog(run)
+        log = super().elsewhere(turn_id, run=run)
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read(), name="event-log-reader")
         return log
@@ -128,7 +108,7 @@ class RedisEventLogs(EventLogs):
     async def _read(self) -> None:
         """Fill the logs that somebody follows; while Redis is away, they wait for it or for the turn's rows."""
         pause = flush = EVENT_LOG_FLUSH_SECONDS
-        while followed := {key: log for key, log in self._followed.items() if not _is_over(log)}:
+        while followed := self.followed():
             try:
                 await self._fill(followed)
             except _TROUBLE as error:
@@ -147,53 +127,28 @@ class RedisEventLogs(EventLogs):
         for key, entries in await self._connection().xread(seen) or ():
             _extend(by_key[key], entries)
 
-    async def ended(self, turn_id: uuid.UUID, *, run: int) -> TurnLog | None:
-        log = TurnLog(run)
-        try:
-            _extend(log, await self._connection().xrange(_key(turn_id, run)))
-        except _TROUBLE as error:
-            logger.warning("The event log cannot be read from Redis: %s", error)
-        return log if log.is_complete and not log.is_lost else None
-
-    def partial_answer(self, turn_id: uuid.UUID, *, run: int) -> PartialAnswer | None:
-        if self._client is None:
-            self._client = redis.Redis.from_url(self._url, retry=Retry(NoBackoff(), 0), **_options())
-        log = TurnLog(run)
-        try:
-            _extend(log, self._client.xrange(_key(turn_id, run)))
-        except _TROUBLE as error:
-            logger.warning("The text of turn %s cannot be read from Redis: %s", turn_id, error)
-        return PartialAnswer.of(log.events) if log.events else None
-
-    async def ring(self) -> None:
-        await super().ring()
-        try:
-            async with self._connection().pipeline(transaction=False) as pipeline:
-                pipeline.incr(STOPS)
-                pipeline.expire(STOPS, EVENT_LOG_TTL_SECONDS)
-                await pipeline.execute()
-        except _TROUBLE as error:
-            logger.warning(
-                "Redis does not pass on that an answer is to be stopped (%s): it is seen in the database within %g s.",
-                error,
-                TURN_STOP_SECONDS,
-            )
-
     async def aclose(self) -> None:
         if self._writing is not None and not self._writing.done():
             await asyncio.wait([self._writing], timeout=EVENT_LOG_TIMEOUT_SECONDS)
             self._writing.cancel()
         if self._reading is not None:
             self._reading.cancel()
-        if self._async_client is not None:
-            await self._async_client.aclose()
-            self._async_client = None
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
 
     def _connection(self) -> Any:
         """The client, whose own types do not tell which of its answers this protocol gives."""
-        if self._async_client is None:
-            self._async_client = redis.asyncio.Redis.from_url(self._url, retry=AsyncRetry(NoBackoff(), 0), **_options())
-        return self._async_client
+        if self._client is None:
+            seconds = EVENT_LOG_TIMEOUT_SECONDS
+            self._client = redis.asyncio.Redis.from_url(
+                self._url,
+                retry=Retry(NoBackoff(), 0),
+                socket_timeout=seconds,
+                socket_connect_timeout=seconds,
+                protocol=2,
+            )
+        return self._client
 
 
 class _Copy:
@@ -202,10 +157,6 @@ class _Copy:
     def __init__(self, key: str, log: TurnLog) -> None:
         self.key = key
         self.log = log
-        self.position = 0
-
-    def begin_again(self) -> None:
-        """What Redis has is unknown: the next write replaces it."""
         self.position = 0
 
     def add_to(self, pipeline: Any) -> None:
@@ -225,15 +176,6 @@ class _Copy:
 
 def _key(turn_id: uuid.UUID, run: int) -> str:
     return f"repondant:turn:{turn_id}:{run}"
-
-
-def _options() -> dict[str, Any]:
-    seconds: float = EVENT_LOG_TIMEOUT_SECONDS
-    return {"socket_timeout": seconds, "socket_connect_timeout": seconds, "protocol": 2}
-
-
-def _is_over(log: TurnLog) -> bool:
-    return log.is_complete or log.is_lost
 
 
 def _extend(log: TurnLog, entries: Iterable[tuple[bytes, Mapping[bytes, bytes]]]) -> None:
