@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.signing import BadSignature, Signer
-from django.db.models import Exists, F, Func, Max, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField, Value
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
@@ -25,7 +24,7 @@ from chat.errors import LinkNotFoundError, SharingRefusedError
 from chat.models import Conversation, GoldenRun, Message, Role, SharedThread, Turn, TurnStatus
 from chat.rendering import plain_markdown
 from chat.thread.branches import branch_turns, hold_conversation
-from knowledge.language.words import ACCENTED, PLAIN, bounded_marks, fold_letters
+from knowledge.language.words import ACCENTED, PLAIN, fold_letters
 from knowledge.page_viewer import CitedPages, cited_pages
 
 #: An export or a shared link holds the last exchanges only, where there are more.
@@ -222,10 +221,6 @@ SEARCH_MAX_CONVERSATIONS = 2_000
 SEARCH_MAX_WORDS = 8
 
 _LONGEST_WORD = 60
-#: An excerpt: so much before the first word that was found, and so much in all.
-_CHARACTERS_BEFORE, _CHARACTERS = 40, 160
-#: What Markdown writes around words, and the numbers of sources: signs that an excerpt does without.
-_NUMBERS, _SIGNS = re.compile(r"\s*\[\d+\]"), re.compile(r"[*`#>|~]+|\s+")
 
 
 class Folded(Func):
@@ -258,25 +253,6 @@ def search_conversations(own: QuerySet[Conversation], text: str) -> QuerySet[Con
     return found.filter(in_title | Q(Exists(_saying(words).filter(conversation=OuterRef("pk")))))
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """What was said in the latest message that has the words: pieces of text, and whether each is one of them."""
-
-    turn_id: uuid.UUID | None
-    parts: tuple[tuple[str, bool], ...]
-
-
-def excerpts(conversations: Iterable[Conversation], text: str) -> dict[uuid.UUID, Excerpt]:
-    """The excerpt of each conversation; none where only the title has the words."""
-    words = _words(text)
-    if not words:
-        return {}
-    found = _saying(words).filter(conversation__in=[each.pk for each in conversations])
-    latest = found.order_by().values("conversation").annotate(latest=Max("pk")).values("latest")
-    rows = Message.objects.filter(pk__in=latest).values_list("conversation", "turn", "content")
-    return {row[0]: Excerpt(row[1], _parts(row[2], words)) for row in rows}
-
-
 def _words(text: str) -> list[str]:
     plain = fold_letters(text).replace("\0", " ")
     return [word[:_LONGEST_WORD] for word in plain.split()][:SEARCH_MAX_WORDS]
@@ -287,37 +263,6 @@ def _saying(words: Iterable[str]) -> QuerySet[Message]:
     for word in words:
         said = said.filter(plain__contains=word)
     return said
-
-
-def _parts(content: str, words: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    text = unicodedata.normalize("NFC", _SIGNS.sub(" ", _NUMBERS.sub("", bounded_marks(content))))
-    text = re.sub(" +", " ", text).strip()
-    pattern = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))))
-    plain, places = _folded(text)
-    first = pattern.search(plain)
-    start = max(0, places[first.start()] - _CHARACTERS_BEFORE) if first else 0
-    if start:
-        start = text.find(" ", start, start + _CHARACTERS_BEFORE) + 1 or start
-    end = start + _CHARACTERS
-    shown = text[start:end].rsplit(" ", 1)[0] if end < len(text) else text[start:]
-    shown = ("… " if start else "") + shown + (" …" if end < len(text) else "")
-    plain, places = _folded(shown)
-    parts: list[tuple[str, bool]] = []
-    done = 0
-    for match in pattern.finditer(plain):
-        begin, stop = places[match.start()], places[match.end() - 1] + 1
-        parts += [(shown[done:begin], False), (shown[begin:stop], True)]
-        done = stop
-    return tuple(part for part in (*parts, (shown[done:], False)) if part[0])
-
-
-def _folded(text: str) -> tuple[str, Sequence[int]]:
-    """The text as it is compared, and where each of its letters stands in the text."""
-    plain = fold_letters(text)
-    if len(plain) == len(text):
-        return plain, range(len(text))
-    letters = [fold_letters(letter) for letter in text]
-    return "".join(letters), [index for index, letter in enumerate(letters) for _ in letter]
 
 
 _SIGNER = Signer(salt="chat.cited_passages")

@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from agents.database import PreparedObject, parameter, single_write
-from agents.models import Agent, Audience, Deployment
+from agents.database import single_write
+from agents.models import Audience, Deployment
 from chat.access.visitors import Reader, SomeUser, WidgetVisitor
 from chat.errors import (
     ApiKeyError,
@@ -42,25 +42,13 @@ def named(slug: str) -> str:
 
 def open_deployment(user: SomeUser, slug: str | None) -> Deployment:
     """The deployment of that slug, or the first one where no slug is given."""
-    if slug and not user.is_authenticated:
-        deployment: Deployment | None = _PUBLIC_DEPLOYMENT.get(slug=named(slug))
-    else:
-        deployments = open_deployments(user)
-        if slug:
-            deployments = deployments.filter(slug=named(slug))
-        deployment = deployments.first()
+    deployments = open_deployments(user)
+    if slug:
+        deployments = deployments.filter(slug=named(slug))
+    deployment = deployments.first()
     if deployment is None:
         raise DeploymentNotFoundError("no such open deployment")
     return deployment
-
-
-#: What `open_deployments` says of somebody who is not signed in.
-_PUBLIC_DEPLOYMENT = PreparedObject(
-    lambda: Deployment.objects.filter(
-        slug=parameter(Deployment, "slug"), is_active=True, audience=Audience.PUBLIC
-    ).order_by(),
-    agent=PreparedObject(lambda: Agent.objects.filter(pk=parameter(Agent, "id")).order_by()),
-)
 
 
 def kept_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation]:
@@ -84,36 +72,14 @@ def owned_conversations(reader: Reader | WidgetVisitor) -> QuerySet[Conversation
 
 
 def owned_conversation(reader: Reader | WidgetVisitor, conversation_id: uuid.UUID) -> Conversation:
-    if isinstance(reader, WidgetVisitor) or reader.user_id is not None:
-        return _found(owned_conversations(reader), conversation_id)
-    found: Conversation | None = _OF_A_VISITOR.get(id=conversation_id, visitor=reader.visitor)
-    if found is None:
-        raise _not_theirs()
-    return found
+    return _found(owned_conversations(reader), conversation_id)
 
 
 def _found(own: QuerySet[Conversation], conversation_id: uuid.UUID) -> Conversation:
     found = own.select_related("deployment").filter(pk=conversation_id).first()
     if found is None:
-        raise _not_theirs()
+        raise ConversationNotFoundError("no such conversation of this reader")
     return found
-
-
-def _not_theirs() -> ConversationNotFoundError:
-    return ConversationNotFoundError("no such conversation of this reader")
-
-
-#: What `owned_conversations` says of an anonymous visitor, who is asked about with each of the questions here.
-_OF_A_VISITOR = PreparedObject(
-    lambda: Conversation.objects.filter(
-        pk=parameter(Conversation, "id"),
-        user=None,
-        visitor=parameter(Conversation, "visitor"),
-        deployment__is_active=True,
-        deployment__audience=Audience.PUBLIC,
-    ).order_by(),
-    deployment=PreparedObject(lambda: Deployment.objects.filter(pk=parameter(Deployment, "id")).order_by()),
-)
 
 
 def owned_turn(reader: Reader | WidgetVisitor, turn_id: uuid.UUID) -> Turn:

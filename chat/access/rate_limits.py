@@ -8,18 +8,15 @@ import hashlib
 import heapq
 import ipaddress
 import logging
-import secrets
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial, wraps
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
-from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
@@ -34,6 +31,8 @@ logger = logging.getLogger(__name__)
 READS_PER_MINUTE = 300
 EXPORTS_PER_MINUTE = 10
 READERS_PER_ADDRESS = 20
+#: So many addresses may try one name to their limits: a stranger at one of them does not lock its owner out.
+ADDRESSES_PER_NAME = 5
 PERIOD_SECONDS = 60.0
 #: More buckets than this are thinned out, the fullest first: they are the ones that refuse nobody.
 MAX_BUCKETS = 100_000
@@ -174,11 +173,11 @@ def limit_key(key_id: int) -> None:
 class SignInTry:
     """An attempt to sign in, counted when made and given back on success, so that only failures count."""
 
-    def __init__(self, username: str, address: str, *, browser: str = "") -> None:
-        """A `browser` that is known for this name has its own tries at it. Raises `RateLimitedError`."""
+    def __init__(self, username: str, address: str) -> None:
+        """Raises `RateLimitedError`."""
         per_minute = _current_limits().get("sign_ins_per_minute")
         self._limits = _take(
-            (f"sign-in:browser:{browser}" if browser else f"sign-in:name:{digest_of(username)}", per_minute),
+            (f"sign-in:name:{digest_of(username)}", per_minute * ADDRESSES_PER_NAME),
             (f"sign-in:address:{address}" if address else "", per_minute),
         )
 
@@ -250,19 +249,10 @@ def _counted_address(written: str) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False))
 
 
-# Failures count by user name, so anybody could lock an owner out. A browser in which the password was given before is
-# therefore recognised by a cookie, signed for that name only, and counted apart: OWASP's device cookies
-# (https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies).
+# Signing in
 
 #: The name that filters of fail2ban look for.
 sign_ins = logging.getLogger("chat.access.sign_in")
-
-#: How long a browser is known as one in which somebody signed in: wrong tries of others at that name count apart from
-#: its own.
-KNOWN_BROWSER_DAYS = 90
-
-#: The cookie of a browser in which somebody signed in: the last of its names, which it does not tell.
-KNOWN_BROWSER = "known_browser"
 
 View = Callable[..., HttpResponseBase]
 
@@ -308,9 +298,8 @@ def _tried(
 ) -> HttpResponseBase:
     if request.method != "POST":
         return answer()
-    browser = _known_browser(request, name)
     try:
-        attempt = SignInTry(name, address_of(request), browser=browser)
+        attempt = SignInTry(name, address_of(request))
     except RateLimitedError as error:
         _log_failure(request, "limited")
         page = render(request, "registration/limited.html", {"message": error.public_message}, status=429)
@@ -319,35 +308,9 @@ def _tried(
     response = answer()
     if has_succeeded(response):
         attempt.succeeded()
-        _know_browser(response, name, browser or secrets.token_urlsafe(16))
     else:
         _log_failure(request, "refused")
     return response
-
-
-def _known_browser(request: HttpRequest, name: str) -> str:
-    """The browser's id, if this name's password was given in it before; else empty."""
-    mark = request.COOKIES.get(KNOWN_BROWSER, "")
-    try:
-        return _signer(name).unsign(mark, max_age=timedelta(days=KNOWN_BROWSER_DAYS))
-    except BadSignature:
-        return ""
-
-
-def _know_browser(response: HttpResponseBase, name: str, browser: str) -> None:
-    response.set_cookie(
-        KNOWN_BROWSER,
-        _signer(name).sign(browser),
-        max_age=timedelta(days=KNOWN_BROWSER_DAYS),
-        path=settings.SESSION_COOKIE_PATH,
-        secure=settings.SESSION_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
-    )
-
-
-def _signer(name: str) -> TimestampSigner:
-    return TimestampSigner(salt=f"{KNOWN_BROWSER}:{digest_of(name)}")
 
 
 def _log_failure(request: HttpRequest, outcome: str) -> None:

@@ -37,7 +37,6 @@ from chat.api.serializers import (
     ConversationSerializer,
     DeletedConversationsSerializer,
     ErrorSerializer,
-    FoundConversationSerializer,
     GivenFeedbackSerializer,
     MessageSerializer,
     NewConversationSerializer,
@@ -50,7 +49,6 @@ from chat.api.serializers import (
 from chat.archive import (
     as_json,
     as_markdown,
-    excerpts,
     file_name,
     revoke_link,
     search_conversations,
@@ -103,12 +101,9 @@ class ConversationViewSet(
         found = self.get_queryset().filter(is_temporary=False).exclude(title="")
         if deployment := request.query_params.get("deployment"):
             found = found.filter(deployment__slug=named(deployment))
-        text = request.query_params.get("q", "")
-        found = search_conversations(found, text).select_related("deployment")
+        found = search_conversations(found, request.query_params.get("q", "")).select_related("deployment")
         rows = found.order_by("-is_pinned", "-updated_at")[:LIST_LIMIT]
-        context = {"excerpts": excerpts(rows, text)}
-        shown = FoundConversationSerializer(rows, many=True, context=context)
-        return Response({"results": shown.data})
+        return Response({"results": self.get_serializer(rows, many=True).data})
 
     @extend_schema(request=NewConversationSerializer, responses={201: ConversationSerializer})
     def create(self, request: Request) -> Response:

@@ -44,35 +44,9 @@ class ConversationSerializer(serializers.ModelSerializer[Conversation]):
         return attrs
 
 
-class ExcerptPartSerializer(serializers.Serializer[Any]):
-    text = serializers.CharField()
-    found = serializers.BooleanField(help_text="Whether this piece is a word that was searched.")
-
-
-class FoundConversationSerializer(ConversationSerializer):
-    excerpt = serializers.SerializerMethodField()
-    turnId = serializers.SerializerMethodField()
-
-    class Meta(ConversationSerializer.Meta):
-        fields = (*ConversationSerializer.Meta.fields, "excerpt", "turnId")  # type: ignore[assignment]
-
-    @extend_schema_field(ExcerptPartSerializer(many=True))
-    def get_excerpt(self, conversation: Conversation) -> Any:
-        """What was said that has the words of `q`; empty without them, or where only the title has them."""
-        excerpt = self.context["excerpts"].get(conversation.pk)
-        parts = excerpt.parts if excerpt else ()
-        return [{"text": text, "found": found} for text, found in parts]
-
-    @extend_schema_field(serializers.UUIDField(allow_null=True))
-    def get_turnId(self, conversation: Conversation) -> Any:
-        """The turn that it was said in."""
-        excerpt = self.context["excerpts"].get(conversation.pk)
-        return excerpt.turn_id if excerpt else None
-
-
 @extend_schema_serializer(many=False)
 class ConversationListSerializer(serializers.Serializer[Any]):
-    results = FoundConversationSerializer(many=True)
+    results = ConversationSerializer(many=True)
 
 
 #: Conversations that one request lists, or deletes.

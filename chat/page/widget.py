@@ -33,7 +33,7 @@ from chat.access.permissions import owned_conversation, owned_turn, start_conver
 from chat.access.rate_limits import address_of, limit_asking
 from chat.access.visitors import WidgetVisitor, new_widget_visitor, widget_visitor
 from chat.api import questions
-from chat.api.asgi import is_accepted
+from chat.api.asgi import is_of_this_site
 from chat.api.conversations import FeedbackView, shown_thread
 from chat.api.errors import answering_errors, content_policy
 from chat.errors import WidgetClosedError
@@ -135,8 +135,8 @@ def _language(wanted: Any) -> str:
 
 def _check_origin(request: HttpRequest | Request) -> None:
     """Requests of our own frame alone. Without cookies there is nothing to forge."""
-    origin = request.headers.get("Origin")
-    if origin is not None and not is_accepted(origin, request):
+    plain = request._request if isinstance(request, Request) else request
+    if "Origin" in plain.headers and not is_of_this_site(plain):
         raise WidgetClosedError("a request of another site")
 
 

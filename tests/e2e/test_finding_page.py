@@ -20,14 +20,13 @@ def ask_each(page: Page, *questions: str) -> None:
         wait_for_end(page)
 
 
-def test_search_shows_what_was_said_and_opens_it_there(page: Page) -> None:
+def test_search_reads_what_was_said_and_is_walked_with_the_keyboard(page: Page) -> None:
     ask_each(page, CURRICULUM, BADGE)
     page.locator("#send").focus()
     page.keyboard.press("Control+K")
     expect(page.get_by_label("Rechercher dans les conversations")).to_be_focused()
     page.keyboard.type("DERNIER contact")
     found = page.locator(".conversation a")
-    expect(found.locator("mark").first).to_have_text("dernier")
     expect(found).to_have_count(1)
     expect(found.locator("time")).to_be_visible()
     page.keyboard.press("ArrowDown")

@@ -8,7 +8,7 @@ const SEARCH_PAUSE_MS = 250;
 const DAY_MS = 86_400_000;
 
 export class Conversations {
-  /** `handlers`: open(id, turnId), deleted(ids), renamed(id, title), failed(error). */
+  /** `handlers`: open(id), deleted(ids), renamed(id, title), failed(error). */
   constructor(handlers) {
     this.handlers = handlers;
     this.element = byId("conversations");
@@ -131,11 +131,11 @@ export class Conversations {
     const isCurrent = row.id === this.current;
     if (this.chosen) return this.choice(row);
     const link = el("a", { dir: "auto", href: `${config.urls.page}c/${row.id}/`, title: `${row.title} (${dated(row, { dateStyle: "long", timeStyle: "short" })})`, "aria-current": isCurrent ? "page" : null },
-      el("span", { class: "conversation-title" }, row.title), this.found ? excerpt(row) : null);
+      el("span", { class: "conversation-title" }, row.title), this.found ? el("time", { class: "found-date", datetime: row.updated_at }, dated(row, { day: "numeric", month: "short", year: "numeric" })) : null);
     link.addEventListener("click", (event) => {
       if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
       event.preventDefault();
-      this.handlers.open(row.id, row.turnId);
+      this.handlers.open(row.id);
     });
     const pin = iconButton("pin", say(row.pinned ? "unpin" : "pin", { title: row.title }), () => this.pin(row));
     if (row.pinned) pin.classList.add("pinned");
@@ -283,12 +283,6 @@ function confirmed(title, text) {
 const folded = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
 const dated = (row, style) => new Intl.DateTimeFormat(config.language, style).format(new Date(row.updated_at));
-
-/** When, and what was said, the words that were searched marked. */
-function excerpt(row) {
-  const parts = (row.excerpt ?? []).map((part) => (part.found ? el("mark", {}, part.text) : part.text));
-  return el("span", { class: "excerpt" }, el("time", { datetime: row.updated_at }, dated(row, { day: "numeric", month: "short", year: "numeric" })), parts.length ? " · " : null, ...parts);
-}
 
 function period(date) {
   const midnight = new Date().setHours(0, 0, 0, 0);

@@ -33,7 +33,7 @@ const thread = new Thread({
 });
 const composer = new Composer({ send: (text) => ask(text, { fromField: true }), stop, edit: () => !composer.running && thread.editLast() });
 const conversations = new Conversations({
-  open: (id, turnId) => open(id, { turnId }),
+  open: (id) => open(id),
   deleted: (ids) => { announce(say(ids.length === 1 ? "deleted" : "deletedMany", { count: ids.length })); if (ids.includes(conversationId)) open(null); composer.keepFocus(); },
   renamed: (id, title) => { if (id === conversationId) showTitle(title); },
   failed: notifyFailed,
@@ -42,7 +42,7 @@ const conversations = new Conversations({
 // Opening a conversation.
 
 /** With a turn, what was said there is shown. */
-async function open(id, { push = true, turnId = null } = {}) {
+async function open(id, { push = true } = {}) {
   const request = opening += 1;
   leave();
   conversationId = id;
@@ -59,7 +59,6 @@ async function open(id, { push = true, turnId = null } = {}) {
   await loadMessages(id, request);
   if (request !== opening) return;
   sendPending();
-  if (turnId && !thread.showTurn(turnId)) await switchTo(turnId);
 }
 
 function leave() {

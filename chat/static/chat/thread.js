@@ -443,16 +443,6 @@ export class Thread {
     return this.exchanges.find((exchange) => exchange.turnId === turnId);
   }
 
-  /** Bring a turn to the top; whether it is on screen. */
-  showTurn(turnId) {
-    const shown = this.ofTurn(turnId);
-    if (!shown) return false;
-    this.follows = false;
-    shown.drawStored();
-    shown.element.scrollIntoView({ block: "start" });
-    return true;
-  }
-
   /** Edit the last question that the server has; whether there is one. */
   editLast() {
     const last = this.exchanges.at(-1);

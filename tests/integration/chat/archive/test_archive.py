@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from chat.archive import forget_expired
-from chat.models import Conversation, Feedback, Message, Role, SharedThread, Turn, TurnStatus
+from chat.models import Conversation, Feedback, Message, SharedThread, Turn, TurnStatus
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
 from tests.factories import fresh, make_entry, make_exchange, make_turn
@@ -49,37 +49,6 @@ class SearchTests(ReaderTest):
         stranger = Client()
         answer = stranger.get("/api/conversations/", {"q": "salle"}).json()
         assert answer["results"] == []
-
-    def excerpt(self, text: str) -> tuple[str, list[str], str | None]:
-        """The excerpt of what is found, its marked words, and its turn."""
-        [row] = self.client.get("/api/conversations/", {"q": text}).json()["results"]
-        parts = row["excerpt"]
-        marked = [part["text"] for part in parts if part["found"]]
-        return "".join(part["text"] for part in parts), marked, row["turnId"]
-
-    def test_excerpt_shows_the_words_where_they_were_said(self) -> None:
-        self.say(f"{'Avant cela, rien. ' * 20}Rendez **l’été** au [guichet] Nº 2 [1]. {'Et puis. ' * 40}")
-        text, marked, turn = self.excerpt("ETE guichet")
-        assert marked == ["été", "guichet"]
-        assert text.startswith("… ")
-        assert "Rendez l’été au [guichet] Nº 2. Et puis." in text
-        assert text.endswith(" …")
-        assert len(text) < 170
-        assert turn == str(self.turn.pk)
-
-    def test_excerpt_keeps_to_its_letters_where_folding_moves_them(self) -> None:
-        self.say("e\u0301\u0323 한국어 œuvre d’art " * 30 + "le guichet de l’été")
-        text, marked, _turn = self.excerpt("guichet ÉTÉ")
-        assert marked == ["guichet", "été"]
-        assert text.endswith("le guichet de l’été")
-
-    def test_there_is_no_excerpt_where_only_the_title_has_the_words(self) -> None:
-        Conversation.objects.update(title="Piscine")
-        assert self.excerpt("piscine") == ("", [], None)
-        assert self.excerpt("") == ("", [], None)
-
-    def say(self, answer: str) -> None:
-        Message.objects.filter(turn=self.turn, role=Role.ASSISTANT).update(content=answer)
 
     @override(SEARCH_MAX_CONVERSATIONS=1)
     def test_search_looks_at_the_latest_conversations_only(self) -> None:
