@@ -5,7 +5,7 @@ from django.urls import include, path, re_path
 from rest_framework.routers import SimpleRouter
 
 from chat.api import batches, conversations, openai, questions
-from chat.api.socket import ChatConsumer
+from chat.api.asgi import ChatConsumer
 from chat.page import views, widget
 
 router = SimpleRouter()

@@ -501,7 +501,7 @@ SPECTACULAR_SETTINGS = {
     # No part of an operation's name.
     "SCHEMA_PATH_PREFIX": "/api",
     "ENUM_NAME_OVERRIDES": {"MessageRoleEnum": "chat.models.Role.choices"},
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "chat.api.schema.add_questions"],
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "chat.api.framework.add_questions"],
 }
 
 # --- Logging ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from agents.effective import effective_config
 from agents.llm.base import RequestedCall
 from chat.access.permissions import served_conversation, service_token_of
 from chat.api.errors import session_error
-from chat.api.schema import SCHEMAS
+from chat.api.framework import SCHEMAS
 from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
 from chat.models import Conversation, Message, Role, ServiceToken

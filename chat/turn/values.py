@@ -230,7 +230,7 @@ class Answer:
     stop_reason: str = ""
     #: Why the text stops before its end, where the model's server ended it: the code of its notice.
     cut: str = ""
-    #: What the check found wrong with it (`chat.turn.checks`), or the model's error: it is not learned.
+    #: What the check found wrong with it (`chat.turn.generation`), or the model's error: it is not learned.
     defect: str = ""
     #: A round is planned and not in the thread yet.
     has_open_round: bool = False

@@ -14,7 +14,7 @@ from django.test import AsyncClient, TestCase
 from agents.database import in_database
 from agents.models import Deployment
 from chat.access import rate_limits
-from chat.api.socket import ChatConsumer
+from chat.api.asgi import ChatConsumer
 from chat.errors import RateLimitedError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
@@ -89,7 +89,7 @@ class ConsumerTests(LibraryCase):
         async with self.asking() as (client, conversation, socket):
             await socket.send(type="ask", message=KNOWN, clientMessageId="a")
             await socket.until_end()
-            with mock.patch("chat.api.socket.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
+            with mock.patch("chat.api.asgi.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
                 await socket.send(type="ask", message=KNOWN, clientMessageId="a")
                 assert (await socket.until_end())[-1]["type"] == "done"
                 await socket.send(type="ask", message=KNOWN, clientMessageId="b")
@@ -146,7 +146,7 @@ class ConsumerTests(LibraryCase):
     async def test_reader_that_goes_away_while_it_is_told_is_no_error(self) -> None:
         async with self.asking() as (client, conversation, socket):
             gone = mock.patch.object(ChatConsumer, "send", side_effect=ConnectionResetError("gone"))
-            with gone as send, self.assertNoLogs("chat.api.socket", "WARNING"):
+            with gone as send, self.assertNoLogs("chat.api.asgi", "WARNING"):
                 await socket.send(type="ask", message=KNOWN, clientMessageId="a")
                 while not send.called:  # noqa: ASYNC110  # there is no event to wait for
                     await asyncio.sleep(0.01)
@@ -247,7 +247,7 @@ class ConsumerTests(LibraryCase):
     async def test_rights_are_looked_at_again_no_oftener_than_the_setting_says(self) -> None:
         async with self.asking() as (client, conversation, socket):
             with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
-                with mock.patch("chat.api.socket.owned_conversation") as looked_up:
+                with mock.patch("chat.api.asgi.owned_conversation") as looked_up:
                     await socket.send(type="ask", message=NEAR, clientMessageId="a")
                     assert (await socket.until_end())[-1]["content"] == "Un deux trois"
             assert not looked_up.called

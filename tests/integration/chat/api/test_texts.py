@@ -10,7 +10,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
 from chat.access.visitors import WidgetVisitor
-from chat.api.schema import EXAMPLES
+from chat.api.framework import EXAMPLES
 from chat.models import Conversation, Feedback, Message
 from config.version import VERSION
 from tests.factories import make_api_key, make_deployment, make_library, make_service_token
