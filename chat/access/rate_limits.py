@@ -1,7 +1,6 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
-A bucket is one number, the time at which it is full again (generic cell rate). They are in Redis, or while there is
-none in each process. Limits are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all off.
+A bucket is one number, the time at which it is full again (generic cell rate), in each process. Limits are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all off.
 """
 
 import hashlib
@@ -36,9 +35,6 @@ ADDRESSES_PER_NAME = 5
 PERIOD_SECONDS = 60.0
 #: More buckets than this are thinned out, the fullest first: they are the ones that refuse nobody.
 MAX_BUCKETS = 100_000
-#: One try of Redis costs a thread at most this long, and then none is made for so long.
-REDIS_TIMEOUT_SECONDS = 0.25
-REDIS_PAUSE_SECONDS = 5.0
 #: Sums of fractions of a minute: less than this is no wait.
 _ROUNDING = 1e-5
 
@@ -49,7 +45,7 @@ Limit = tuple[str, int]
 # Buckets
 
 
-class LocalBuckets:
+class Buckets:
     """The buckets of this process. Callable from any thread."""
 
     def __init__(self) -> None:
@@ -74,60 +70,14 @@ class LocalBuckets:
         return 0.0
 
 
-#: As `LocalBuckets.take`, by the clock of Redis, which all processes share.
-_TAKE = """
-local time = redis.call('TIME')
-local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-local wait, taken = 0, {}
-for i, key in ipairs(KEYS) do
-  taken[i] = math.max(tonumber(redis.call('GET', key) or '0'), now) + ARGV[1] * 60 / tonumber(ARGV[i + 1])
-  wait = math.max(wait, taken[i] - now - 60)
-end
-if wait > 0.00001 then return tostring(wait) end
-for i, key in ipairs(KEYS) do
-  redis.call('SET', key, string.format('%.6f', taken[i]), 'EX', 61)
-end
-return '0'
-"""
-
-
-class RedisBuckets:
-    """Buckets shared by all processes, replaced by this process's own for a while when Redis does not answer."""
-
-    def __init__(self, url: str, *, prefix: str = "repondant:{rate}:") -> None:
-        import redis  # 35 MB, only where it is used
-
-        timeout = REDIS_TIMEOUT_SECONDS
-        client: redis.Redis = redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout)
-        self._script = client.register_script(_TAKE)
-        self._trouble = redis.RedisError
-        self._prefix = prefix
-        self._local = LocalBuckets()
-        self._away_until = 0.0
-
-    def take(self, limits: Sequence[Limit], tokens: int = 1) -> float:
-        if time.monotonic() >= self._away_until:
-            names = [self._prefix + name for name, _limit in limits]
-            try:
-                return float(self._script(keys=names, args=[tokens, *(per_minute for _name, per_minute in limits)]))
-            except self._trouble as error:
-                self._away_until = time.monotonic() + REDIS_PAUSE_SECONDS
-                logger.warning("Rate limits are this process's own for now: %s", type(error).__name__)
-        return self._local.take(limits, tokens)
-
-
-def _new_buckets() -> LocalBuckets | RedisBuckets:
-    return RedisBuckets(settings.REDIS_URL) if settings.REDIS_URL else LocalBuckets()
-
-
-_buckets = _new_buckets()
+_buckets = Buckets()
 _limits: TtlCache[RuntimeSettings] = TtlCache("RATE_LIMITS_CACHE_SECONDS")
 
 
 def forget() -> None:
     """Reset all buckets and limits, for tests."""
     global _buckets
-    _buckets = _new_buckets()
+    _buckets = Buckets()
     _limits.clear()
 
 
@@ -150,7 +100,7 @@ def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
 
 async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> None:
     """`limit_asking` on the event loop: inline where it does not block, else in a thread."""
-    if not settings.RATE_LIMITS or (_limits.is_fresh() and isinstance(_buckets, LocalBuckets)):
+    if not settings.RATE_LIMITS or _limits.is_fresh():
         limit_asking(person, address)
     else:
         await in_database(limit_asking, person, address)

@@ -65,10 +65,6 @@ END_LATE_TURN = PreparedUpdate(lambda: _turn(TurnStatus.INTERRUPTED), _ending)
 TITLE_CHARACTERS = 50
 
 
-#: The step of a trace that holds the answer that stood there before.
-_ASIDE = "answer_before"
-
-
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
     """A turn and its question. `is_new`: the caller's to run. `is_first`: nothing was written to the conversation before."""
@@ -251,20 +247,13 @@ def interrupt_stale_turns(conversation_id: uuid.UUID | None = None) -> int:
 
 
 def _interrupt(turn: Turn) -> bool:
-    """Interrupt one turn, unless it ended or its lease was renewed meanwhile; the text of a run before stands again."""
+    """Interrupt one turn, unless it ended or its lease was renewed meanwhile."""
     now = timezone.now()
     stale = Turn.objects.filter(pk=turn.pk, run=turn.run, status=TurnStatus.RUNNING, lease_expires_at__lt=now)
-    text, sources = answer_set_aside(turn.pk) if turn.run else ("", [])
     with short_write():
         hold_conversation(turn.conversation_id)
         if not stale.update(status=TurnStatus.INTERRUPTED, finished_at=now):
             return False
-        if text:
-            conversation = Conversation.objects.filter(pk=turn.conversation_id)
-            conversation.update(version=F("version") + 1)
-            Message.objects.create(
-                conversation_id=turn.conversation_id, turn=turn, role=Role.ASSISTANT, content=text, sources=sources
-            )
     apply_abandoned_rounds(turn.conversation_id)
     return True
 
@@ -276,7 +265,7 @@ def fell_with_the_storage(turn_id: uuid.UUID) -> bool:
 
 
 def reopen_turn(turn_id: uuid.UUID) -> bool:
-    """Make an interrupted or failed turn run again, its partial answer set aside; `False` where it runs or is answered.
+    """Make an interrupted or failed turn run again, without its partial answer; `False` where it runs or is answered.
 
     Raises `TurnNotLastError` where the conversation has gone on, `TurnRunningError` while another turn of it runs.
     """
@@ -297,26 +286,10 @@ def reopen_turn(turn_id: uuid.UUID) -> bool:
                 return False
             if not _is_last(turn):
                 raise TurnNotLastError(f"{turn_id} is not the last turn of its conversation.")
-            _set_answer_aside(turn)
             _drop_answer(turn.conversation_id, turn_id)
     except IntegrityError as error:
         raise TurnRunningError(f"{turn.conversation_id} has a running turn.") from error
     return True
-
-
-def _set_answer_aside(turn: Turn) -> None:
-    """Keep what stood there in the turn's trace, which the run's own takes the place of when it ends."""
-    messages = Message.objects.for_conversation(turn.conversation_id).exchanges()
-    answer = messages.filter(turn=turn, role=Role.ASSISTANT).first()
-    steps = [{"step": _ASIDE, "text": answer.content, "sources": answer.sources}] if answer else []
-    Turn.objects.filter(pk=turn.pk).update(trace=steps)
-
-
-def answer_set_aside(turn_id: uuid.UUID) -> tuple[str, list[dict[str, Any]]]:
-    """The text, with its sources, that stood there before a turn was begun again; empty where none did."""
-    trace = Turn.objects.values_list("trace", flat=True).filter(pk=turn_id).first() or []
-    kept: dict[str, Any] = next((step for step in trace if step.get("step") == _ASIDE), {})
-    return kept.get("text", ""), kept.get("sources", [])
 
 
 def _is_last(turn: Turn) -> bool:

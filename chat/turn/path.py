@@ -23,7 +23,7 @@ from chat.protocol import Delta, Done, Event, Failure
 from chat.telemetry import RUNNING, TurnClock, log_turn
 from chat.thread.branches import still_there
 from chat.thread.rounds import pending_calls
-from chat.thread.turns import Ending, answer_set_aside, save_exchange
+from chat.thread.turns import Ending, save_exchange
 from chat.turn.clarification import ask_which
 from chat.turn.dispatch import dispatch_and_search, embed_question
 from chat.turn.generation import generate, offer_tools, quote_passages, refuse_outside
@@ -113,7 +113,6 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
     if request.turn_id is not None and request.conversation_id is not None:
         result.trace.step("save", result.status.value)
         try:
-            await _restore(request.turn_id, request.run, result)
             message_id = await _save(request.turn_id, request.conversation_id, request.run, result)
         except ConversationNotFoundError as error:
             if result.status is not TurnStatus.INTERRUPTED:
@@ -164,15 +163,6 @@ async def _finish(request: TurnRequest, result: TurnResult, emit: Emit, clock: T
             read_as=shown_reading(result.trace.lines),
         )
     )
-
-
-async def _restore(turn_id: uuid.UUID, run: int, result: TurnResult) -> None:
-    """Keep the earlier answer where a second run of the turn stops before it has a longer one."""
-    if not run or result.status not in (TurnStatus.INTERRUPTED, TurnStatus.FAILED):
-        return
-    text, sources = await in_database(answer_set_aside, turn_id)
-    if len(text) > len(result.answer.text):
-        result.answer.text, result.answer.sources = text, sources
 
 
 async def _save(turn_id: uuid.UUID, conversation_id: uuid.UUID, run: int, result: TurnResult) -> int | None:

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.access import rate_limits
-from chat.access.rate_limits import LocalBuckets, client_address
+from chat.access.rate_limits import Buckets, client_address
 
 LIMIT = [("a", 6)]
 
 
 def test_burst_up_to_the_limit_passes_and_the_next_says_how_long() -> None:
-    buckets = LocalBuckets()
+    buckets = Buckets()
     assert [buckets.take(LIMIT, now=0.0) for _ in range(6)] == [0.0] * 6
     assert buckets.take(LIMIT, now=0.0) == pytest.approx(10.0)
     assert buckets.take(LIMIT, now=9.9) == pytest.approx(0.1)
@@ -22,7 +22,7 @@ def test_burst_up_to_the_limit_passes_and_the_next_says_how_long() -> None:
 
 
 def test_refused_try_takes_no_token_of_any_bucket() -> None:
-    buckets = LocalBuckets()
+    buckets = Buckets()
     both = [("small", 1), ("large", 2)]
     assert buckets.take(both, now=0.0) == 0.0
     assert buckets.take(both, now=0.0) > 0
@@ -30,7 +30,7 @@ def test_refused_try_takes_no_token_of_any_bucket() -> None:
 
 
 def test_token_given_back_can_be_taken_again() -> None:
-    buckets = LocalBuckets()
+    buckets = Buckets()
     buckets.take([("a", 1)], now=0.0)
     buckets.take([("a", 1)], -1, now=0.0)
     assert buckets.take([("a", 1)], now=0.0) == 0.0
@@ -38,7 +38,7 @@ def test_token_given_back_can_be_taken_again() -> None:
 
 @given(st.integers(1, 500), st.lists(st.floats(0, 10), max_size=200))
 def test_whoever_waits_as_told_is_let_through(per_minute: int, pauses: list[float]) -> None:
-    buckets, now, passed = LocalBuckets(), 0.0, 0
+    buckets, now, passed = Buckets(), 0.0, 0
     for pause in pauses:
         now += pause
         wait = buckets.take([("a", per_minute)], now=now)
@@ -51,7 +51,7 @@ def test_whoever_waits_as_told_is_let_through(per_minute: int, pauses: list[floa
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "MAX_BUCKETS", 100)
-    buckets = LocalBuckets()
+    buckets = Buckets()
     for _ in range(3):
         buckets.take([("busy", 3)], now=0.0)
     for number in range(500):
@@ -61,7 +61,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_question_costs_microseconds() -> None:
-    buckets = LocalBuckets()
+    buckets = Buckets()
     limits = [("person", 100_000), ("address", 100_000)]
     seconds = min(timeit.repeat(lambda: buckets.take(limits), number=1_000, repeat=5)) / 1_000
     assert seconds < 50e-6

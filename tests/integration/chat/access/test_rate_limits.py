@@ -1,19 +1,16 @@
 """Limits on asking and signing in, at every door; shared between processes through Redis."""
 
 import os
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import redis
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient, Client, TestCase, override_settings
 
 from agents.database import in_database
 from agents.models import Deployment, RuntimeSettings
 from chat.access import rate_limits
-from chat.access.rate_limits import LocalBuckets, RedisBuckets
 from chat.models import Conversation
 from tests.admin_pages import client_of
 from tests.constants import override
@@ -225,39 +222,3 @@ class DoorTests(TestCase):
     def test_names_that_the_database_tells_apart_are_counted_apart(self) -> None:
         self.allow(sign_ins_per_minute=1)
         assert self.tries("admin", "Admin", "ADMIN", "strasse", "straße") == [200] * 5
-
-
-@pytest.fixture
-def prefix() -> Iterator[str]:
-    """Names of this test's own, gone after it."""
-    client: redis.Redis = redis.Redis.from_url(REDIS_URL)
-    try:
-        client.ping()
-    except redis.RedisError:
-        pytest.skip(f"no Redis at {REDIS_URL} (set TEST_REDIS_URL)")
-    prefix = f"test-{uuid.uuid4().hex}:{{rate}}:"
-    yield prefix
-    for key in client.scan_iter(f"{prefix}*"):
-        client.delete(key)
-    client.close()
-
-
-def test_two_processes_share_their_buckets_in_redis(prefix: str) -> None:
-    one, other = (RedisBuckets(REDIS_URL, prefix=prefix) for _ in range(2))
-    limits = [("person", 4), ("address", 100)]
-    answers = [buckets.take(limits) for buckets in (one, other, one, other, one)]
-    assert answers[:4] == [0.0] * 4
-    assert answers[4] == pytest.approx(15, abs=1)
-    other.take(limits, -1)
-    assert one.take(limits) == 0.0
-
-
-def test_redis_that_is_away_leaves_the_limits_of_the_process(caplog: pytest.LogCaptureFixture) -> None:
-    buckets = RedisBuckets("redis://127.0.0.1:1/0")
-    assert [bool(buckets.take([("a", 2)])) for _ in range(3)] == [False, False, True]
-    assert len(caplog.records) == 1
-
-
-def test_buckets_are_local_without_redis() -> None:
-    rate_limits.forget()
-    assert isinstance(rate_limits._buckets, LocalBuckets)

@@ -24,7 +24,7 @@ from chat.runs import runner as runner_module
 from chat.runs.afterwards import _keep_of
 from chat.runs.event_log import EVENTS_PER_RUN, EventLogs, NumberedEvent
 from chat.runs.runner import Runner
-from chat.thread.turns import Ending, default_title, interrupt_stale_turns, reopen_turn, save_exchange
+from chat.thread.turns import Ending, default_title, interrupt_stale_turns, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion, UnansweredReason
 from faqs.unanswered import Unanswered, keep_unanswered
@@ -406,28 +406,6 @@ class RetryTests(RunnerCase):
         messages = [(m.role, m.content) async for m in Message.objects.all()]
         assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
         assert events[0][0] == EVENTS_PER_RUN + 1
-
-    async def test_a_retry_that_is_stopped_leaves_the_text_that_stood_before(self) -> None:
-        turn = await self.interrupted()
-        before = (await Message.objects.aget(role=Role.ASSISTANT)).content
-        assert before
-        with scripted(ScriptedReply(pieces=["U"], rest=threading.Event())):
-            await begun(self.runner, await self.runner.retry(turn, language="fr"))
-            self.runner.stop(self.conversation.pk)
-            last = await end_of(self.runner, turn.pk)
-        assert last.status == "interrupted"
-        kept = await Message.objects.aget(role=Role.ASSISTANT)
-        assert kept.content == last.content == before
-        assert [step for step in (await Turn.objects.aget()).trace if "text" in step] == []
-
-    async def test_a_retry_whose_process_dies_leaves_it_too(self) -> None:
-        turn = await self.interrupted()
-        before = (await Message.objects.aget(role=Role.ASSISTANT)).content
-        assert await in_database(reopen_turn, turn.pk)
-        assert not await Message.objects.filter(role=Role.ASSISTANT).aexists()
-        await Turn.objects.aupdate(lease_expires_at=timezone.now() - timedelta(seconds=1))
-        await in_database(interrupt_stale_turns, self.conversation.pk)
-        assert (await Message.objects.aget(role=Role.ASSISTANT)).content == before
 
     async def test_first_answer_that_comes_at_a_second_try_gives_the_title(self) -> None:
         await in_database(_generate_titles, self.deployment)
