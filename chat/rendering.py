@@ -3,7 +3,7 @@
 Two walls: the parser is told to pass no HTML and no link but `http`, `https` and `mailto`; then nh3 keeps only the
 elements and attributes listed here. Callers must not add markup to what comes back. `[n]` outside code becomes a link
 to source `n` when that source was given, and disappears when it was not. An image is never loaded (its address would
-carry what was said here to whoever owns it): it is a link. Formulas stand as they were written.
+carry what was said here to whoever owns it): it is a link.
 `chat/static/chat/markdown.js` writes the same while an answer comes; a test holds the two together.
 """
 
@@ -16,7 +16,6 @@ import nh3
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
-from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -51,30 +50,19 @@ _TIED = re.compile(
     r"|(?<=«) | (?=[»?!:;%‰€])|(?:(?<=[nN]°)|(?<=art\.)|(?<=§)) (?=[0-9])"
 )
 
-#: A formula within a line. What only escapes brackets, or names two prices, is none.
-_FORMULA = re.compile(
-    r"\\\([^\n]{1,500}?\\\)|\\\[(?P<inner>[^\n]{1,500}?)\\\]"
-    r"|\$\$[^$\n]+\$\$|\$(?![\s$])[^$`\n]*(?<![\s\\])\$(?![\w$])"
-)
-_IN_FORMULA = re.compile(r"[\\^_=+]")
-#: One on lines of its own: how it opens and closes.
-_FORMULA_BLOCKS = {"$$": "$$", "\\[": "\\]"}
-_MOST_FORMULA_LINES = 50
-
 _HEADINGS = {f"h{level}" for level in range(1, _LOWEST_HEADING + 1)}
 _TAGS = {
     *_HEADINGS,
     *("p", "br", "hr", "sub", "sup", "mark", "blockquote", "pre", "code", "em", "strong", "s", "ul", "ol", "li", "a"),
-    *("table", "thead", "tbody", "tr", "th", "td", "div", "span"),
+    *("table", "thead", "tbody", "tr", "th", "td", "div"),
 }
 _ATTRIBUTES = {"a": {"href", "target", "title", "data-n"}, "ol": {"start"}, "code": {"class"}}
 _VALUES = {
     "a": {"class": {"citation", "image"}},
     "div": {"class": {"table"}, "dir": {"auto"}, "tabindex": {"0"}},
     "li": {"class": {"task"}},
-    "p": {"class": {"math"}, "dir": {"auto", "ltr"}},
+    "p": {"dir": {"auto"}},
     "pre": {"dir": {"ltr"}, "tabindex": {"0"}},
-    "span": {"class": {"math"}, "dir": {"ltr"}},
     **{tag: {"align": {"left", "center", "right"}} for tag in ("th", "td")},
     **{tag: {"dir": {"auto"}} for tag in (*_HEADINGS, "blockquote", "ul", "ol")},
 }
@@ -220,42 +208,6 @@ def _small_tag(state: StateInline, silent: bool) -> bool:
     return match is not None
 
 
-def _formula(state: StateInline, silent: bool) -> bool:
-    match = _FORMULA.match(state.src, state.pos, state.posMax)
-    before = state.src[state.pos - 1 : state.pos] if state.pos else ""
-    if match is None or (match[0][0] == "$" and (before.isalnum() or before == "$")):
-        return False
-    if match["inner"] and not _IN_FORMULA.search(match["inner"]):
-        return False
-    if not silent:
-        state.push("math_inline", "", 0).content = match[0]
-    state.pos = match.end()
-    return True
-
-
-def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Lines from `$$` or `\\[` to the one that ends with what closes it, without an empty one between."""
-    closing = _FORMULA_BLOCKS.get(_line(state, start))
-    if closing is None or state.is_code_block(start):
-        return False
-    last, end = start + 1, min(end, start + _MOST_FORMULA_LINES)
-    while last < end and (line := _line(state, last)) and not line.endswith(closing):
-        last += 1
-    if last >= end or not line:
-        return False
-    if silent:
-        return True
-    token = state.push("math_block", "", 0)
-    token.content = state.getLines(start, last + 1, state.blkIndent, False).strip()
-    token.map = [start, last + 1]
-    state.line = last + 1
-    return True
-
-
-def _line(state: StateBlock, number: int) -> str:
-    return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].rstrip()
-
-
 def _dress_blocks(state: StateCore) -> None:
     """Headings without a gap below the page's own (those of a quote or a list are none), the direction of each block
     from its text, boxes of tasks."""
@@ -296,11 +248,6 @@ def _render_code(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _opt
     return f'<pre tabindex="0" dir="ltr"><code{named}>{escapeHtml(tokens[at].content)}</code></pre>\n'
 
 
-def _render_formula(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any) -> str:
-    tag, end = ("span", "") if tokens[at].type == "math_inline" else ("p", "\n")
-    return f'<{tag} class="math" dir="ltr">{escapeHtml(tokens[at].content)}</{tag}>{end}'
-
-
 def _render_table(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _options: Any, _environment: Any) -> str:
     """In a box of its own, which scrolls: a table that does so itself is none to a screen reader."""
     if tokens[at].nesting < 0:
@@ -310,7 +257,7 @@ def _render_table(_renderer: RendererHTML, tokens: Sequence[Token], at: int, _op
 
 
 class _AnswerParser(MarkdownIt):
-    """CommonMark, tables, strikethrough, tasks, bare addresses and formulas, with absolute web links only."""
+    """CommonMark, tables, strikethrough, tasks and bare addresses, with absolute web links only."""
 
     def validateLink(self, url: str) -> bool:
         return bool(_SAFE_LINK.match(url))
@@ -320,8 +267,6 @@ def _parser() -> MarkdownIt:
     """Without reference definitions, which would take `[1]` for a link of the model's own."""
     parser = _AnswerParser("commonmark", {"html": False, "linkify": False})
     parser.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
-    parser.block.ruler.before("fence", "formula", _formula_block, {"alt": ["paragraph"]})
-    parser.inline.ruler.before("escape", "formula", _formula)
     parser.inline.ruler.before("autolink", "small_tag", _small_tag)
     # Before escapes are joined with the text around them: `\\[1\\]` is no citation.
     parser.core.ruler.before("text_join", "lines", _read_lines)
@@ -329,8 +274,6 @@ def _parser() -> MarkdownIt:
     for kind, rule in {
         "fence": _render_code,
         "code_block": _render_code,
-        "math_inline": _render_formula,
-        "math_block": _render_formula,
         "table_open": _render_table,
         "table_close": _render_table,
     }.items():

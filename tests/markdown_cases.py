@@ -53,7 +53,6 @@ WRITTEN = {
     "struck": "Il est ~~permis~~ interdit, ~~**tout** court~~.",
     "tasks": "- [ ] à faire\n- [x] **fait**\n- autre\n  - [X] dedans",
     "images": "![Le plan](https://a.example/plan.png) et [![carte](https://a.example/c.png)](https://a.example/carte).",
-    "formulas": "Soit $a_1 * b_2 * c$, \\(x_1\\) et \\[a_1 = b_2\\] : 5$ ou 6$, $5 and $10, US$5 et US$6.\n\n$$\na_1 * b\n= c * d\n$$\n\nFin.\n\\[\nx_1\n\\]",
     "escapes": "Ni \\*gras\\*, ni \\[1\\], ni \\[ici\\](x).",
     "code": "```python x\nif a[1] < 2:\n    pass\n```\n\n~~~\nsans **langue**\n~~~\n\n`a [1] 5 km`",
     "headings": "# Un\n\n### Trois\n\n## Deux\n\n# Encore\n\n> #### Cité",

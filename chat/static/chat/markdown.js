@@ -11,8 +11,6 @@ const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
 const QUOTE = /^ {0,3}> ?(.*)$/;
 const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
-const FORMULA_BLOCKS = { $$: "$$", "\\[": "\\]" };
-const MOST_FORMULA_LINES = 50;
 const TASK = /^\[([ xX])\][ \t]+/;
 const MAX_DEPTH = 8;
 // An answer's first heading stands below « Réponse », the third of its page.
@@ -38,8 +36,6 @@ function readBlock(lines, start) {
   const line = lines[start];
   const fence = FENCE.exec(line);
   if (fence && !(fence[1][0] === "`" && fence[2].includes("`"))) return readFence(lines, start, fence);
-  const formula = readFormula(lines, start);
-  if (formula) return formula;
   const heading = HEADING.exec(line);
   if (heading) return { type: "heading", level: heading[1].length, text: heading[2], end: start + 1 };
   if (RULE.test(line)) return { type: "rule", end: start + 1 };
@@ -49,16 +45,6 @@ function readBlock(lines, start) {
     return readTable(lines, start);
   }
   return readParagraph(lines, start);
-}
-
-/** Lines from `$$` or `\[` to the one that ends with what closes it, without an empty one between. */
-function readFormula(lines, start) {
-  const closing = FORMULA_BLOCKS[lines[start].trim()];
-  if (!closing || /^ {4}/.test(lines[start])) return null;
-  let end = start + 1;
-  while (lines[end]?.trim() && !lines[end].trimEnd().endsWith(closing)) end += 1;
-  if (!lines[end]?.trim() || end - start >= MOST_FORMULA_LINES) return null;
-  return { type: "formula", text: lines.slice(start, end + 1).join("\n").trim(), end: end + 1 };
 }
 
 function readFence(lines, start, [, mark, info]) {
@@ -125,7 +111,7 @@ function readParagraph(lines, start) {
 }
 
 const startsBlock = (line) =>
-  FORMULA_BLOCKS[line.trim()] || FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
+  FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
 
 /** Headings without a gap below the page's own: of each block that is one, the level that it has there. Those within a quote or a list are none. */
 function setLevels(blocks, first = ANSWER_HEADING) {
@@ -144,7 +130,6 @@ function renderBlock(block, context, depth = 0) {
   switch (block.type) {
     case "heading": return block.shownLevel ? el(`h${block.shownLevel}`, { dir }, ...renderInline(block.text, context)) : el("p", {}, el("strong", {}, ...renderInline(block.text, context)));
     case "rule": return el("hr");
-    case "formula": return el("p", { class: "math", dir: "ltr" }, block.text);
     case "code": return el("pre", { tabindex: "0", dir: "ltr" }, el("code", { class: block.language && `language-${block.language}` || null }, block.text));
     case "quote": return el("blockquote", { dir }, ...renderInner(block.text, context, depth));
     case "list": return renderList(block, context, depth);
@@ -184,7 +169,6 @@ const SAFE = "(?:https?:\\/\\/|mailto:)[^\\s<>]";
 const TARGET = `\\(\\s*<?(${SAFE}(?:[^\\s<>()]|\\([^\\s<>()]*\\))*)>?(?:\\s+"([^"]*)")?\\s*\\)`;
 
 const INLINE = [
-  ["formula", /\\\([^\n]{1,500}?\\\)|\\\[(?=(?:(?!\\\]).){0,500}(?:[\^_=+]|\\(?!\])))(?:(?!\\\]).){1,500}\\\]|\$\$[^$\n]+\$\$|\$(?![\s$])[^$`\n]*(?<![\s\\])\$(?![\p{L}\p{N}_$])/uy],
   ["escape", /\\([!-/:-@[-`{-~])/y],
   ["code", /(`+)(?!`)([^]*?[^`])\1(?!`)/y],
   ["image", new RegExp(`!\\[([^\\][]*)\\]${TARGET}`, "iy")],
@@ -200,7 +184,7 @@ const INLINE = [
   ["small", /<(sub|sup|mark)>([^]*?)<\/\1>/iy],
 ];
 
-/** Text to nodes: escapes, code, formulas, citations, links, images, emphasis; anything else as it stands. Without `numbers` it is a document's own text, whose `[2]` cites nothing here. */
+/** Text to nodes: escapes, code, citations, links, images, emphasis; anything else as it stands. Without `numbers` it is a document's own text, whose `[2]` cites nothing here. */
 export function renderInline(text, context, depth = 0) {
   const nodes = [];
   let plain = "";
@@ -248,9 +232,9 @@ function withoutEnd(address) {
 const link = (attributes, ...children) => el("a", { ...attributes, target: "_blank", rel: "noopener nofollow" }, ...children);
 
 function matchInline(text, at, depth) {
-  if (!"\\`[*_ \t!<~$".includes(text[at]) || depth >= MAX_DEPTH) return null;
-  // An underscore inside a word is a letter, and two amounts in dollars are no formula.
-  if ("_$".includes(text[at]) && /[\p{L}\p{N}_$]/u.test(text[at - 1] ?? "")) return null;
+  if (!"\\`[*_ \t!<~".includes(text[at]) || depth >= MAX_DEPTH) return null;
+  // An underscore inside a word is a letter.
+  if (text[at] === "_" && /[\p{L}\p{N}_]/u.test(text[at - 1] ?? "")) return null;
   for (const [kind, pattern] of INLINE) {
     pattern.lastIndex = at;
     const match = pattern.exec(text);
@@ -262,7 +246,6 @@ function matchInline(text, at, depth) {
 function inlineNode(kind, match, context, depth) {
   const inner = (text, own = context) => renderInline(text, own, depth + 1);
   switch (kind) {
-    case "formula": return el("span", { class: "math", dir: "ltr" }, match[0]);
     case "code": return el("code", {}, match[2].trim() || match[2]);
     case "citation": return el("a", { class: "citation", href: `#source-${context.turn}-${match[1]}`, "data-n": match[1] }, match[1]);
     case "link": return link({ href: match[2], title: match[3] }, ...inner(match[1], { ...context, isLink: true }));
