@@ -15,7 +15,7 @@ from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.database import PreparedSelect, parameter, short_write
+from agents.database import short_write
 from agents.llm.base import RequestedCall
 from chat.errors import ApprovalOverError, InvalidToolMessageError, ThreadConflictError
 from chat.models import (
@@ -236,14 +236,8 @@ def _close_calls(conversation_id: uuid.UUID, failures: Sequence[ThreadMessage], 
     return append_batch(repair, max_tool_calls=len(failures)).version
 
 
-#: Of most conversations there is none.
-_ANY_ROUND = PreparedSelect(
-    lambda: ToolRound.objects.filter(conversation=parameter(ToolRound, "conversation")).order_by().values_list("pk")[:1]
-)
-
-
 def has_rounds(conversation_id: uuid.UUID) -> bool:
-    return bool(_ANY_ROUND.rows(conversation=conversation_id))
+    return ToolRound.objects.filter(conversation=conversation_id).exists()
 
 
 def apply_abandoned_rounds(conversation_id: uuid.UUID) -> None:
@@ -321,13 +315,6 @@ class LoopState:
     results: int
     pending: PlannedRound | None
     is_personal: bool
-    is_loaded: bool = True
-
-
-def nothing_yet(conversation_id: uuid.UUID) -> LoopState:
-    """The state of a conversation's first question, before anything was asked of a tool: known without reading."""
-    thread = Thread(conversation_id, messages=(), version=0)
-    return LoopState(thread, rounds=0, results=0, pending=None, is_personal=False, is_loaded=False)
 
 
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:

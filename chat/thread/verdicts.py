@@ -10,7 +10,7 @@ import uuid
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
-from agents.database import PreparedSelect, parameter, short_write
+from agents.database import short_write
 from agents.effective import effective_config
 from agents.errors import ApplicationError
 from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
@@ -70,15 +70,8 @@ def settle_verdicts(verdicts: FeedbackQuerySet, learned_id: int, owner: Abstract
 
 def report_again(turn_id: uuid.UUID) -> None:
     """A thumb down may come before what the answer teaches is kept: then that is barred now."""
-    if _STANDING.rows(turn=turn_id):
-        # Perhaps withdrawn since.
-        for feedback in Feedback.objects.standing().filter(turn=turn_id):
-            _report(feedback)
-
-
-_STANDING = PreparedSelect(
-    lambda: Feedback.objects.standing().filter(turn=parameter(Feedback, "turn")).order_by().values_list("pk")
-)
+    for feedback in Feedback.objects.standing().filter(turn=turn_id):
+        _report(feedback)
 
 
 def _report(feedback: Feedback) -> None:

@@ -31,7 +31,6 @@ from chat.thread.rounds import (
     apply_round,
     finish_call,
     load_loop,
-    nothing_yet,
     operation_id_of,
     plan_round,
     start_call,
@@ -90,8 +89,6 @@ class ToolLoop:
         self.config, self.answer, self.emit = turn.config, turn.answer, turn.emit
         self.room = room
         self.system, self.question = messages[0], messages[-1]
-        #: The conversation's first question: nothing but it is in the thread yet.
-        self.is_first = request.is_first and not request.is_resumed and not turn.answer.rounds
         #: Earlier exchanges that the client gave, as the prompt shows them: they are not in the thread.
         self.given = messages[1:-1] if request.given is not None else ()
         #: What stands in the place of the thread up to the end of its turn (`chat.runs.afterwards`).
@@ -119,14 +116,12 @@ class ToolLoop:
         return StopReason(answer.stop_reason)
 
     async def _run(self) -> StopReason:
-        state = nothing_yet(self.conversation_id) if self.is_first else await self._load()
+        state = await self._load()
         while True:
             planned = state.pending
             if planned is None:
                 reply = await self._call(state)
                 calls = normalised_calls(reply.tool_calls, limit=self.config.max_tool_calls)
-                if calls and not state.is_loaded:
-                    state = await self._load()
                 if (reason := self._reason_to_stop(state, calls)) is not None:
                     return reason
                 planned = await self._plan(state, reply.text, calls)
