@@ -392,21 +392,34 @@ _CITED = re.compile(r"\[(\d{1,3})\]")
 def url_citations(
     request: HttpRequest, turn_id: uuid.UUID, text: str, sources: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """One for each `[n]` in the text, by characters: the page that the passage comes from, or a page of this site."""
-    by_number = {source["n"]: source for source in sources}
-    cited = [(found, by_number[int(found[1])]) for found in _CITED.finditer(text) if int(found[1]) in by_number]
+    """One for each `[n]` in the text, by characters, sorted by source.
+
+    Programs show `[n]` as the n-th address that they are told. So each source has an address of its own, and a lower
+    number that the text does not cite has an empty place.
+    """
+    places: dict[int, list[tuple[int, int]]] = {}
+    for found in _CITED.finditer(text):
+        places.setdefault(int(found[1]), []).append(found.span())
+    last = max((source["n"] for source in sources if source["n"] in places), default=0)
+    shown = sorted((source for source in sources if source["n"] <= last), key=lambda source: source["n"])
     return [
         {
             "type": "url_citation",
-            "url_citation": {
-                "start_index": found.start(),
-                "end_index": found.end(),
-                "title": _title(source),
-                "url": source.get("url") or _page(request, turn_id, source["n"]),
-            },
+            "url_citation": {"start_index": start, "end_index": end, "title": _title(source), "url": url},
         }
-        for found, source in cited
+        for source, url in zip(shown, _addresses(request, turn_id, shown), strict=True)
+        for start, end in places.get(source["n"], [(0, 0)])
     ]
+
+
+def _addresses(request: HttpRequest, turn_id: uuid.UUID, sources: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The pages they come from; a second passage of one page has its own page of this site."""
+    addresses: list[str] = []
+    for source in sources:
+        url = source.get("url")
+        is_new = url and url not in addresses
+        addresses.append(str(url) if is_new else _page(request, turn_id, source["n"]))
+    return addresses
 
 
 def _title(source: Mapping[str, Any]) -> str:

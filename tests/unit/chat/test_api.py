@@ -279,19 +279,25 @@ def test_every_word_of_the_scripts_is_given_to_them() -> None:
 QUESTION = "Combien coûte la carte ?"
 
 
-def test_each_citation_is_told_with_its_place_and_address() -> None:
+def test_nth_address_is_that_of_the_nth_source() -> None:
+    page = "https://example.org/prix"
     sources = [
-        {"n": 1, "title": "Guide > Prix", "question": "Prix", "url": "https://example.org/prix"},
-        {"n": 2, "title": "Guide", "question": QUESTION},
+        {"n": 1, "title": "Guide", "question": "Prix", "url": page},
+        {"n": 2, "title": "Guide", "question": "Dates", "url": page},
+        {"n": 3, "title": "Guide > Lieu", "question": "Lieu"},
+        {"n": 4, "title": "Guide", "question": "Rien"},
     ]
     request = RequestFactory().get("/v1/chat/completions")
     found = [
-        each["url_citation"] for each in url_citations(request, uuid.uuid4(), "12 € [2] [1], en mai [9].", sources)
+        each["url_citation"]
+        for each in url_citations(request, uuid.uuid4(), "Ici [3], en mai [2] [9], ici [3].", sources)
     ]
-    assert [(each["start_index"], each["end_index"]) for each in found] == [(5, 8), (9, 12)]
-    assert [each["title"] for each in found] == [f"Guide › {QUESTION}", "Guide › Prix"]
-    assert found[0]["url"].startswith("http://testserver/p/")
-    assert found[1]["url"] == "https://example.org/prix"
+    urls = list(dict.fromkeys(each["url"] for each in found))
+    assert len(urls) == 3
+    assert urls[0] == page
+    assert [each["title"] for each in found] == ["Guide › Prix", "Guide › Dates", "Guide › Lieu", "Guide › Lieu"]
+    places = [(each["start_index"], each["end_index"]) for each in found]
+    assert places == [(0, 0), (16, 19), (4, 7), (29, 32)]
 
 
 def test_event_has_the_same_content_on_both_wires() -> None:
