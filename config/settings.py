@@ -463,9 +463,9 @@ UNFOLD: dict[str, object] = {
     "SITE_URL": f"{BASE_PATH}/",
     "SHOW_LANGUAGES": True,
     "DASHBOARD_CALLBACK": "config.desk.home.dashboard",
-    "STYLES": ["config.desk.theme.stylesheet"],
-    "SCRIPTS": ["config.desk.theme.script"],
-    "SIDEBAR": {"navigation": "config.desk.theme.navigation"},
+    "STYLES": ["config.desk.home.stylesheet"],
+    "SCRIPTS": ["config.desk.home.script"],
+    "SIDEBAR": {"navigation": "config.desk.home.navigation"},
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {
         "primary": {

@@ -7,7 +7,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from chat.access.rate_limits import limited_password_change, limited_sign_in
 from config import health
-from config.desk import first_agent, theme
+from config.desk import first_agent, home
 from config.version import VERSION
 
 #: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever
@@ -22,7 +22,7 @@ urlpatterns = [
         "admin/password_change/",
         limited_password_change(admin.site.admin_view(admin.site.password_change, cacheable=True)),
     ),
-    path("admin/advanced/", admin.site.admin_view(theme.advanced), name="admin-advanced"),
+    path("admin/advanced/", admin.site.admin_view(home.advanced), name="admin-advanced"),
     path("admin/first-agent/", admin.site.admin_view(first_agent.first_agent), name="admin-first-agent"),
     path("admin/", admin.site.urls),
     path("login/", limited_sign_in(auth_views.LoginView.as_view(next_page="chat-home")), name="login"),

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.test import RequestFactory, TestCase
 
 from chat.models import Turn
-from config.desk.theme import ADVANCED, DAILY, navigation
+from config.desk.home import ADVANCED, DAILY, navigation
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import make_user
 
