@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from django.db.models import Q
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -102,18 +101,6 @@ def near_answers(
             answer = NearAnswer(near.learned_id, near.stored, near.score)
             found.setdefault((near.learned_id, near.stored), answer)
     return list(found.values())
-
-
-def find_answers(agent: Agent, text: str, *, limit: int) -> list[LearnedResponse]:
-    """The agent's valid answers for a search by staff: those that contain the text, then the nearest in meaning."""
-    valid = LearnedResponse.objects.valid().filter(agent=agent, kind=LearnedKind.FAQ)
-    words = Q(question__icontains=text) | Q(answer__icontains=text)
-    by_words = list(valid.filter(words).order_by("-updated_at")[:limit])
-    near = dict.fromkeys(each.learned_id for each in near_phrasings(agent, [text]))
-    by_key = valid.in_bulk(near)
-    found = {row.pk: row for row in by_words}
-    found |= {key: by_key[key] for key in near if key in by_key and key not in found}
-    return list(found.values())[:limit]
 
 
 def stored_vectors(rows: Sequence[LearnedResponse]) -> dict[str, Vector]:

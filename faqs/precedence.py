@@ -247,39 +247,6 @@ def _wait_for_writers(deployments: Iterable[Deployment]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """What a validated answer takes out of service: entries of the memory, and other validated answers."""
-
-    entries: Sequence[CachedResponse] = ()
-    answers: Sequence[LearnedResponse] = ()
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Name the rows of both tables, in forms."""
-        return frozenset(
-            [*(f"memory-{entry.pk}" for entry in self.entries), *(f"faq-{row.pk}" for row in self.answers)]
-        )
-
-
-def foresee(agent: Agent, question: str, answer: str = "", *, exclude: int | None = None) -> Withdrawn:
-    """Return what an answer to this question would withdraw if it were validated now; nothing is written.
-
-    Without an answer, as if none that exists said the same; `exclude` is the row that is edited. Waits for the embedder
-    and the vector store, and raises their errors.
-    """
-    vector = embedder().embed_one(question, purpose=Purpose.QUERY)
-    near = {pk for each in _deployments_of(agent) for pk in _entries_asking(each, [(question, vector)])[0]}
-    # What staff vouched for in a phase or a project stays (`_withdraw`).
-    entries = CachedResponse.objects.filter(pk__in=near).filter(Q(validated_at=None) | Q(is_scoped=False))
-    same = {each.learned_id for each in near_answers(agent=agent, questions=[question], vectors=[vector])}
-    older = LearnedResponse.objects.valid().filter(pk__in=same - {exclude}, agent=agent, kind=LearnedKind.FAQ)
-    return Withdrawn(
-        list(entries.defer("embedding").select_related("deployment").order_by("pk")),
-        [row for row in older if not (answer and same_writing(row.answer, answer))],
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Older:
     """The candidates to withdraw when staff validate an entry: validated answers and entries that ask the same."""
 

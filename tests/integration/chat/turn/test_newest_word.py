@@ -34,7 +34,6 @@ from faqs.models import (
     QuestionGroup,
     StatusReason,
 )
-from faqs.precedence import foresee
 from faqs.unanswered import approve_draft
 from knowledge.errors import VectorStoreUnavailableError
 from knowledge.models import Synonym
@@ -274,15 +273,6 @@ class NewestWordTests(TestCase):
                 for question in (OTHER_FORM, SHORT_FORM):
                     assert OLD not in self.answer(deployment, question).answer.text
                 assert NEW in self.answer(deployment, SHORT_FORM).answer.text
-
-    def test_what_is_withdrawn_in_the_other_form_is_foreseen(self) -> None:
-        deployment = self.make_deployment()
-        make_synonym(deployment.agent, "CAP", "centre aquatique de la Plage")
-        entry = make_entry(deployment, OTHER_FORM, OLD)
-        row = make_learned(deployment.agent, question=SHORT_FORM, answer=OLD)
-        CachedResponse.objects.update(status=EntryStatus.VALID, status_reason="")
-        found = foresee(deployment.agent, OTHER_FORM, NEW)
-        assert (found.entries, found.answers) == ([entry], [row])
 
     def test_older_answer_to_the_other_form_is_not_given_before_anything_has_followed(self) -> None:
         for place, hold in (("memory", make_entry), ("answer", _hold_answer)):
