@@ -429,10 +429,10 @@ class OpenAILanguageModel(LanguageModel):
 
 
 async def _asked_window(client: "AsyncOpenAI", model: str) -> int | None:
-    """The window by Ollama's description of a model, or by anybody's list of models."""
+    """The window by llama.cpp's properties, Ollama's description of a model, or anybody's list of models."""
     listed = f"{str(client.base_url).rstrip('/')}/models"
-    described = f"{listed.removesuffix('/models').removesuffix('/v1')}/api/show"
-    for method, address in (("POST", described), ("GET", listed)):
+    root = listed.removesuffix("/models").removesuffix("/v1")
+    for method, address in (("GET", f"{root}/props"), ("POST", f"{root}/api/show"), ("GET", listed)):
         try:
             with translated_errors():
                 body = {"model": model} if method == "POST" else None
@@ -446,6 +446,8 @@ async def _asked_window(client: "AsyncOpenAI", model: str) -> int | None:
 
 
 def _window_said(said: Mapping[str, Any], model: str) -> int | None:
+    if isinstance(settings := said.get("default_generation_settings"), dict):
+        return _whole(settings.get("n_ctx"))
     if isinstance(said.get("model_info"), dict):
         # What a server of Ollama gives a model, unless its file says more, whatever the model could read.
         most = [value for key, value in said["model_info"].items() if str(key).endswith(".context_length")]

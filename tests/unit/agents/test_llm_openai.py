@@ -459,8 +459,20 @@ def test_only_words_about_length_mean_a_prompt_too_long(
     assert getattr(raised.value, "window", None) == window
 
 
-@pytest.mark.parametrize("answer", [b"rubbish\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}", b""])
-def test_malformed_answer_about_the_window_leaves_it_unknown(answer: bytes) -> None:
+def _answer(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "window"),
+    [
+        (_answer(b'{"default_generation_settings": {"n_ctx": 4096}}'), 4096),
+        (b"rubbish\r\n\r\n", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}", None),
+        (b"", None),
+    ],
+)
+def test_window_is_what_the_server_says_or_unknown(answer: bytes, window: int | None) -> None:
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -475,4 +487,4 @@ def test_malformed_answer_about_the_window_leaves_it_unknown(answer: bytes) -> N
             finally:
                 await model.aclose()
 
-    assert asyncio.run(ask()) is None
+    assert asyncio.run(ask()) == window
