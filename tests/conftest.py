@@ -75,11 +75,11 @@ def _small_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     nudge = jobs.nudge
 
-    def at_once(job_id: int) -> None:
+    def at_once(job_id: int, *, expires: float | None = None) -> None:
         if Job.objects.filter(pk=job_id, kind__in=jobs._FORGOTTEN).exists():
             jobs.run_job(job_id)
         else:
-            nudge(job_id)
+            nudge(job_id, expires=expires)
 
     monkeypatch.setattr(jobs, "nudge", at_once)
 

@@ -158,7 +158,7 @@ class SynonymPagesTests(TestCase):
         page = self.client.get(self.list, {"q": "rqth"})
         self.assertContains(page, LONG)
         self.assertContains(page, self.document.title)
-        for query in ({"origin": "staff"}, {"q": "inconnu"}, {"state__exact": "refused"}):
+        for query in ({"q": "inconnu"}, {"state__exact": "refused"}):
             self.assertNotContains(self.client.get(self.list, query), LONG)
 
     def test_only_staff_with_the_right_see_and_decide(self) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
+from django.conf import settings
 from django.test import TestCase
 from django.utils import timezone
 
@@ -102,7 +103,7 @@ class ReaperTests(TestCase):
         with mock.patch("agents.jobs.nudge") as nudge:
             assert recover() == 1
         assert fresh(build).status == JobStatus.QUEUED
-        nudge.assert_called_once_with(build.pk)
+        nudge.assert_called_once_with(build.pk, expires=settings.JOB_REAP_SECONDS)
 
     def test_build_that_killed_every_worker_is_given_up_with_a_reason(self) -> None:
         build = create_rebuild(agent=make_agent(), method=QA)
