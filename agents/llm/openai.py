@@ -58,8 +58,13 @@ _KEEP_ALIVE_SECONDS = 30.0
 _UNCOMPRESSED = {"Accept-Encoding": "identity"}
 #: How long the end of the body may come after the end of the reply, for the connection to be used again.
 _DRAIN_SECONDS = 0.25
-#: Optional arguments that some models refuse, and what to send instead (`None`: nothing).
-_ADAPTATIONS: Mapping[str, str | None] = {"temperature": None, "max_tokens": "max_completion_tokens", "tools": None}
+#: Optional arguments that some servers or models refuse, and what to send instead (`None`: nothing).
+_ADAPTATIONS: Mapping[str, str | None] = {
+    "stream_options": None,
+    "temperature": None,
+    "max_tokens": "max_completion_tokens",
+    "tools": None,
+}
 #: By the code or the type of a refusal; a rate limit has others.
 _USED_UP = re.compile(r"insufficient.?(?:quota|balance|credit|funds)|billing|payment.?required", re.I)
 _RATE_LIMIT = re.compile(r"rate.?limit", re.I)
@@ -492,6 +497,9 @@ def _newly_refused(error: LLMResponseError, *, request: Mapping[str, Any]) -> fr
     # "max_tokens is too large" is about the value, and is the caller's affair.
     is_unsupported = "unsupported" in said.lower() or "not support" in said.lower()
     refused = {name for name in _ADAPTATIONS.keys() & request.keys() if is_unsupported and name in said}
+    # Its value never changes: whatever is said of it (Mistral: "Extra inputs are not permitted"), it is not wanted.
+    if "stream_options" in request and "stream_options" in said:
+        refused.add("stream_options")
     offered = [tool["function"]["name"] for tool in request.get("tools", ())]
     named = tuple(name for name in offered if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said))
     # One tool's schema that is not supported is no reason to offer none any more.

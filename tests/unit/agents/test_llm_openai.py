@@ -271,6 +271,15 @@ def test_a_refused_optional_argument_is_left_out_once_and_for_all(refused: str, 
         assert sent_instead is None or server.calls[2].body[sent_instead] == 1024
 
 
+def test_a_server_without_stream_options_is_asked_without_them(server: ModelServer) -> None:
+    """As Mistral's API refuses them: with 422, and in the words of its checks."""
+    said = "body.stream_options.include_usage: Extra inputs are not permitted"
+    server.script(ModelReply(status=422, error_message=said))
+    model = model_of(server)
+    assert final(streamed(model)).text == final(streamed(model)).text != ""
+    assert ["stream_options" in call.body for call in server.calls] == [True, False, False]
+
+
 def test_what_one_model_refuses_another_still_gets(server: ModelServer) -> None:
     model = model_of(server)
     model._refused["unit"] = frozenset({"temperature"})
