@@ -196,7 +196,7 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
         _switch(
             "show_cited_pages",
             _("montrer la page citée"),
-            _("Ouvrir la page du PDF d’où vient un passage, ou le passage et ses voisins ; jamais le fichier."),
+            _("Ouvrir la page du PDF d’où vient un passage ; jamais le fichier."),
             True,
         ),
         _count("context_exchanges", _("échanges de contexte"), _("Précédents, donnés au modèle."), 3, (0, 50)),
