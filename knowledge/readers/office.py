@@ -53,11 +53,11 @@ def office_type(data: bytes, *, filename: str) -> SourceType:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             _check_sizes(entries, len(data), filename=filename)
-            parts = "\n".join(entry.filename for entry in entries)
+            names = archive.namelist()
             # OpenDocument files and e-books say what they are in a part of their own.
-            named = archive.read("mimetype")[:100].decode("ascii", "replace").strip() if "mimetype" in parts else ""
+            named = archive.read("mimetype")[:100].decode("ascii", "replace").strip() if "mimetype" in names else ""
             kind = _OPEN.get(named.removeprefix("application/vnd.oasis.opendocument.").removesuffix("-template"))
-            found = [t for part, t in _MAIN_PARTS.items() if re.search(f"(?m)^{part}$", parts)]
+            found = [t for part, t in _MAIN_PARTS.items() if any(re.fullmatch(part, name) for name in names)]
             if named == "application/epub+zip":
                 message = _("Ce fichier est un livre numérique (EPUB). Exportez-le en PDF, en .docx ou en HTML.")
                 raise unreadable(f"{filename}: an e-book", message)

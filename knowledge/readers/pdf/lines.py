@@ -28,7 +28,10 @@ _BOLD = re.compile(r"bold|black|heavy|semib|-B$|(?<=[a-z])TB$|cmbx|sfbx|ecbx", r
 #: Of a font's flags: it is to be drawn bold.
 _FORCED_BOLD = 1 << 18
 
-_LIGATURES = dict(zip(range(0xFB00, 0xFB07), "ff fi fl ffi ffl st st".split(), strict=True))
+#: The first four where TeX's fonts have them and the file does not say what they are.
+_LIGATURES = dict(
+    zip((*(11, 12, 14, 15), *range(0xFB00, 0xFB07)), "ff fi ffi ffl ff fi fl ffi ffl st st".split(), strict=True)
+)
 _LINE_ENDS = (0x0A, 0x0D)
 _SPACES = (0x20, 0xA0, 0x09, 0x2002, 0x2003, 0x2009, 0x202F)
 #: Smaller letters whose foot is so far above the others', in sizes of these, stand raised.

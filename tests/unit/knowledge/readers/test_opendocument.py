@@ -3,6 +3,7 @@
 import io
 import zipfile
 
+import docx
 import pytest
 
 from knowledge.models import SourceType
@@ -219,3 +220,12 @@ def test_e_book_is_refused_as_one() -> None:
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("mimetype", "application/epub+zip")
     assert "EPUB" in refusal(buffer.getvalue(), "livre.epub")
+
+
+def test_part_that_only_has_mimetype_in_its_name_says_nothing_of_the_file() -> None:
+    document, buffer = docx.Document(), io.BytesIO()
+    document.add_paragraph("Le guichet ouvre à neuf heures.")
+    document.save(buffer)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("customXml/mimetypes.xml", "<types/>")
+    assert "neuf heures" in parse_document(buffer.getvalue(), filename="horaires.docx").blocks[0].text

@@ -13,6 +13,7 @@ from PIL import Image
 from pytest_django.fixtures import Settings
 
 from knowledge.readers.base import Block, ParsedDocument
+from knowledge.readers.pdf.lines import _spelled
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import refusal
 
@@ -369,3 +370,13 @@ def test_every_word_is_read_once_and_in_order(paragraphs: list[list[str]]) -> No
         pdf.ln(10)
     written = " ".join(texts(read(pdf)))
     assert re.findall(r"\w+", written) == [word for words in paragraphs for word in words]
+
+
+@pytest.mark.parametrize(
+    ("code", "letters"), [(11, "ff"), (12, "fi"), (14, "ffi"), (0xFB02, "fl"), (7, ""), (0x61, "a")]
+)
+def test_ligatures_are_spelled_out_those_of_tex_fonts_as_well(
+    code: int, letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knowledge.readers.pdf.lines.pdfium.FPDFText_IsHyphen", lambda *_place: 0)
+    assert _spelled(code, None, 0) == letters
