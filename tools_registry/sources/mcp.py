@@ -147,12 +147,21 @@ def _named(kind: str, encoded: str) -> str:
 
 
 def _run(address: SourceAddress, work: "Callable[[Client], Awaitable[T]]") -> T:
-    """`work` with a new connection, within the source's delay, opening included; blocks."""
+    """`work` with a new connection, within the source's delay, opening included; blocks.
+
+    What it came to stands however the connection ends: a call that the server ran would else be made again.
+    """
 
     async def connected() -> T:
-        async with AsyncExitStack() as stack:
-            async with asyncio.timeout(address.timeout_seconds):
-                return await work(await stack.enter_async_context(_connected(address)))
+        done: list[T] = []
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(address.timeout_seconds):
+                    done.append(await work(await stack.enter_async_context(_connected(address))))
+        except Exception:
+            if not done:
+                raise
+        return done[0]
 
     try:
         return asyncio.run(connected())
