@@ -12,8 +12,6 @@ from weakref import WeakValueDictionary
 from agents.backends import BackendHandler
 from chat.protocol import FINAL_EVENTS, Beat, Delta, Event
 
-#: Within this time a process sees that an answer of its own is to be stopped, when that was asked of another one.
-TURN_STOP_SECONDS = 1.0
 #: A follower hears something at least this often: proxies cut what is silent, the strictest of the samples after 30 s.
 BEAT_SECONDS = 8.0
 #: How long a finished turn's event log stays in memory for a late re-attach.
