@@ -280,9 +280,10 @@ def enqueue_due_refreshes() -> int:
         due = next_reading(source)
         # Of several workers one moves the time on, and queues.
         same = WebSource.objects.filter(pk=source.pk, checked_at=source.checked_at)
-        if due and due <= timezone.now() and same.update(checked_at=timezone.now()):
-            enqueue_refresh(source)
-            count += 1
+        with transaction.atomic():
+            if due and due <= timezone.now() and same.update(checked_at=timezone.now()):
+                enqueue_refresh(source)
+                count += 1
     return count
 
 

@@ -227,13 +227,14 @@ def _as_utf8(found: Fetched, suffix: str) -> bytes:
 
 
 def _note_gone(page: WebPage, found: Gone, report: IndexReport) -> None:
-    """Disable a page that is gone, once: who enables it again is not overruled."""
+    """Disable a page that is gone at two readings in a row, once: who enables it again is not overruled."""
     report.gone += 1
-    is_news, page.state = page.state != PageState.GONE, PageState.GONE
-    page.error = _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
+    before, page.error = page.error, _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
     report.skip(page.document.name, page.error)
-    if is_news and not page.switched_off:
-        _switch(page, on=False)
+    if page.state != PageState.GONE:
+        page.state = PageState.GONE if page.error == before else PageState.FAILED
+        if page.state == PageState.GONE and not page.switched_off:
+            _switch(page, on=False)
     _fail_if_empty(page)
     _save(page)
 

@@ -203,7 +203,7 @@ def replay_group(request: HttpRequest, group_id: int) -> HttpResponse:
     require(request, "chat.view_turn", "faqs.view_questiongroup")
     group = get_object_or_404(visible(request, QuestionGroup.objects.select_related("agent", "response")), pk=group_id)
     questions = group_texts(group, UNANSWERED_REPLAY_QUESTIONS)
-    deployment = Deployment.objects.filter(agent=group.agent).order_by("pk").first()
+    deployment = Deployment.objects.filter(agent=group.agent, is_active=True).order_by("pk").first()
     replayed = None
     if request.method == "POST" and deployment is not None:
         replayed = replay(deployment, questions)

@@ -1,4 +1,4 @@
-"""A model's reasoning is taken out of its replies in each form that servers send it in, however it is cut."""
+"""A model's reasoning is taken out of its replies in every form that servers send it in, however it is cut."""
 
 import pytest
 
@@ -9,20 +9,29 @@ from tests.unit.agents.test_llm_decoder import decode, event
 pytestmark = pytest.mark.unit
 
 SAID = "Bonjour [1]."
-MARKS = ("think", "thinking", "Reasoning")
+MARKS = ("think", "thinking", "reasoning", "Thought", "reason", "seed:think")
 FORMS = [
     *(f"<{mark}>\nle prix 4711\n</{mark}>\n\n{SAID}" for mark in MARKS),
     f"Je dois taire 4711.\n</think>\n\n{SAID}",
     f"<think>a <think>b</think> 4711</think>{SAID}",
     f"<think>`</think>` 4711</think>{SAID}",
     f" \n<think>4711</think>{SAID}",
+    f"<think>4711 finit par `</think>{SAID}",
     f"<think>```py\n4711\n```</think>{SAID}",
     f"<think>Ne pas écrire `</think>`, 4711</think>\n\n{SAID}",
     f"<think>\n\n</think>\n\n{SAID}",
     f"[THINK]4711[/THINK]{SAID}",
+    f"◁think▷4711◁/think▷{SAID}",
+    f"<|begin_of_thought|>4711<|end_of_thought|><|begin_of_solution|>{SAID}<|end_of_solution|>",
+    f"<|channel|>analysis<|message|>4711<|end|><|start|>assistant<|channel|>final<|message|>{SAID}<|return|>",
 ]
 #: What a person may write about, and texts in which a mark is none.
-TEXTS = ["La balise `<think>` ouvre, `</think>` ferme.", "git <reason> et a<b, [T] ```", " \n x\n"]
+TEXTS = [
+    "La balise `<think>` ouvre, `</think>` ferme.",
+    "```\n<think>\n```\nfin",
+    "git <reason> et a<b, [T] ◁",
+    " \n x\n",
+]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 50, 1000])

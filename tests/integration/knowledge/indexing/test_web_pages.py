@@ -116,6 +116,8 @@ class PageTests(TestCase):
         with self.followed() as (site, source):
             kept = site.pages.pop("/a")
             refresh(source)
+            assert self.answers(), "a site that is being put in place says so once"
+            refresh(source)
             document = self.agent.documents.get()
             assert (document.page.state, document.enabled) == (PageState.GONE, False)
             assert self.answers() == []
@@ -129,7 +131,9 @@ class PageTests(TestCase):
         with self.followed() as (site, source):
             site.pages.clear()
             refresh(source)
+            refresh(source)
             document = self.agent.documents.get()
+            assert not document.enabled
             document.enabled = True
             document.save()
             refresh(source)
