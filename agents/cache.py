@@ -1,4 +1,4 @@
-"""A cache in the process for values that change rarely; whoever changes one here calls `clear`, others wait."""
+"""A cache in each process for values that change rarely: the process that writes calls `clear`, others await expiry."""
 
 import math
 import threading

@@ -1,5 +1,5 @@
-"""Lines of the log, as text or as JSON (`LOG_FORMAT=json`), and the id of the request they name: a context variable, which
-a pool of threads does not keep. A caller's `extra={"facts": {…}}` are keys of the JSON object.
+"""Lines of the log, as text or as JSON (`LOG_FORMAT=json`), and the id of the request they name: a context variable,
+which a pool of threads does not keep. A caller's `extra={"facts": {…}}` are keys of the JSON object.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The ready-made roles: groups with the rights of a job, made when the database is migrated.
 
-Each right is given to a role once, so that what a site has changed in its groups stays. Below the roles stand
-limits to some agents: one's own wins over those of one's groups, whose agents add up. A superuser has none. Who is
-limited sees what the site shares (`SHARED`) and changes none of it; what belongs to no agent, not at all.
+A role gets each right once, so what a site changes in its groups stays. A user may also be limited to some agents:
+the user's own limit wins over those of the groups, whose agents add up; a superuser has none. A limited user sees, but
+never changes, what the site shares (`SHARED`), and does not see anything else that belongs to no agent.
 """
 
 from dataclasses import dataclass

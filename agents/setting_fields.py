@@ -1,5 +1,5 @@
-"""What staff read beside a setting they leave empty: the value that will apply, and where it comes from. Thresholds of
-the embedding model's profile are registered by `knowledge`, because `agents` imports no other app.
+"""Form fields of the settings; an empty one shows the value that will apply and the level it comes from.
+`knowledge` registers the thresholds of the embedding model's profile here, because `agents` imports no other app.
 """
 
 from collections.abc import Callable, Mapping

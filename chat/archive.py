@@ -1,4 +1,4 @@
-"""Stored conversations: exports, shared links, search, cited passages, deletion; never naming the author."""
+"""Stored conversations: exports and shared links (never naming the author), search, cited passages, and purging."""
 
 import json
 import re

@@ -87,7 +87,7 @@ class TurnTakenOverError(ConversationNotFoundError):
 
 
 class OverloadedError(ChatError):
-    """More is asked than this process can answer (`agents.pressure`); those who are being answered are not slowed."""
+    """Every place for preparing a turn stays taken (`chat.runs.runner`); the turns that have one are not slowed."""
 
     code = "overloaded"
     status = 503

@@ -534,7 +534,7 @@ class Feedback(models.Model):
 
     @property
     def follow_up(self) -> FollowUp | None:
-        """`None` for what asks nothing of staff: a thumb up, or a verdict that was taken back."""
+        """Whether staff have dealt with a thumb down; `None` for a thumb up, or a verdict that was taken back."""
         if self.verdict != Verdict.DOWN or self.withdrawn_at is not None:
             return None
         if self.settled_at is not None:

@@ -1,5 +1,5 @@
-"""What goes with a conversation, also in cascades and bulk deletions; and what each connection to SQLite is taught
-before the first query: a process may talk to its database long before it is asked for a page.
+"""Deleting a conversation, also in a cascade or in bulk, deletes what other tables keep of it and keeps its counts;
+every new SQLite connection gets the function `repondant_folded`, which the search of conversations uses.
 """
 
 from typing import Any

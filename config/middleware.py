@@ -1,7 +1,7 @@
 """Middleware of the whole site: the headers that every answer carries, and the static files.
 
-`SecurityHeaders` is the outermost, so that it sees what the others answer by themselves; a view that set a policy of its
-own (the pages of the chat, the widget's frame) keeps it. Both stay on the event loop, so that streams are asynchronous.
+`SecurityHeaders` is the outermost, so that it sees what the others answer by themselves; a view that set its own policy
+(the pages of the chat, the widget's frame) keeps it. Both stay on the event loop, so that streams are asynchronous.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,8 @@
-"""Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of service,
-waiting to be read again, promoted from the memory.
+"""Validated answers as persons write them: typed, corrected from an answer that was given, drafted, put in and out of
+service, waiting to be read again, promoted from the memory.
 
-Texts are cleaned and checked, and every write leaves a line in the history. A row is committed first and counts from then
-on; its points, and what it supersedes, follow (`faqs.answer_points`).
+Texts are cleaned and checked, and every write leaves a line in the history. A row is committed first and counts from
+then on; its points, and what it supersedes, follow (`faqs.answer_points`).
 """
 
 import re

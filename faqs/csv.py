@@ -4,8 +4,8 @@ Several phrasings stand in the cell of the question, one a line, the question fi
 same. A cell that a spreadsheet would run as a formula is written with an apostrophe in front, which is taken off again
 on the way in.
 
-An import has two steps. `plan_import` says what each row would do, and writes nothing. `apply_import` writes the new rows,
-and what would replace an answer, or stand beside another answer to the same question, only where a person chose it. A row that cannot be kept is reported with its line, and the rest is done.
+`plan_import` says what each row would do and writes nothing. `apply_import` writes new rows; it replaces or contradicts
+an existing answer only where a person chose it. A row that cannot be kept is reported with its line.
 """
 
 import csv

@@ -1,9 +1,9 @@
 """The memory: how its entries are identified, and every write to `responses`.
 
-A key names the question as it was asked, apart from case, spaces and closing punctuation; an audience is a short text that
-an entry keeps from the day it was learned. A write holds the lock of its deployment's memory and gives the rows it changes
-its next version, so that versions commit in order and a reader of version n misses nothing by reading what is above n. Only
-the usage counter (`faqs.recall`) changes without a version.
+A key names the question as it was asked, apart from case, spaces and closing punctuation; an audience is a short text
+that an entry keeps from the day it was learned. A write holds the lock of its deployment's memory and gives the rows it
+changes its next version, so that versions commit in order and a reader of version n misses nothing by reading what is
+above n. Only the usage counter (`faqs.recall`) changes without a version.
 """
 
 import hashlib
@@ -271,7 +271,7 @@ def set_status(
     note: str = "",
     superseded_by: LearnedResponse | None = None,
 ) -> int:
-    """Take entries out of service; how many changed their status."""
+    """Make entries obsolete or to review, with the reason; returns how many changed their status."""
     count = 0
     for deployment_id, keys in _by_deployment(entries.exclude(status=status)):
         with writing(deployment_id) as memory:

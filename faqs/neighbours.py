@@ -1,8 +1,8 @@
 """Validated answers of an agent that ask the same as a question: by their text, and among the nearest in meaning.
 
-The second key decides; the similarity only says which to compare. Whoever saves or imports an answer is told which exist
-already (`find_similar`): a duplicate where the answer is the same, a contradiction where it is another, whether it is
-served, waits for its points or is to be reviewed. Waits for the embedder and the vector store.
+The second key decides; the similarity only says which to compare. Whoever saves or imports an answer is told which
+exist already (`find_similar`): a duplicate where the answer is the same, a contradiction where it is another, whether
+it is served, waits for its points or is to be reviewed. Waits for the embedder and the vector store.
 """
 
 from collections.abc import Sequence

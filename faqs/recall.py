@@ -1,4 +1,4 @@
-"""Answers that exist already: the memory guard, and validated answers among what a search found.
+"""Serves answers that exist already: the memory guard, and validated answers among what a search found.
 
 In the memory a similarity alone lets nothing out. The entries at or above the threshold (inclusive) are taken best
 first, the most recent of equals before the others, those that agree by a synonym alone last; each must agree by the

@@ -1,8 +1,8 @@
 """Validated answers as their rows say now: every hit is confirmed here before anything is served from it.
 
-The text served is the row's, never the store's. An answer is valid from the commit of its row on, whether its points are
-written or not (`faqs.precedence`). Courtesies are found by their words, and first questions to ask are offered where
-their answer is valid.
+The text served is the row's, never the store's. An answer is valid from the commit of its row on, whether its points
+are written or not (`faqs.precedence`). Courtesies are found by their words, and first questions to ask are offered
+where their answer is valid.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -5,6 +5,6 @@ A document's way in is told in `indexing/path.py`. Its way out of answers is `se
 its row (an answer in memory: `faqs.origins`): what is deleted or disabled stops answering there, at once; its
 points are removed later (`signals`, `indexing/points`).
 
-Public: `models`, `search`, `categories`, `calibration`, `indexing`, `embeddings`, `vectors`, `language`,
-`question_tables`. Imports `agents` only.
+Public: `models`, `search`, `thresholds`, `indexing`, `embeddings`, `vectors`, `language`, `question_tables`. Imports
+`agents` only.
 """

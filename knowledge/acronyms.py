@@ -73,7 +73,7 @@ def _is_acronym(short: str) -> bool:
 
 
 def _ways_to_match(short: str) -> list[Callable[[str, Sequence[str]], bool]]:
-    """« Cnil », written as a name, is one where every letter begins a word; capitals say so by themselves."""
+    """Return the tests that a long form may pass: a short form written as a name (« Cnil ») must be initials."""
     return [_by_initials, _by_letters] if sum(map(str.isupper, short)) > 1 else [_by_initials]
 
 
@@ -96,7 +96,7 @@ def _ending_long(short: str, before: str) -> str:
 
 
 def _whole_long(short: str, inside: str) -> str:
-    """What stands in the brackets, where the short form before them abbreviates it from its first word."""
+    """Return the long form in brackets that the short form before them abbreviates, else an empty text."""
     words = [fold(word) for word in _WORD.findall(inside)]
     letters = letters_of(short)
     while words and words[0] in _SMALL and not words[0].startswith(letters[:1]):
@@ -166,7 +166,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """What stands for these words. An acronym's own writing is compared as well: « après » is no plural of APRE."""
+    """Words and the form that replaces them; an acronym must also be written as one: « après » is no plural of APRE."""
 
     words: tuple[str, ...]
     other: str

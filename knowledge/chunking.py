@@ -2,8 +2,8 @@
 
 Deterministic, and no word is lost. An edit changes the chunks around it and no others (`segments`). A question with its
 answer is a chunk of its own with one unit. A list stays with the sentence that announces it, a title with what stands
-under it. A long block of code is closed and opened again with its language, a long table repeats its header and its open
-section rows in every part, and a sentence is cut only where it alone is longer than a piece may be.
+under it. A long block of code is closed and opened again with its language, a long table repeats its header and its
+open section rows in every part, and a sentence is cut only where it alone is longer than a piece may be.
 """
 
 import hashlib

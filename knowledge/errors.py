@@ -1,7 +1,7 @@
 """Errors of the `knowledge` app. Which are retryable is part of their contract (jobs retry those only).
 
-What a machine lacks (space, descriptors) is not the fault of the file that is read or kept: `machine_trouble` tells it by
-the system's own error numbers.
+What a machine lacks (space, descriptors) is not the fault of the file that is read or kept: `machine_trouble` tells it
+by the system's own error numbers.
 """
 
 import errno
@@ -28,7 +28,7 @@ class EmbeddingUnavailableError(KnowledgeError):
 
 
 class MachineTroubleError(KnowledgeError):
-    """The machine, not the file, is why it could not be read or kept: space or descriptors are wanting."""
+    """The machine, not the file, is at fault: it lacks space or file descriptors."""
 
     code = "machine_trouble"
     status = 503
@@ -117,7 +117,7 @@ _DISK_FULL = "53100"
 
 
 def machine_trouble(error: BaseException | None) -> MachineTroubleError | None:
-    """The trouble behind an error, through all that it was raised from; `None` where there is none."""
+    """Return the machine's fault (full disk, no descriptors) among an error and its causes, or `None`."""
     for cause in _causes(error):
         if isinstance(cause, MachineTroubleError):
             return cause
@@ -139,7 +139,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 @contextmanager
 def named_machine() -> Iterator[None]:
-    """Raises `MachineTroubleError` for a system's error of that kind, and other errors as they are."""
+    """Turn an `OSError` that is the machine's fault (`machine_trouble`) into a `MachineTroubleError`; others pass."""
     try:
         yield
     except OSError as error:
@@ -149,5 +149,5 @@ def named_machine() -> Iterator[None]:
 
 
 def staff_reason(error: ApplicationError) -> str:
-    """Why a work failed, for staff: what somebody can do about it, where it is the disk."""
+    """Return why something failed, in words for staff; a fault of the machine behind the error comes first."""
     return str((machine_trouble(error) or error).public_message)

@@ -1,9 +1,9 @@
-"""Where a passage stands in its document: its boxes on the pages when it is read, the pages and pictures when it is cited.
+"""Where a passage stands in its document: its boxes on the pages when it is read, and its pages when it is cited.
 
-Passages are cut from the text alone. `placed_chunks` finds their boxes afterwards: it walks once through the lines of the
-document and the letters of the passages, which come in one order, and passes over what the cutting adds (a table's
-header) or mends (a word cut at a line's end). Callers of `cited_pages` have checked that this person may
-see the document; only pages of the passage are named, and the file is never given.
+Passages are cut from the text alone. `placed_chunks` finds their boxes afterwards: it walks once through the document's
+lines and the letters of the passages, which come in one order, and passes over what the cutting adds (a table's header)
+or mends (a word cut at a line's end). Callers of `cited_pages` have checked that this person may see the document; it
+names the passage's pages only, and never gives the file.
 """
 
 import logging

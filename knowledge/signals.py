@@ -1,8 +1,8 @@
-"""What rows changed, told to the index: after edits and deletions, whoever made them and by which door.
+"""Keeps the index in step with the rows: a row that is saved or deleted enqueues a job that updates its points.
 
-Each receiver only enqueues, after the commit; an update that waits takes the next along. Changes that send no signal (bulk updates, scripts)
-are found by the reconciliation. Until the points have followed, nothing deleted is served: search confirms every hit in
-the database.
+Receivers enqueue after the commit; an update that still waits covers the next one too. Changes that send no signal
+(bulk updates, scripts) are found by the reconciliation. Until the points have followed, nothing deleted is served:
+search confirms every hit in the database.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Pages of the web, fetched within bounds: addresses, one page, robots.txt, sitemaps.
 
-A page has one address however it was typed. It is fetched by a conditional GET with bounded redirects, size and time; each
-hop is a new request through `agents.network`. The total time is bounded by a cancellation, hence the asynchronous inside. Of sitemaps (XML, gzip or lines of text, through indexes of indexes) only addresses of their own host
-count; no entity is resolved. Which documents the pages become is `knowledge.indexing.refresh`'s.
+A page has one address however it was typed. A conditional GET fetches it, with redirects, size and total time bounded;
+each hop is a new request through `agents.network`, which refuses internal addresses. Only addresses of a
+sitemap's own host count. `knowledge.indexing.refresh` makes documents of the pages.
 """
 
 import asyncio

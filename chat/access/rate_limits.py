@@ -1,6 +1,6 @@
 """How often a person, a key or an address may ask, and try to sign in: one token bucket for each.
 
-A bucket is one number, the time at which it is full again (generic cell rate), in each process. Limits are settings of the site; 0 is no limit, and `RATE_LIMITS=False` switches all off.
+A bucket is one number a process: when it is full again. Limits are the site's; 0 or `RATE_LIMITS=False`: no limit.
 """
 
 import hashlib

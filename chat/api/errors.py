@@ -1,5 +1,5 @@
-"""Errors become HTTP here, for every door: the status is the error's own, the body names its `code` and says its
-message.
+"""Turns errors into HTTP responses, for all of `chat.api`: the error's own status, its `code` and its message.
+`session_error` serves the batch endpoint: a 422 names the wrong fields, a 409 carries the current `ETag`.
 """
 
 import logging

@@ -1,5 +1,5 @@
-"""What nobody caught: a database in trouble (`handler500`), a form that is too long (`handler400`), an unknown address
-of the API (`handler404`). Sessions and forms fail in the middleware, outside of every view.
+"""Django's error handlers: a database in trouble (`handler500`), a form that is too long (`handler400`), an unknown
+address of the API (`handler404`). Sessions and forms fail in the middleware, where no view can catch their errors.
 """
 
 import math

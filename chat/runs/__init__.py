@@ -1,1 +1,1 @@
-"""Running turns: their tasks (`runner`), event logs, readers (`following`), and the work after an answer."""
+"""Running turns: their tasks and readers (`runner`), their event logs, and the work after an answer (`afterwards`)."""

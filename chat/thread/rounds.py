@@ -117,7 +117,7 @@ def _replay(conversation: Conversation, batch: Batch) -> BatchResult | None:
 
 
 def _require_open_calls(conversation: Conversation, messages: Sequence[ThreadMessage], *, limit: int) -> None:
-    """Tool messages without their request are for the calls that the end of the thread left open."""
+    """Raise unless tool messages without their request answer exactly the open calls at the end of the thread."""
     turns = branch_turns(conversation.pk, conversation.leaf)
     open_calls = _open_calls(newest_messages(conversation.pk, turns, limit))
     asked = [(call.tool_call_id, call.name) for call in open_calls]
@@ -456,7 +456,7 @@ def approvals_of(turn_id: uuid.UUID) -> list[ToolExecution]:
 
 
 def decide_call(*, turn_id: uuid.UUID, tool_call_id: str, is_approved: bool, why_denied: str = BY_A_PERSON) -> bool:
-    """Store a decision; true for the last one. Raises `ApprovalOverError` where nothing waits for it."""
+    """Store a decision; true if it sets the turn running again. Raises `ApprovalOverError` where none is awaited."""
     decision: dict[str, object] = {"approval": Approval.APPROVED}
     if not is_approved:
         decision = {

@@ -425,7 +425,7 @@ class _Writing:
             await turn.emit(Delta(answer.text))
 
     async def ask(self, thread: Sequence[PromptMessage], tools: tuple[Mapping[str, Any], ...]) -> Reply:
-        """One reply; a call that it writes as text is one, or where it is of no tool, it is asked once more without."""
+        """Return one reply. A call written as text counts; one of no tool makes the model reply anew, without tools."""
         reply = await self.stream(thread, tools)
         if reply.tool_calls or not tools or not is_call(reply.text):
             return reply
@@ -478,7 +478,7 @@ class _Writing:
 
 
 class _Outlet:
-    """What readers get of one reply as it comes: its text, unless it may still turn out to be none, and that it reasons."""
+    """Sends one reply to readers as it comes: that the model reasons, and text once it is surely not a tool call."""
 
     def __init__(self, turn: TurnInProgress, given: Collection[int]) -> None:
         self._turn, self._given = turn, given

@@ -1,4 +1,4 @@
-"""What a turn starts from (`receive`), and what a model is told of it (passages: seed 001, section 5.3)."""
+"""Loads what a turn starts from (`receive`), and builds the prompt of its model (passages: seed 001, section 5.3)."""
 
 import uuid
 from collections.abc import Sequence

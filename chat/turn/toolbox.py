@@ -67,7 +67,7 @@ class Toolbox:
         return self.is_resumed or any(self.has_threshold or tool.score == EXACT for tool in found)
 
     def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
-        """With another reading's choice: each tool at its better score, the best `limit` of those scored."""
+        """Merge the choice for another reading: each tool at its better score, the best `limit` of those scored."""
         best: dict[str, SelectedTool] = {}
         for tool in (*self.selected, *other.selected):
             known = best.setdefault(tool.spec.name, tool)

@@ -1,8 +1,8 @@
 """The first page of the admin, its sidebar, and the page of its less common lists; the setting `UNFOLD` names them.
 
-Each line of today's work has its count and one click to its remedy. It is shown to whoever may act on it, and only while
-something waits; it costs one bounded query. An app that gains a page adds its line: to `DAILY` what staff open every
-day, to `ADVANCED` the rest.
+Each line of today's work has its count and one click to its remedy. It is shown to whoever may act on it, and only
+while something waits; it costs one bounded query. An app that gains a page adds its line: to `DAILY` what staff open
+every day, to `ADVANCED` the rest.
 """
 
 from collections.abc import Callable

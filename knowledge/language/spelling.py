@@ -1,4 +1,4 @@
-"""The words of a typed text with their places, and which of them are left alone. Pure."""
+"""Spelling: the words of a typed text, the words that are known, and the mending of accents, capitals and faults."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ class Token:
 
 @lru_cache(maxsize=64)
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """Cached for the steps that read one question after each other."""
+    """Return the tokens of a text; cached, because several steps read the same question."""
     found: list[Token] = []
     last = 0
     for chunk in _CHUNK.finditer(text):
@@ -151,7 +151,7 @@ class _Lines:
         return self._text[self._starts[at] : self._starts[at + 1] - 1]
 
     def place(self, word: str) -> int | None:
-        """Where it stands, in words that are sorted."""
+        """Return the position of a word among the sorted words, or `None`."""
         at = bisect_left(range(len(self)), word, key=self.__getitem__)
         return at if at < len(self) and self[at] == word else None
 
@@ -183,14 +183,14 @@ class LanguageWords:
 
     @cached_property
     def frequent(self) -> Mapping[str, int]:
-        """How often the frequent ones are seen."""
+        """The frequent words, each with its count."""
         return {self._names[at]: count for at, count in enumerate(self._counts) if count >= _FREQUENT}
 
     def has(self, folded: str) -> bool:
         return folded in self.frequent or self._names.place(folded) is not None
 
     def spelled(self, folded: str) -> str:
-        """The form with accents, where it is clearly the usual one; empty: none is."""
+        """Return the form with accents where it is clearly the usual one, else an empty text."""
         at = self._folded.place(folded)
         return "" if at is None else self._spelled[at]
 
@@ -203,7 +203,7 @@ def _is_participle(word: str, folded: str, plain: Mapping[str, int]) -> bool:
 
 @cache
 def language_words(language: str) -> LanguageWords:
-    """Read once; `warm_up` does it before the first question."""
+    """Return the words of a language, which are read once: by `warm_up`, before the first question."""
     packed = resources.files("spellchecker").joinpath("resources", f"{language}.json.gz")
     return LanguageWords(json.loads(gzip.decompress(packed.read_bytes())))
 
@@ -237,7 +237,7 @@ class Vocabulary:
         return folded in self.forms or any(language_words(code).has(folded) for code in LANGUAGES)
 
     def spelled(self, folded: str, language: str) -> str:
-        """How a known word is written with its accents, in a text of this language (empty: not shown); empty: as it is."""
+        """Return a known word with its accents; empty: it stays as typed. An empty `language` was not detected."""
         own = self.forms.get(folded, "")
         is_accented = bool(own) and fold(own) != own.lower()
         codes = (language,) if language else LANGUAGES
@@ -259,7 +259,7 @@ class Vocabulary:
         return folded in self.forms or any(folded in language_words(code).frequent for code in LANGUAGES)
 
     def mended(self, folded: str, language: str) -> Mending | None:
-        """What an unknown word was meant to be: one slip of the finger away."""
+        """Return the word that an unknown one was meant to be, one typing slip away; `None` where none is near."""
         key = folded, language
         if key not in self._mended:
             if len(self._mended) >= _MOST_REMEMBERED:
@@ -389,12 +389,12 @@ def _in_small_letters(token: Token, vocabulary: Vocabulary) -> str:
 
 
 def spelled(text: str, vocabulary: Vocabulary, language: str) -> tuple[str, str]:
-    """The text with its signs, accents and letters: as surely as it can be told, and as it is guessed."""
+    """Return the text mended twice: with the sure corrections only, and with the guessed ones as well."""
     return _Speller(text, vocabulary, language).read()
 
 
 class _Speller:
-    """One pass over the words of one text."""
+    """Collects the sure and the guessed corrections of one text, in one pass over its words."""
 
     def __init__(self, text: str, vocabulary: Vocabulary, language: str) -> None:
         self.text, self.vocabulary, self.language = text, vocabulary, language
@@ -414,7 +414,7 @@ class _Speller:
         return applied(self.text, self.sure), applied(self.text, both)
 
     def _read_at(self, at: int) -> int:
-        """How many words were read."""
+        """Read what begins at this word, and return how many words it has."""
         token = self.tokens[at]
         if token.is_protected:
             return 1
@@ -431,7 +431,7 @@ class _Speller:
         return 1
 
     def _is_name(self, token: Token) -> bool:
-        """A capital inside a sentence, or capitals."""
+        """Whether a word looks like a name: it has a capital inside a sentence, or several."""
         text = token.text
         return text != text.lower() and (not token.starts or not text.istitle())
 
@@ -458,7 +458,7 @@ class _Speller:
         return self.tokens.index(last) - self.tokens.index(first) + 1
 
     def _may_read(self, code: str, at: int, length: int) -> bool:
-        """In a text of that language; elsewhere a single word that no language has."""
+        """Whether a form applies: in its language, a phrase also where none was detected, else if unknown."""
         run = self.tokens[at : at + length]
         if any(token.is_protected or self._is_name(token) for token in run):
             return False
@@ -473,7 +473,7 @@ class _Speller:
         return around in ("'", "’") or self.text[token.end : token.end + 1] in ("'", "’")
 
     def _read_elision(self, at: int) -> bool:
-        """« l attestation »: a letter alone before a vowel."""
+        """Restore the apostrophe of « l attestation »: a letter alone before a vowel."""
         token = self.tokens[at]
         elisions = _elisions()
         if token.folded not in elisions or self.language == "en" or at + 1 == len(self.tokens):
@@ -498,7 +498,7 @@ class _Speller:
         return self.text[token.end : token.end + 1] in ("'", "’")
 
     def _split_elision(self, token: Token) -> bool:
-        """« lattestation »: no word, but one behind its first letter."""
+        """Restore the apostrophe of « lattestation »: an unknown word with a known one behind its beginning."""
         if self.language == "en":
             return False
         for head, read in _elisions().items():
@@ -536,7 +536,7 @@ class _Speller:
 
 @cache
 def _elisions() -> dict[str, str]:
-    """The longest first."""
+    """The elided beginnings, each with its apostrophe, the longest first."""
     table: dict[str, str] = {}
     for code in LANGUAGES:
         table.update(language_data(code, "typed")["elisions"])

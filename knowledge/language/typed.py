@@ -1,7 +1,7 @@
-"""What people type that asks nothing of a document: a greeting, thanks, who is there, a bare sign. Pure.
+"""Reads a question as it was typed: `read_typed` mends and unwraps it, `courtesy_in` finds what asks nothing. Pure.
 
-A text is a courtesy where all its words are: the phrases of `words/<language>.toml` and what may stand beside them. So
-"Bonjour, qui êtes-vous ?" is one, and « Bonjour, comment m'inscrire ? » is none.
+A text is a courtesy if all its words are phrases of `data/<language>/classes.toml` or words allowed beside them:
+« Bonjour, qui êtes-vous ? » is one, « Bonjour, comment m'inscrire ? » is none.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Data of the languages, read from `words/<language>/`: classes of words, and how people type.
+"""Words of French and English: their data files, folding, stems, and the language of a text.
 
-`classes.toml` says what only grammar, courtesy or habit puts into a text; `typed.toml` what a reader of typed questions
-needs. Every language has the same files with the same entries. Words stand folded (`folding.fold`), separated by
-spaces.
+Each language has the same files in `data/<language>/`, with the same entries: `classes.toml` lists words that only
+grammar, courtesy or habit puts into a text, `typed.toml` what reading a typed question needs. Words are folded there.
 """
 
 import re

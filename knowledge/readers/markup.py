@@ -275,7 +275,7 @@ def _is_for_layout(table: Tag) -> bool:
 
 
 def _header_count(rows: Sequence[Sequence[Tag]]) -> int:
-    """How many rows at the top name columns: those of the table's head, else of headings, but for one across the table."""
+    """Count the header rows at the top: those of `thead`, else those of several cells that are all `th`."""
     head = [row for row in rows if _is_in_head(row[0])]
     of_headings = takewhile(lambda row: all(cell.name == "th" for cell in row) and len(row) > 1, rows)
     return len(head) or len(list(of_headings))
@@ -287,7 +287,7 @@ def _is_in_head(cell: Tag) -> bool:
 
 
 def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> tuple[list[list[str]], int]:
-    """The texts of a table and its rows of headings (0: unsaid); a place covered by a heading, or from above, says it."""
+    """Return the cells' texts and the number of header rows. Merged cells repeat downwards, in headers also across."""
     covered = sum(_span(c, "rowspan") * _span(c, "colspan") for row in rows for c in row)
     spans = covered <= MAX_FILLED_CELLS
     headers = min(_header_count(rows), len(rows) - 1, MAX_HEADER_ROWS)
@@ -310,7 +310,7 @@ def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> tuple
 
 
 def _take_held(line: list[str], held: dict[int, tuple[str, int]]) -> None:
-    """Cells of rows above that reach down to here."""
+    """Append the texts of merged cells that reach down to this place from rows above."""
     while len(line) in held:
         text, rows = held.pop(len(line))
         if rows > 1:

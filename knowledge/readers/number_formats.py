@@ -1,4 +1,4 @@
-"""The grammar of number formats (ECMA-376, part 1, 18.8.31) gives what a sheet shows of a number, in the site's language."""
+"""What a sheet shows of a number: the grammar of number formats (ECMA-376, part 1, 18.8.31) in the site's language."""
 
 import operator
 import re

@@ -1,7 +1,6 @@
-"""Rows of questions and answers: CSV files, and what spreadsheets share with them. One block a row, its category with
-it.
+"""CSV and Excel files (XLSX): a table of questions and answers gives one block a row, any other table stays a table.
 
-A row without its question or its answer is left out with a notice that names its line.
+A question row that lacks its question or its answer is left out, with a notice that names its line.
 """
 
 import csv

@@ -1,5 +1,5 @@
-"""Word documents (DOCX): headings by style, lists and their numbers, tables with their merged cells, check boxes, charts
-and diagrams, notes after what they are noted at, headers and footers once at the end.
+"""Word documents (DOCX): headings by style, lists and their numbers, tables with their merged cells, check boxes,
+charts and diagrams, notes after what they are noted at, headers and footers once at the end.
 
 The archive has been checked (`knowledge.readers.office`). Pictures, comments, hidden text, text moved away, prompts of
 empty fields and tables of contents are not read; struck and deleted text is noticed.

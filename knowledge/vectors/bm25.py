@@ -2,7 +2,7 @@
 
 A word counts as its stem (French, then English) and, at half the weight, as its first letters. The score of a point is
 BM25 divided by what a point of nothing but the question's words could reach: the *overlap*, between 0 and 1. What
-depends on the point alone is computed when it is written (`document_terms`); how rare a word is, when a question is asked.
+depends on the point alone is computed when it is written (`document_terms`); a word's rarity, when a question is asked.
 """
 
 import math

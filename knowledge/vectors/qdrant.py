@@ -1,9 +1,9 @@
 """Qdrant as the vector store: a server or cluster through `qdrant-client`, or its in-process mode (`:memory:`, tests).
 
-The recipe is kept in the collection's own metadata (servers 1.16 and later), and read before each query: another process
-may have moved the alias. A point's words are a sparse vector beside its dense one, weighed by rarity on the server. A
-hybrid query is one request: the nearest points, those with most of the words, and for each word the point that says it
-most, which tells its rarity. Vendor errors never leave this file.
+The recipe is kept in the collection's own metadata (servers 1.16 and later), and read before each query: another
+process may have moved the alias. A point's words are a sparse vector beside its dense one, weighed by rarity on the
+server. A hybrid query is one request: the nearest points, those with most of the words, and for each word the point
+that says it most, which tells its rarity. Vendor errors never leave this file.
 """
 
 import re

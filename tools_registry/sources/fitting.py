@@ -1,7 +1,7 @@
 """Schemas of foreign tools as models take them: references replaced, words dropped that model APIs do not know.
 
-What is left is looser, never tighter: the tool's server checks the arguments. What is not valid, or is no single object,
-is refused with its reason (`ToolDefinitionError`).
+What is left is looser, never tighter: the tool's server checks the arguments. What is not valid, or is no single
+object, is refused with its reason (`ToolDefinitionError`).
 """
 
 import json

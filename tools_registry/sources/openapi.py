@@ -1,8 +1,8 @@
 """Tools of an HTTP service described by an OpenAPI 3 document: one for each operation that staff chose.
 
-The document is foreign text: references are followed inside it only, its size and depth are bounded, and what cannot be
-described to a model is left out with its reason. A call goes to the service's own server, which must be an allowed
-host. Operations that change something (anything but GET and HEAD) need a person's approval unless staff say otherwise. Arguments cannot climb the path, leave the allowed hosts or set a header that the source or HTTP sets.
+References are followed inside the document only; its size and depth are bounded. A call goes to an allowed host; its
+arguments cannot climb the path, leave the allowed hosts or set a header that the source or HTTP sets. Operations other
+than GET and HEAD need a person's approval unless staff say otherwise.
 """
 
 import base64
@@ -46,7 +46,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parsed(text: str) -> Any:
-    """What the document says, in texts that can be stored. Raises `ToolSourceError`, also where it grows too large."""
+    """Parse JSON or YAML to values that can be stored. Raises `ToolSourceError`, also where they grow too many."""
     try:
         return read_json(text) if text.lstrip().startswith("{") else storable_value(_yaml(text))
     except (ValueError, yaml.YAMLError, RecursionError) as error:
@@ -320,7 +320,7 @@ class _Inputs:
 
 
 def _at(document: Mapping[str, Any], node: Any) -> Any:
-    """What a node of the document is, its own reference followed; those inside it are left."""
+    """Follow a node's own reference; references inside it stay."""
     for _step in range(10):
         reference = node.get("$ref") if isinstance(node, dict) else None
         if not isinstance(reference, str):
@@ -352,7 +352,7 @@ def _inputs(document: Mapping[str, Any], operation: _Operation) -> _Inputs:
 
 
 def _parameters(document: Mapping[str, Any], operation: _Operation) -> dict[tuple[str, str], dict[str, Any]]:
-    """By name and place; an operation's own parameter replaces the path's of the same name."""
+    """Return the parameters by name and place; an operation's own replaces the path's of the same name."""
     own = operation.described.get("parameters")
     described = [_at(document, item) for item in [*operation.shared, *(own if isinstance(own, list) else [])]]
     return {

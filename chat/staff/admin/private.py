@@ -1,4 +1,4 @@
-"""What several pages of conversations show: the text of a question, how it was answered, what readers said of it."""
+"""Markup that admin pages of conversations share: question, answer, sources, score, outcome and verdict."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """The pieces of a page to written lines, in the order that they are read, without what only serves for leafing through.
 
-The order of the file is kept, as it is the order in which the text was set. A running head is found by its place and its
-return; a list of contents by its dots and by the titles that it names.
+The order of the file is kept, as it is the order in which the text was set. A running head is found by its place and
+its return; a list of contents by its dots and by the titles that it names.
 """
 
 import re
