@@ -1,4 +1,4 @@
-"""Deleting a conversation, also in a cascade or in bulk, deletes what other tables keep of it and keeps its counts;
+"""Deleting a conversation, also in a cascade or in bulk, removes every trace of its turns elsewhere but the counts;
 every new SQLite connection gets the function `repondant_folded`, which the search of conversations uses.
 """
 

@@ -264,7 +264,7 @@ def _status(row: _Row, *, waits: bool, answer: LearnedResponse | None) -> tuple[
 
 
 def _scope(row: _Row, deployment: Deployment) -> tuple[Scope, bool]:
-    """Where an entry answers, and whether nowhere else: a file of ours says so, another program's by what it names."""
+    """Return the scope of an entry, and whether it answers only there: by our flag, or by what a foreign file names."""
     named = row.metadata.get("project") or row.metadata.get("projet")
     phase, project = (str(name or "").strip() for name in (row.metadata.get("phase"), named))
     own = deployment.slug

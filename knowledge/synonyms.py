@@ -124,7 +124,7 @@ _SMALL = word_class("stop_words")
 
 
 def objection_to(short: str, long: str) -> str:
-    """What a person is told of a pair that would make different questions one; empty where nothing is known against it."""
+    """Return why a pair must not be a synonym (it would make different questions one), or an empty text."""
     small = [form for form in (short, long) if _is_small(form)]
     # « PAS » and "US" are acronyms, written as such; two small words are none.
     if len(small) == 2 or any(not form.isupper() for form in small):

@@ -114,7 +114,7 @@ def tool_limit() -> int:
 
 
 def mode_in_use(config: SelectionConfig, candidates: ToolList) -> str:
-    """How tools are chosen: `direct` offers everything, so above what the model takes it gives way to `local`."""
+    """Return the mode that chooses tools: the configured one, but `local` for more tools than `direct` can offer."""
     if config.tool_mode == ToolMode.DIRECT and len(candidates) > tool_limit():
         return ToolMode.LOCAL.value
     return config.tool_mode
@@ -203,7 +203,7 @@ class LocalToolSelector(ToolSelector):
         )
 
     def ranking(self, token: str) -> Ranking:
-        """Every tool as the database has it, which is asked where `token` is not that of the matrix kept."""
+        """Return the ranking over all tools; the database is read again where `token` has changed."""
         recipe = embedder().recipe
         state = self._state
         if state is None or state.token != token or state.recipe != recipe:
@@ -249,7 +249,7 @@ class ExternalToolSelector(ToolSelector):
         return vector_store().uses_database
 
     def prepare(self, candidates: ToolList) -> None:
-        """Have the store follow: it may never have been filled, or hold another state of the tools."""
+        """Ask a worker to bring the store's vectors up to date, in case they are missing or stale."""
         ask_for_index(f"external {candidates.token}")
 
     def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:

@@ -79,7 +79,7 @@ _SHOUTING = 2
 
 
 async def read_question(turn: TurnInProgress) -> None:
-    """Fill `turn.read`; who declines an offer asks the question before again."""
+    """Fill `turn.read`; a reader who declines an offered choice asks the previous question again."""
     typed = turn.request.question
     if none_was_meant(typed, turn.history):
         typed = turn.history[-1].question
@@ -97,7 +97,7 @@ async def read_question(turn: TurnInProgress) -> None:
 
 
 def is_otherwise(read: str, typed: str) -> bool:
-    """Whether a reading has other words, or the same without their shouting; a greeting left out is none."""
+    """Whether a reading differs enough to be shown: other words, or no shouting; words left out do not count."""
     ours, theirs = (" ".join(words(fold(text))) for text in (read, typed))
     shouted = [word for word in typed.split() if len(word) > 1 and word.isupper()]
     calmed = sum(word not in read.split() for word in shouted)
@@ -237,7 +237,7 @@ async def _written(llm: LanguageModel, messages: Sequence[PromptMessage], model:
 
 
 def _said(history: Sequence[Exchange], previous: str) -> str:
-    """The conversation as the model reads it, and as its words are looked for."""
+    """Return the conversation as one text, which the model reads and `rejection` searches for words."""
     lines = [
         f"User: {exchange.question[:READ_CHARACTERS]}\nAssistant: {exchange.answer[:READ_CHARACTERS]}"
         for exchange in history

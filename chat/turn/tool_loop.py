@@ -178,7 +178,7 @@ class ToolLoop:
         return reply
 
     async def _asked(self, messages: Sequence[PromptMessage]) -> Reply:
-        """The model's reply; refused for its tools, the question is asked again without those it names, or without any."""
+        """Return the model's reply; where it refuses tools, ask again without those that it names, or without any."""
         for left in reversed(range(_MOST_REFUSALS)):
             try:
                 return await self.call_model(messages, self._functions)
@@ -242,7 +242,7 @@ class ToolLoop:
         ]
 
     def _shown_images(self) -> list[PromptMessage]:
-        """As a user would send them, for the message of a tool takes none."""
+        """Return the images of tools as a user's message, because a tool's message cannot carry any."""
         if not self.images:
             return []
         names = ", ".join(name for name, _image in self.images)

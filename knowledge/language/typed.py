@@ -206,7 +206,7 @@ class _Wrapped:
         return core[0].upper() + core[1:] if self.first or self.opening else core
 
     def _start(self) -> int:
-        """With the signs right before the first word that is kept, « »; with all of them where nothing is taken off."""
+        """Return where the kept text starts: at its first word, or at the quotes, digits and signs right before it."""
         if self.first == 0:
             return len(self.text) - len(self.text.lstrip())
         start = self.tokens[self.first].start
@@ -263,7 +263,7 @@ def read_typed(question: str, vocabulary: Vocabulary) -> TypedQuestion:
 
 
 def _parts(question: str) -> tuple[str, str]:
-    """Where a long text is cut: between two words."""
+    """Cut a long text between two words, into the part that is read and the rest."""
     if len(question) <= READ_CHARACTERS:
         return question, ""
     at = question.rfind(" ", 0, READ_CHARACTERS)
@@ -272,7 +272,7 @@ def _parts(question: str) -> tuple[str, str]:
 
 
 def _question_of_story(text: str, language: str) -> list[str]:
-    """The one sentence that asks, where others tell."""
+    """Return the only sentence that asks among sentences that tell, in a list; an empty list where there is none."""
     sentences = [part.strip() for part in _SENTENCE.split(text) if part.strip()]
     asking = [part for part in sentences if part.endswith("?")]
     if len(sentences) < 2 or len(asking) != 1:
