@@ -67,7 +67,7 @@ from agents.jobs import carry_out
 from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, row_of_turn
 
 deployment = Deployment.objects.get(slug="guide")
-turn = Turn.objects.filter(conversation__deployment=deployment, status="done").first()
+turn = Turn.objects.filter(messages__content="Où retirer son badge d’accès au bâtiment ?", status="done").first()
 Feedback.objects.get_or_create(turn=turn, defaults={"verdict": "down", "comment": "Ce n’est plus vrai."})
 golden = GoldenSet.objects.create(name="Questions de l’accueil", deployment=deployment)
 rows = [row_of_turn(turn), {"question": "Quel est le numéro de la piscine ?", "contains": "01 23"}]
