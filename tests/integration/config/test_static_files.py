@@ -41,16 +41,17 @@ def test_files_come_on_the_event_loop_too(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_first_view_is_small_and_names_all_its_scripts(client: Client) -> None:
+def test_first_view_is_small_with_all_its_scripts(client: Client) -> None:
     make_deployment()
     page = client.get("/").content
-    asked = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', page.decode()))
-    files = {address: body(client.get(address)) for address in asked}
-    for address, file in files.items():
-        named = re.findall(rb'from "\./([^"]+)"', file)
-        assert {f"{address.rpartition('/')[0]}/{name.decode()}" for name in named} <= asked
+    waiting, files = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', page.decode())), {}
+    while waiting:
+        address = waiting.pop()
+        files[address] = body(client.get(address))
+        named = re.findall(rb'from "\./([^"]+)"', files[address])
+        waiting |= {f"{address.rpartition('/')[0]}/{name.decode()}" for name in named} - files.keys()
     assert sum(len(gzip.compress(each)) for each in (page, *files.values())) < 60_000
-    assert len(asked) > 10
+    assert len(files) > 10
 
 
 def test_no_middleware_takes_a_thread_for_a_stream() -> None:

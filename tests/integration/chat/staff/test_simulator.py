@@ -152,7 +152,7 @@ class NeighboursTests(TryingCase):
         self.assertNotContains(page, "Le garde-fou refuserait")
         self.assertContains(page, "≥ 1,500 : passe")
 
-    def test_tools_are_ranked_for_a_visitor_with_what_would_be_sent(self) -> None:
+    def test_phase_4_tools_are_ranked_for_a_visitor_with_what_would_be_sent(self) -> None:
         weather = make_tool("weather_forecast", "Gives the weather forecast of a city.")
         route = make_tool("find_route", "Finds a route.", tags=frozenset({"drivers"}))
         settings: dict[str, Any] = {"setting_tool_mode": "local", "setting_tool_threshold": "0,15"}

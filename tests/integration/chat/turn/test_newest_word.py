@@ -99,11 +99,9 @@ def edited(deployment: Deployment) -> None:
 
 
 def corrected(deployment: Deployment) -> None:
-    """« Corriger » on an answer that was given: what it replaces is shown, then replaced."""
+    """« Corriger » on an answer that was given."""
     turn = make_exchange(make_conversation(deployment), QUESTION, OLD)
-    client, address = superuser_client(), admin_url(Turn, "correct", turn.pk)
-    shown = client.get(address).context["form"]["shown"].value()
-    client.post(address, {"question": QUESTION, "answer": NEW, "shown": shown})
+    superuser_client().post(admin_url(Turn, "correct", turn.pk), {"question": QUESTION, "answer": NEW})
 
 
 def commanded(deployment: Deployment) -> None:
@@ -198,7 +196,7 @@ def _hold_answer(deployment: Deployment, question: str, answer: str) -> None:
 
 
 #: Where a door writes the points itself, after the commit.
-SETTLES = ("review", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
+SETTLES = ("answers", "unanswered", "management.commands.add_faq", "management.commands.import_faqs")
 
 
 class NewestWordTests(TestCase):
