@@ -56,7 +56,8 @@ def test_a_reported_answer_is_corrected_and_proven_in_three_clicks(
     page.get_by_role("button", name="Réponse à revoir").last.click()
     expect(page.get_by_text("Merci de votre avis.").first).to_be_attached()
 
-    click(_waiting(admin_page, f"{live_site.url}/admin/", question))
+    click(_waiting(admin_page, f"{live_site.url}/admin/", "Corriger"))
+    click(admin_page.locator("tr", has_text=question).get_by_role("link", name="Corriger"))
     expect(admin_page.get_by_text(wrong).first).to_be_visible()
     admin_page.locator("[name=answer]").fill(right)
     click(admin_page.get_by_role("button", name="Enregistrer et poser à nouveau la question"))
