@@ -9,7 +9,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import ask, wait_for_end
 
-#: A desk of its own, so that no other journey's work waits on the first page before it.
 PREPARE = """\
 from django.core.management import call_command
 call_command("create_agent", "{slug}", name="{slug}")
