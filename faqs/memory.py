@@ -21,7 +21,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from agents.database import PreparedObject, PreparedUpdate, parameter, short_write
+from agents.database import short_write
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Audience, Deployment
 from faqs.models import CachedResponse, DeploymentMemory, EntryStatus, LearnedResponse, Origin, StatusReason, WrongPair
@@ -139,28 +139,11 @@ def new_entry(
     )
 
 
-def _memory() -> "models.QuerySet[DeploymentMemory]":
-    return DeploymentMemory.objects.filter(pk=parameter(DeploymentMemory, "deployment")).order_by()
-
-
-_HELD = PreparedObject(lambda: _memory().select_for_update())
-_NEXT = PreparedUpdate(_memory, {name: parameter(DeploymentMemory, name) for name in ("version", "purged_version")})
-_ENTRY = PreparedObject(
-    lambda: CachedResponse.objects.filter(
-        **{name: parameter(CachedResponse, name) for name in ("deployment", "audience", "key_hash")}
-    ).order_by()
-)
-
-
 @contextmanager
 def holding_memory(deployment_id: int) -> Iterator[DeploymentMemory]:
     """A transaction in which nobody else writes to the memory."""
     with short_write():
-        memory = _HELD.get(deployment=deployment_id)
-        if memory is None:
-            DeploymentMemory.objects.get_or_create(pk=deployment_id)
-            memory = _HELD.get(deployment=deployment_id)
-        yield memory
+        yield DeploymentMemory.objects.select_for_update().get_or_create(pk=deployment_id)[0]
 
 
 @contextmanager
@@ -176,14 +159,14 @@ def writing_to(memory: DeploymentMemory) -> Iterator[None]:
     memory.version += 1
     Uncommitted.mark(memory.uuid)
     yield
-    _NEXT.run(deployment=memory.pk, version=memory.version, purged_version=memory.purged_version)
+    held = DeploymentMemory.objects.filter(pk=memory.pk)
+    held.update(version=memory.version, purged_version=memory.purged_version)
 
 
 def find_entry(entry: CachedResponse) -> CachedResponse | None:
     """Return the stored entry of the same scope and key."""
-    scope = {name: getattr(entry, name) for name in ("audience", "key_hash")}
-    found: CachedResponse | None = _ENTRY.get(deployment=entry.deployment_id, **scope)
-    return found
+    scope = {name: getattr(entry, name) for name in ("deployment_id", "audience", "key_hash")}
+    return CachedResponse.objects.filter(**scope).first()
 
 
 def write_entry(entry: CachedResponse, origins: Sequence[Origin] = ()) -> CachedResponse:

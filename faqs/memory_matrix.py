@@ -16,7 +16,6 @@ import numpy as np
 from django.db.models import Q, QuerySet
 from django.db.models.functions import MD5
 
-from agents.database import PreparedSelect, parameter
 from agents.models import Audience, Deployment
 from faqs.memory import audience_key, recipe_key
 from faqs.models import CachedResponse, DeploymentMemory, EntryStatus, WrongPair
@@ -43,11 +42,6 @@ _COLUMNS = (
 )
 _EMBEDDING = _COLUMNS.index("embedding")
 
-_MARK = PreparedSelect(
-    lambda: DeploymentMemory.objects.filter(
-        deployment=parameter(DeploymentMemory, "deployment"), version__gt=0
-    ).values_list("uuid", "version", "purged_version", "deployment__audience")
-)
 #: Sorts equal similarities by the most recent entry first.
 EntryKey = tuple[int, int]
 
@@ -99,10 +93,11 @@ def memory_mark(deployment: Deployment) -> MemoryMark | None:
 
 def stored_mark(deployment_id: int) -> MemoryMark | None:
     """The mark of a deployment, read anew: one query, two for a group's audience."""
-    found = _MARK.rows(deployment=deployment_id)
-    if not found:
+    marks = DeploymentMemory.objects.filter(deployment=deployment_id, version__gt=0)
+    found = marks.values_list("uuid", "version", "purged_version", "deployment__audience").first()
+    if found is None:
         return None
-    ((identity, version, purged_version, audience),) = found
+    identity, version, purged_version, audience = found
     groups: Iterable[int] = ()
     if audience == Audience.GROUPS:
         members = Deployment.groups.through._default_manager.filter(deployment_id=deployment_id)

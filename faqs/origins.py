@@ -16,7 +16,6 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import MD5, Cast, Concat
 
-from agents.database import PreparedSelectIn, parameter
 from faqs.models import CachedResponse, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Origin
 from knowledge.language.words import content_stems
 from knowledge.models import Chunk
@@ -206,32 +205,15 @@ class _Passage:
 
 
 def _passages(chunk_ids: Collection[int]) -> dict[int, _Passage]:
-    return {row[0]: _Passage(*row) for row in _PASSAGES.rows(list(chunk_ids))}
+    marks_units = MD5(Concat("content", Cast("knowledge_units", models.TextField())))
+    chunks = Chunk.objects.served().filter(pk__in=chunk_ids).order_by()
+    rows = chunks.annotate(marks_text=MD5("content"), marks_units=marks_units)
+    columns = ("pk", "content", "knowledge_units", "marks_text", "marks_units")
+    return {row[0]: _Passage(*row) for row in rows.values_list(*columns)}
 
 
 def _answers(learned_ids: Collection[int]) -> dict[int, tuple[str, str]]:
     """The text and the fingerprint of each valid answer."""
-    return {pk: (answer, mark) for pk, answer, mark in _ANSWERS.rows(list(learned_ids))}
-
-
-_ANSWERS = PreparedSelectIn(
-    parameter(LearnedResponse, "id"),
-    lambda keys: (
-        LearnedResponse.objects.filter(pk__in=keys, status=LearnedStatus.VALID)
-        .order_by()
-        .annotate(mark=MD5(Concat("question", "answer", output_field=models.TextField())))
-        .values_list("pk", "answer", "mark")
-    ),
-)
-_PASSAGES = PreparedSelectIn(
-    parameter(Chunk, "id"),
-    lambda keys: (
-        Chunk.objects.served()
-        .filter(pk__in=keys)
-        .order_by()
-        .annotate(
-            marks_text=MD5("content"), marks_units=MD5(Concat("content", Cast("knowledge_units", models.TextField())))
-        )
-        .values_list("pk", "content", "knowledge_units", "marks_text", "marks_units")
-    ),
-)
+    mark = MD5(Concat("question", "answer", output_field=models.TextField()))
+    valid = LearnedResponse.objects.filter(pk__in=learned_ids, status=LearnedStatus.VALID).order_by()
+    return {pk: (answer, told) for pk, answer, told in valid.annotate(mark=mark).values_list("pk", "answer", "mark")}

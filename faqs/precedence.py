@@ -19,7 +19,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from agents.database import PreparedSelect, parameter, short_write
+from agents.database import short_write
 from agents.effective import effective_config
 from agents.models import Agent, Deployment
 from faqs.memory import memory_threshold, recipe_key, set_status, validate_entries
@@ -56,27 +56,6 @@ SUPERSEDED_SLACK = 0.1
 #: Entries that wait for staff are read so many at a time.
 _BATCH = 1_000
 
-_UNSETTLED = PreparedSelect(
-    lambda: (
-        LearnedResponse.objects.unsettled()
-        .filter(agent=parameter(LearnedResponse, "agent"))
-        .order_by()
-        .values_list("pk")[:1]
-    )
-)
-#: As well those written since: every lesson asks, and nearly always there is none.
-_RECENT = PreparedSelect(
-    lambda: (
-        LearnedResponse.objects.filter(
-            Q(settled_revision__lt=F("revision"))
-            | Q(validated_at__gte=parameter(LearnedResponse, "validated_at", name="since")),
-            agent=parameter(LearnedResponse, "agent"),
-        )
-        .order_by()
-        .values_list("pk")[:1]
-    )
-)
-
 
 def is_answered_since(
     agent_ids: Collection[int], questions: Sequence[str], *, than: datetime | None = None, since: datetime | None = None
@@ -87,17 +66,14 @@ def is_answered_since(
     as during a large import, the result is `True`, and no learned answer is given.
     """
     recent = Q(settled_revision__lt=F("revision"))
-    if since is None:
-        if not any(_UNSETTLED.rows(agent=agent_id) for agent_id in agent_ids):
-            return False
-    else:
-        if not any(_RECENT.rows(agent=agent_id, since=since) for agent_id in agent_ids):
-            return False
+    if since is not None:
         recent |= Q(validated_at__gte=since)
     rows = LearnedResponse.objects.valid().filter(recent, agent__in=agent_ids)
     if than is not None:
         rows = rows.filter(validated_at__gt=than)
     texts = _texts(rows)
+    if not texts:
+        return False
     if len(texts) > UNSETTLED_ANSWERS_COMPARED:
         return True
     forms = forms_of(list(agent_ids))
@@ -106,8 +82,6 @@ def is_answered_since(
 
 def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
     """The valid answers of an agent whose points may be out of date, the newest first."""
-    if not _UNSETTLED.rows(agent=agent_id):
-        return []
     rows = LearnedResponse.objects.valid().unsettled().filter(agent=agent_id)
     newest = rows.order_by("-validated_at")[:UNSETTLED_ANSWERS_COMPARED]
     return list(newest.prefetch_related("phrasings"))

@@ -19,7 +19,6 @@ from typing import Any
 from django.db.models import QuerySet
 
 from agents.cache import TtlCache
-from agents.database import PreparedSelectIn, parameter
 from agents.effective import EffectiveConfig, agent_setting
 from agents.models import Agent, IndexingMethod
 from knowledge.acronyms import Forms
@@ -27,7 +26,7 @@ from knowledge.embeddings.base import Purpose, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.words import common_stem
-from knowledge.models import Chunk, Document, page_address
+from knowledge.models import Chunk, page_address
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
 from knowledge.vectors.bm25 import content_words
@@ -324,21 +323,13 @@ def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
     )
 
 
-_SERVED_CHUNKS = PreparedSelectIn(
-    parameter(Chunk, "id"),
-    lambda keys: _chunk_rows(
-        Chunk.objects.current().filter(pk__in=keys, document__agent=parameter(Document, "agent", name="agent_id"))
-    ),
-)
-
-
 def _existing_chunks(
     hits: Sequence[Passage], agent_id: int
 ) -> tuple[dict[tuple[int | None, int | None], int], dict[int | None, dict[str, Any]]]:
     """The chunks behind the hits: keys by document and rank (for `legacy`); by key, `url`, `page` and `read_at`."""
     ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
     legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
-    rows = _SERVED_CHUNKS.rows(ids, agent_id=agent_id)
+    rows = [*_chunk_rows(Chunk.objects.current().filter(pk__in=ids, document__agent=agent_id))]
     if legacy:
         rows += _chunk_rows(
             Chunk.objects.current().filter(

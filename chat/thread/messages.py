@@ -14,7 +14,6 @@ from typing import Any, NoReturn, Protocol, cast
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from agents.database import PreparedSelect, parameter
 from agents.llm.base import PromptMessage, RequestedCall
 from agents.llm.base import Role as WireRole
 from chat.errors import InvalidToolMessageError, IsolationError
@@ -264,27 +263,15 @@ class Owned(Protocol):
     def conversation_id(self) -> uuid.UUID | None: ...
 
 
-_NEWEST_QUESTIONS = PreparedSelect(
-    lambda: (
-        Message.objects.filter(conversation=parameter(Message, "conversation"), role=Role.USER)
-        .order_by("-id")
-        .values_list("turn", "content", "conversation__leaf")[:2]
-    )
-)
-
-
 def previous_question(*, conversation_id: uuid.UUID, turn_id: uuid.UUID | None) -> str:
     """The question before this turn's on the branch, however it ended: a follow-up leans on it, answered or not."""
-    # That of this turn, and the one before.
-    rows = _NEWEST_QUESTIONS.rows(conversation=conversation_id)
-    found = [(text, leaf) for turn, text, leaf in rows if turn_id is None or turn != turn_id]
-    text, leaf = found[0] if found else ("", None)
-    if leaf is None:
-        return text
     questions = Message.objects.for_conversation(conversation_id).filter(role=Role.USER)
     if turn_id is not None:
         questions = questions.exclude(turn=turn_id)
     newest = questions.order_by("-id")
+    text, leaf = newest.values_list("content", "conversation__leaf").first() or ("", None)
+    if leaf is None:
+        return text
     on_branch = newest.on_branch(branch_turns(conversation_id, leaf))
     return on_branch.values_list("content", flat=True).first() or ""
 

@@ -11,55 +11,16 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.utils import timezone
 
-from agents.database import PreparedSelect, PreparedUpdate, parameter, short_write
+from agents.database import short_write
 from agents.errors import StorageUnavailableError
 from chat.errors import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta
 from chat.thread.branches import hold_conversation, parent_beside
 from chat.thread.rounds import TURN_LEASE_SECONDS, apply_abandoned_rounds
-
-#: What the end of a turn says about it.
-ENDING = (
-    *("status", "answer_source", "model", "score", "best_score", "llm_calls", "prompt_tokens", "completion_tokens"),
-    *("rounds", "efficiency", "stop_reason", "is_personal", "answered_by", "language", "trace"),
-    *("error_code", "finished_at"),
-)
-
-
-def _conversation() -> QuerySet[Conversation, Any]:
-    return Conversation.objects.filter(pk=parameter(Conversation, "id", name="conversation_id"))
-
-
-def _turn(status: TurnStatus) -> QuerySet[Turn, Any]:
-    """This run of a turn, while the turn has that status."""
-    return Turn.objects.filter(
-        pk=parameter(Turn, "id", name="turn_id"),
-        conversation=parameter(Turn, "conversation", name="conversation_id"),
-        run=parameter(Turn, "run"),
-        status=status,
-    )
-
-
-_next_version = {"version": F("version") + 1, "updated_at": parameter(Conversation, "updated_at", name="now")}
-
-#: Held from then on.
-HEAD = PreparedSelect(
-    lambda: _conversation().select_for_update(no_key=True).order_by().values_list("title", "version", "leaf")
-)
-NEXT_VERSION = PreparedUpdate(_conversation, _next_version)
-#: Of a conversation that has not branched, here neither (`chat.thread.branches`).
-NAME_LINE = PreparedUpdate(
-    lambda: _conversation().filter(leaf=None), {**_next_version, "title": parameter(Conversation, "title")}
-)
-_ending = {name: parameter(Turn, name) for name in ENDING}
-END_TURN = PreparedUpdate(lambda: _turn(TurnStatus.RUNNING), _ending)
-#: The end of a run whose lease had run out: it was marked as interrupted meanwhile.
-END_LATE_TURN = PreparedUpdate(lambda: _turn(TurnStatus.INTERRUPTED), _ending)
-
 
 #: A title is the first characters of the first question (seed 004, section 5).
 TITLE_CHARACTERS = 50
@@ -110,7 +71,7 @@ class Ending:
     status: TurnStatus
     text: str
     sources: Sequence[dict[str, Any]]
-    #: `ENDING`, but for the status and the time.
+    #: Of the turn's row, but for the status and the time.
     columns: Mapping[str, object]
     has_open_round: bool = False
 
@@ -146,10 +107,8 @@ def claim_turn(
 def _claim(
     conversation_id: uuid.UUID, client_message_id: str, question: str, lease: timedelta, replaces: uuid.UUID | None
 ) -> ClaimedTurn:
-    found = HEAD.rows(conversation_id=conversation_id)
-    if not found:
-        raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
-    ((named, version, leaf),) = found
+    conversation = hold_conversation(conversation_id)
+    named, leaf = conversation.title, conversation.leaf
     parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
     now = timezone.now()
     turn = Turn.objects.create(
@@ -158,13 +117,12 @@ def _claim(
         client_message_id=client_message_id,
         lease_expires_at=now + lease,
     )
-    is_first, title = not named and version == 0, named or default_title(question)
-    if leaf is None and replaces is None:
-        written = NAME_LINE.run(conversation_id=conversation_id, title=title, now=now)
-    else:
-        written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
-            title=title, version=F("version") + 1, updated_at=now, leaf=turn.pk
-        )
+    is_first, title = not named and conversation.version == 0, named or default_title(question)
+    # A conversation that has not branched has no leaf.
+    new_leaf = None if leaf is None and replaces is None else turn.pk
+    written = Conversation.objects.filter(pk=conversation_id, leaf=leaf).update(
+        title=title, version=F("version") + 1, updated_at=now, leaf=new_leaf
+    )
     if not written:
         raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
     Message.objects.create(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
@@ -315,13 +273,16 @@ def save_exchange(ending: Ending) -> int | None:
     """
     is_pause = ending.status is TurnStatus.AWAITING_APPROVAL
     conversation_id, turn_id = ending.conversation_id, ending.turn_id
-    run = {"turn_id": turn_id, "conversation_id": conversation_id, "run": ending.run}
-    columns = {**ending.columns, "status": ending.status, "finished_at": None if is_pause else timezone.now()}
+    run = Turn.objects.filter(pk=turn_id, conversation=conversation_id, run=ending.run)
+    now = timezone.now()
+    columns = {**ending.columns, "status": ending.status, "finished_at": None if is_pause else now}
     with short_write():
-        if not NEXT_VERSION.run(conversation_id=conversation_id, now=timezone.now()):
+        conversation = Conversation.objects.filter(pk=conversation_id)
+        if not conversation.update(version=F("version") + 1, updated_at=now):
             raise _not_ours(turn_id)
-        if not END_TURN.run(**run, **columns):
-            if not END_LATE_TURN.run(**run, **columns):
+        if not run.filter(status=TurnStatus.RUNNING).update(**columns):
+            # The lease of this run had run out: it was marked as interrupted meanwhile.
+            if not run.filter(status=TurnStatus.INTERRUPTED).update(**columns):
                 raise _not_ours(turn_id)
             _drop_answer(conversation_id, turn_id)
         if ending.has_open_round and not is_pause:

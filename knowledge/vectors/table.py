@@ -20,7 +20,6 @@ from django.db import InterfaceError, OperationalError, connection, models, tran
 from django.db.models import Count, Max, Q
 from django.utils.translation import gettext as _
 
-from agents.database import PreparedSelect, PreparedSelectIn, parameter
 from knowledge.embeddings.base import Recipe
 from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.models import VectorCollection, VectorPoint
@@ -55,22 +54,8 @@ _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
 
 
-def _named() -> models.QuerySet[VectorCollection, tuple[Any, ...]]:
-    name = parameter(VectorCollection, "name")
-    aliased = VectorCollection.objects.filter(name=name).values("target")
-    found = VectorCollection.objects.filter(Q(name=name) | Q(pk__in=aliased), target=None).order_by()
-    return found.values_list("pk", "uuid", "name", "recipe", "version", "purged_version")
-
-
-_FIND = PreparedSelect(_named)
 #: Payloads of one collection that are remembered, at 1 to 3 KB each.
 _MOST_PAYLOADS = 2_000
-_PAYLOADS = PreparedSelectIn(
-    parameter(VectorPoint, "point_id"),
-    lambda keys: VectorPoint.objects.filter(
-        collection=parameter(VectorPoint, "collection"), deleted=False, point_id__in=keys
-    ).values_list("point_id", "payload"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +287,10 @@ class TableVectorStore(VectorStore):
 
 def _find(collection: str) -> _State | None:
     """The collection of this name or alias, in one query."""
-    for pk, identity, name, recipe, version, purged_version in _FIND.rows(name=collection):
+    aliased = VectorCollection.objects.filter(name=collection).values("target")
+    found = VectorCollection.objects.filter(Q(name=collection) | Q(pk__in=aliased), target=None).order_by()
+    columns = ("pk", "uuid", "name", "recipe", "version", "purged_version")
+    for pk, identity, name, recipe, version, purged_version in found.values_list(*columns):
         return _State(pk, identity, name, Recipe.from_json(recipe), version, purged_version)
     return None
 
@@ -358,7 +346,7 @@ def _committed_payloads(state: _State, keys: Sequence[uuid.UUID]) -> Mapping[uui
 def _payloads(state: _State, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, Any]:
     found: dict[uuid.UUID, Any] = {}
     for batch in batches(keys, _ID_BATCH):
-        found.update(_PAYLOADS.rows(batch, collection=state.pk))
+        found.update(_live(state).filter(point_id__in=batch).values_list("point_id", "payload"))
     return found
 
 

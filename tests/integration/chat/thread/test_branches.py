@@ -13,7 +13,7 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 from chat.errors import ThreadConflictError, TurnNotFoundError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import turns
-from chat.thread.branches import branch_turns, load_parents, show_version, versions_on
+from chat.thread.branches import branch_turns, hold_conversation, load_parents, show_version, versions_on
 from chat.thread.messages import previous_question
 from chat.thread.rounds import Batch, append_batch, load_thread, recent_tools
 from chat.thread.turns import claim_turn, reopen_turn, save_exchange
@@ -142,14 +142,13 @@ class BranchTests(TestCase):
 
     def test_claim_that_read_another_branch_stores_nothing(self) -> None:
         asked(self.conversation, "q2 edited", replaces=self.turns[2])
-        read = turns.HEAD.rows
 
-        def overtaken(**values: object) -> list[tuple[Any, ...]]:
-            found = read(**values)
-            Conversation.objects.filter(pk=self.conversation.pk).update(leaf=self.turns[2])
+        def overtaken(conversation_id: uuid.UUID) -> Conversation:
+            found = hold_conversation(conversation_id)
+            Conversation.objects.filter(pk=conversation_id).update(leaf=self.turns[2])
             return found
 
-        with mock.patch.object(turns.HEAD, "rows", overtaken), pytest.raises(TurnRunningError):
+        with mock.patch.object(turns, "hold_conversation", overtaken), pytest.raises(TurnRunningError):
             claim_turn(conversation_id=self.conversation.pk, client_message_id="a", question="q3")
         assert not Turn.objects.filter(client_message_id="a").exists()
 
