@@ -98,24 +98,11 @@ _PROFILES: dict[str, ThresholdProfile] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """What staff's own pairs gave for a model, or an agent's index. Threshold None: none is within the error budget."""
-
-    model: str
-    index: str
-    direct_answer: float | None
-    memory: float | None
-    source: str
-    hit: Rate
-    false_hit: Rate
+_calibrated: dict[tuple[str, str], ThresholdCalibration] = {}
 
 
-_calibrated: dict[tuple[str, str], Calibrated] = {}
-
-
-def use_calibrations(calibrations: Iterable[Calibrated]) -> None:
-    """Replace what this process knows of stored calibrations (`knowledge.thresholds` reads them)."""
+def use_calibrations(calibrations: Iterable[ThresholdCalibration]) -> None:
+    """Replace what this process knows of stored calibrations."""
     _calibrated.clear()
     _calibrated.update({(each.model, each.index): each for each in calibrations})
 
@@ -135,11 +122,7 @@ _loaded: TtlCache[None] = TtlCache("CALIBRATION_CACHE_SECONDS")
 
 def load_calibrations() -> None:
     """Read the rows again when what this process knows has become too old. Touches the database."""
-    _loaded.get(_load)
-
-
-def _load() -> None:
-    use_calibrations([_value(row) for row in ThresholdCalibration.objects.all()])
+    _loaded.get(lambda: use_calibrations(ThresholdCalibration.objects.all()))
 
 
 def forget_calibrations() -> None:
@@ -148,38 +131,13 @@ def forget_calibrations() -> None:
     _loaded.clear()
 
 
-def store_calibration(value: Calibrated, *, budget: float) -> ThresholdCalibration:
+def store_calibration(row: ThresholdCalibration) -> None:
     """Keep one calibration for each model and index; a newer one replaces it."""
-    with transaction.atomic():
-        row, _created = ThresholdCalibration.objects.update_or_create(
-            model=value.model,
-            index=value.index,
-            defaults={
-                "direct_answer": value.direct_answer,
-                "memory": value.memory,
-                "budget": budget,
-                "hits": value.hit.hits,
-                "same_pairs": value.hit.total,
-                "false_hits": value.false_hit.hits,
-                "different_pairs": value.false_hit.total,
-                "source": value.source[:250],
-            },
-        )
-    return row
+    same = ThresholdCalibration.objects.filter(model=row.model, index=row.index)
+    row.pk = same.values_list("pk", flat=True).first()
+    row.save()
 
 
 @receiver([post_save, post_delete], sender=ThresholdCalibration)
 def _changed(**_kwargs: Any) -> None:
     transaction.on_commit(forget_calibrations)
-
-
-def _value(row: ThresholdCalibration) -> Calibrated:
-    return Calibrated(
-        model=row.model,
-        index=row.index,
-        direct_answer=row.direct_answer,
-        memory=row.memory,
-        source=row.source,
-        hit=Rate(row.hits, row.same_pairs),
-        false_hit=Rate(row.false_hits, row.different_pairs),
-    )

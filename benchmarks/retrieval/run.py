@@ -29,6 +29,7 @@ from tqdm import tqdm
 
 from knowledge.chunking import chunk_document
 from knowledge.embeddings.base import Embedder, Purpose, Vectors
+from knowledge.models import Category, Chunk, Document
 from knowledge.readers.registry import parse_document
 from knowledge.search import POINTS_PER_PASSAGE, SearchResult, ranked
 from knowledge.thresholds import threshold_profile
@@ -37,7 +38,6 @@ from knowledge.vectors.bm25 import document_terms, question_terms
 from knowledge.vectors.matrix import Matrix, Snapshot
 from knowledge.vectors.payloads import (
     OF_ONE_CHUNK,
-    ChunkFacts,
     embedded_text,
     passage_from_hit,
     qa_pair_payload,
@@ -80,26 +80,18 @@ class Corpus:
         category: str = "",
         document: int = 1,
     ) -> None:
-        facts = ChunkFacts(
-            agent_id=1,
-            document_id=document,
-            document_uuid="",
-            document_title=title,
-            source_type="",
-            chunk_id=chunk,
-            chunk_index=chunk,
+        where = Document(pk=document, agent_id=1, title=title)
+        row = Chunk(
+            pk=chunk,
+            document=where,
+            index=chunk,
             parent_context=path,
             content=content,
-            summary="",
-            keywords=(),
-            category=category,
-            chunk_category="",
-            chunk_category_id=None,
-            indexed_at="",
+            category=Category(name=category) if category else None,
         )
         if question:
-            self.payloads.append(qa_pair_payload(facts, question=question, answer=content))
-        self.payloads.append(source_material_payload(facts))
+            self.payloads.append(qa_pair_payload(row, question=question, answer=content))
+        self.payloads.append(source_material_payload(row))
 
 
 @dataclass(frozen=True, slots=True)

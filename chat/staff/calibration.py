@@ -18,8 +18,8 @@ from faqs.second_key.same_question import Decision, would_serve
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.spelling import NO_WORDS, Vocabulary
 from knowledge.language.typed import read_typed
-from knowledge.models import PairVerdict
-from knowledge.thresholds import Calibrated, Rate
+from knowledge.models import PairVerdict, ThresholdCalibration
+from knowledge.thresholds import Rate
 from knowledge.vectors.base import batches
 
 #: Fewer labelled pairs than this are measured, but thresholds drawn from them are not stored.
@@ -216,16 +216,20 @@ class Proposal:
     #: Enough pairs to be believed.
     is_enough: bool
 
-    def calibrated(self, *, model: str, index: str, source: str) -> Calibrated:
+    def calibrated(self, *, model: str, index: str, source: str) -> ThresholdCalibration:
         best = self.chosen or self.steps[-1]
-        return Calibrated(
+        threshold = self.chosen.threshold if self.chosen else None
+        return ThresholdCalibration(
             model=model,
             index=index,
-            direct_answer=self.chosen.threshold if self.chosen else None,
-            memory=self.chosen.threshold if self.chosen else None,
-            source=source,
-            hit=best.hit,
-            false_hit=best.false_hit,
+            direct_answer=threshold,
+            memory=threshold,
+            budget=self.budget,
+            hits=best.hit.hits,
+            same_pairs=best.hit.total,
+            false_hits=best.false_hit.hits,
+            different_pairs=best.false_hit.total,
+            source=source[:250],
         )
 
 

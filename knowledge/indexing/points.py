@@ -32,7 +32,6 @@ from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, Documen
 from knowledge.search import answers_above
 from knowledge.vectors.base import Point, VectorStore, batches, collection_alias, vector_store
 from knowledge.vectors.payloads import (
-    ChunkFacts,
     PlannedPoint,
     PointType,
     embedded_text,
@@ -199,48 +198,27 @@ def has_content(agent: Agent, method: IndexingMethod) -> bool:
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
     chunks = document.chunks.served().select_related("category").order_by("index", "pk")
     for chunk in chunks.iterator(chunk_size=500):
-        yield from plan_chunk(document, chunk, method)
+        yield from plan_chunk(chunk, method)
 
 
-def plan_chunk(document: Document, chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
+def plan_chunk(chunk: Chunk, method: IndexingMethod) -> Iterator[PlannedPoint]:
     """The points of one chunk (seed 001, sections 1.2 and 1.3).
 
     `legacy`: one, its vector made of category and content. `qr_atomique`: one a question, and one of the chunk's text.
     A chunk without questions has the latter all the same, with the heading path in the place of the summary: without a
     model nothing could be found otherwise (seed 001 skips it).
     """
-    facts = _facts(document, chunk)
     if method is IndexingMethod.LEGACY:
-        yield PlannedPoint(_id(facts, PointType.LEGACY), legacy_payload(facts))
+        yield PlannedPoint(_id(chunk, PointType.LEGACY), legacy_payload(chunk))
         return
     for ordinal, unit in enumerate(chunk.knowledge_units):
-        payload = qa_pair_payload(facts, question=unit["question"], answer=unit["answer"])
-        yield PlannedPoint(_id(facts, PointType.QA_PAIR, ordinal), payload)
-    yield PlannedPoint(_id(facts, PointType.SOURCE_MATERIAL), source_material_payload(facts))
+        payload = qa_pair_payload(chunk, question=unit["question"], answer=unit["answer"])
+        yield PlannedPoint(_id(chunk, PointType.QA_PAIR, ordinal), payload)
+    yield PlannedPoint(_id(chunk, PointType.SOURCE_MATERIAL), source_material_payload(chunk))
 
 
-def _id(facts: ChunkFacts, kind: PointType, ordinal: int = 0) -> str:
-    return point_id(agent_id=facts.agent_id, kind=kind, chunk_id=facts.chunk_id, ordinal=ordinal)
-
-
-def _facts(document: Document, chunk: Chunk) -> ChunkFacts:
-    return ChunkFacts(
-        agent_id=document.agent_id,
-        document_id=document.pk,
-        document_uuid=str(document.uuid),
-        document_title=document.title or document.name,
-        source_type=document.source_type,
-        chunk_id=chunk.pk,
-        chunk_index=chunk.index,
-        parent_context=chunk.parent_context,
-        content=chunk.content,
-        summary=chunk.summary,
-        keywords=tuple(chunk.keywords),
-        category=document.category.name if document.category else "",
-        chunk_category=chunk.category.name if chunk.category else "",
-        chunk_category_id=chunk.category_id,
-        indexed_at=document.created_at.isoformat(),
-    )
+def _id(chunk: Chunk, kind: PointType, ordinal: int = 0) -> str:
+    return point_id(agent_id=chunk.document.agent_id, kind=kind, chunk_id=chunk.pk, ordinal=ordinal)
 
 
 @dataclass(slots=True)
@@ -443,9 +421,7 @@ def note_indexed(documents: Iterable[Document], method: IndexingMethod, fingerpr
 
 def point_ids(chunks: Iterable[Chunk]) -> list[str]:
     """The ids of every point that these chunks own, in both methods."""
-    return [
-        point.id for chunk in chunks for method in IndexingMethod for point in plan_chunk(chunk.document, chunk, method)
-    ]
+    return [point.id for chunk in chunks for method in IndexingMethod for point in plan_chunk(chunk, method)]
 
 
 def remove_points(*, agent_slug: str, ids: Sequence[str]) -> None:

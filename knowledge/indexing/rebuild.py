@@ -8,7 +8,6 @@ that none is lost and none comes back.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +40,6 @@ from knowledge.vectors.payloads import document_of, validated_answers
 _GENERATION = re.compile(r"(?P<alias>agent_.+)_\d{8}T\d{6,}")
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class IndexDiff:
-    """The points that a rebuild would write, and their difference from the index in service."""
-
-    documents: int
-    chunks: int
-    waiting: int
-    points: int
-    added: int
-    removed: int
-    changed: int
 
 
 def fill_generation(
@@ -158,7 +144,7 @@ def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
     return target
 
 
-def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
+def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> dict[str, int]:
     """Compare what a rebuild would write with what is indexed; writes and embeds nothing."""
     planned = {point.id: point for point in plan_agent(agent, method)}
     store, alias = vector_store(), collection_alias(agent.slug, method)
@@ -172,15 +158,15 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> IndexDiff:
                 removed += 1
     counted = IndexReport()
     counted.count(agent)
-    return IndexDiff(
-        documents=counted.documents,
-        chunks=counted.chunks,
-        waiting=counted.waiting,
-        points=len(planned),
-        added=len(planned) - found,
-        removed=removed,
-        changed=changed,
-    )
+    return {
+        "documents": counted.documents,
+        "chunks": counted.chunks,
+        "waiting": counted.waiting,
+        "points": len(planned),
+        "added": len(planned) - found,
+        "removed": removed,
+        "changed": changed,
+    }
 
 
 def _write_all(
@@ -260,7 +246,7 @@ def preview_rebuild(
     *, agent: Agent, method: IndexingMethod, questions: Sequence[str] = (), on_progress: OnProgress = no_progress
 ) -> dict[str, Any]:
     """What a rebuild would change; with questions, what each retrieves before and after. Nothing is kept."""
-    told: dict[str, Any] = {**asdict(diff_agent_index(agent=agent, method=method)), "questions": []}
+    told: dict[str, Any] = {**diff_agent_index(agent=agent, method=method), "questions": []}
     if questions:
         generation = new_generation(agent, method)
         try:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from knowledge.embeddings.base import Purpose
+from knowledge.models import Chunk, Document
 from knowledge.vectors.base import Condition, Hit, Json, Payload, PayloadFilter, Point, Together
 
 #: The namespace of every point id; a point's natural key below it gives a UUIDv5, so indexing again overwrites.
@@ -102,51 +103,37 @@ class Passage:
         return (self.point_id, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkFacts:
-    agent_id: int
-    document_id: int
-    document_uuid: str
-    document_title: str
-    source_type: str
-    chunk_id: int
-    chunk_index: int
-    parent_context: str
-    content: str
-    summary: str
-    keywords: tuple[str, ...]
-    category: str
-    chunk_category: str
-    chunk_category_id: int | None
-    indexed_at: str
-
-
 def point_id(*, agent_id: int, kind: PointType, chunk_id: int, ordinal: int = 0) -> str:
     return str(uuid.uuid5(POINT_NAMESPACE, f"{agent_id}:{kind.value}:{chunk_id}:{ordinal}"))
 
 
-def qa_pair_payload(facts: ChunkFacts, *, question: str, answer: str) -> dict[str, Json]:
-    return {"type": PointType.QA_PAIR.value, "display_text": answer, "question": question, **_atomic_fields(facts)}
+def qa_pair_payload(chunk: Chunk, *, question: str, answer: str) -> dict[str, Json]:
+    return {"type": PointType.QA_PAIR.value, "display_text": answer, "question": question, **_atomic_fields(chunk)}
 
 
-def source_material_payload(facts: ChunkFacts) -> dict[str, Json]:
+def source_material_payload(chunk: Chunk) -> dict[str, Json]:
     return {
         "type": PointType.SOURCE_MATERIAL.value,
-        "display_text": facts.content,
-        "summary": facts.summary,
-        **_atomic_fields(facts),
+        "display_text": chunk.content,
+        "summary": chunk.summary,
+        **_atomic_fields(chunk),
     }
 
 
-def _atomic_fields(facts: ChunkFacts) -> dict[str, Json]:
+def _atomic_fields(chunk: Chunk) -> dict[str, Json]:
+    document = chunk.document
     return {
-        "category": facts.chunk_category or facts.category,
-        "source_doc": facts.document_title,
-        "parent_context": facts.parent_context,
-        "chunk_id": facts.chunk_id,
-        "document_id": facts.document_id,
-        "agent_id": facts.agent_id,
+        "category": _category(chunk) or _category(document),
+        "source_doc": str(document),
+        "parent_context": chunk.parent_context,
+        "chunk_id": chunk.pk,
+        "document_id": document.pk,
+        "agent_id": document.agent_id,
     }
+
+
+def _category(row: Chunk | Document) -> str:
+    return row.category.name if row.category else ""
 
 
 #: What every validated answer says of itself (seed 001, section 5.4).
@@ -182,20 +169,21 @@ def searched_filter(categories: list[str]) -> PayloadFilter | None:
     return PayloadFilter(any_of=(*conditions, Condition("is_faq", True)))
 
 
-def legacy_payload(facts: ChunkFacts) -> dict[str, Json]:
+def legacy_payload(chunk: Chunk) -> dict[str, Json]:
+    document = chunk.document
     return {
-        "content": facts.content,
-        "document_id": facts.document_id,
-        "document_uuid": facts.document_uuid,
-        "document_title": facts.document_title,
-        "chunk_index": facts.chunk_index,
-        "category": facts.category,
-        "source_type": facts.source_type,
-        "indexed_at": facts.indexed_at,
-        "summary": facts.summary,
-        "keywords": list(facts.keywords),
-        "chunk_category": facts.chunk_category,
-        "chunk_category_id": facts.chunk_category_id,
+        "content": chunk.content,
+        "document_id": document.pk,
+        "document_uuid": str(document.uuid),
+        "document_title": str(document),
+        "chunk_index": chunk.index,
+        "category": _category(document),
+        "source_type": document.source_type,
+        "indexed_at": document.created_at.isoformat(),
+        "summary": chunk.summary,
+        "keywords": list(chunk.keywords),
+        "chunk_category": _category(chunk),
+        "chunk_category_id": chunk.category_id,
     }
 
 

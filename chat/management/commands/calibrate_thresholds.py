@@ -52,8 +52,7 @@ class Command(BaseCommand):
         sources += ["verdicts"] if options["verdicts"] else []
         stores = proposal.is_enough and not options["dry_run"]
         if stores:
-            value = proposal.calibrated(model=model.recipe.model, index=index, source=", ".join(sources))
-            store_calibration(value, budget=options["budget"])
+            store_calibration(proposal.calibrated(model=model.recipe.model, index=index, source=", ".join(sources)))
         if options["json"]:
             print_json(self.stdout, _report(proposal, model.recipe.model, index, stored=stores))
             return

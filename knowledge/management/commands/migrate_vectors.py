@@ -2,7 +2,6 @@
 
 from argparse import ArgumentParser
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.conf import settings
@@ -13,17 +12,9 @@ from knowledge.management.terminal import JsonCommand, errors_to_terminal, progr
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, vector_store
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationReport:
-    collections: tuple[str, ...]
-    points: int
-    removed: int
-    aliases: tuple[str, ...]
-
-
 def migrate_vectors(
     *, source: VectorStore, target: VectorStore, on_progress: Callable[[int, int], None] = lambda done, total: None
-) -> MigrationReport:
+) -> dict[str, Any]:
     """Make `target` hold the collections and aliases of `source`; `on_progress` receives (points done, in all).
 
     Raises `EmbeddingMismatchError` when the target has a collection of the same name and another recipe, and
@@ -48,12 +39,12 @@ def migrate_vectors(
     for info in infos:
         for alias in info.aliases:
             target.point_alias(alias, info.name)
-    return MigrationReport(
-        collections=tuple(info.name for info in infos),
-        points=done,
-        removed=removed,
-        aliases=tuple(sorted(alias for info in infos for alias in info.aliases)),
-    )
+    return {
+        "collections": [info.name for info in infos],
+        "points": done,
+        "removed": removed,
+        "aliases": sorted(alias for info in infos for alias in info.aliases),
+    }
 
 
 def _verify(source: VectorStore, target: VectorStore, info: CollectionInfo) -> None:
@@ -80,10 +71,10 @@ class Command(JsonCommand):
         with errors_to_terminal(), progress_bar("point") as on_progress:
             report = migrate_vectors(source=source, target=target, on_progress=on_progress)
         line = (
-            f"{len(report.collections)} collections, {report.points} points, "
-            f"{len(report.aliases)} aliases copied; {report.removed} points removed from the target."
+            f"{len(report['collections'])} collections, {report['points']} points, "
+            f"{len(report['aliases'])} aliases copied; {report['removed']} points removed from the target."
         )
-        self.tell(options, asdict(report), [line])
+        self.tell(options, report, [line])
 
 
 def _store(alias: str) -> VectorStore:

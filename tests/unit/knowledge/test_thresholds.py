@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Purpose
 from knowledge.embeddings.local import UniversalSentenceEncoder
-from knowledge.thresholds import Calibrated, Rate, threshold_profile, use_calibrations
+from knowledge.models import ThresholdCalibration
+from knowledge.thresholds import Rate, threshold_profile, use_calibrations
 
 PAIRS = Path(__file__).resolve().parents[2] / "pairs" / "everyday_fr.jsonl"
 USE = "universal-sentence-encoder-multilingual-3"
@@ -56,16 +56,8 @@ def test_use_serves_no_more_wrong_answers_than_were_measured() -> None:
     assert len(served) / len(traps) <= Rate(1, 120).high
 
 
-def _calibrated(index: str = "", threshold: float | None = 0.7) -> Calibrated:
-    return Calibrated(
-        model="hashing",
-        index=index,
-        direct_answer=threshold,
-        memory=threshold,
-        source="pairs.jsonl",
-        hit=Rate(60, 100),
-        false_hit=Rate(1, 100),
-    )
+def _calibrated(model: str = "hashing", index: str = "", threshold: float | None = 0.7) -> ThresholdCalibration:
+    return ThresholdCalibration(model=model, index=index, direct_answer=threshold, memory=threshold)
 
 
 @pytest.fixture
@@ -77,7 +69,7 @@ def _shipped_profiles_after() -> Iterator[None]:
 @pytest.mark.usefixtures("_shipped_profiles_after")
 def test_a_calibration_stands_over_the_shipped_profile() -> None:
     shipped = threshold_profile(USE)
-    use_calibrations([replace(_calibrated(), model=USE)])
+    use_calibrations([_calibrated(USE)])
     profile = threshold_profile(USE)
     assert shipped is not None
     assert profile is not None
@@ -95,7 +87,7 @@ def test_a_calibrated_model_has_no_guard_rail_of_its_own() -> None:
 
 @pytest.mark.usefixtures("_shipped_profiles_after")
 def test_the_calibration_of_an_index_wins_over_the_models() -> None:
-    use_calibrations([_calibrated(), _calibrated("library", None)])
+    use_calibrations([_calibrated(), _calibrated(index="library", threshold=None)])
     own, other = threshold_profile("hashing", "library"), threshold_profile("hashing", "town")
     assert own is not None
     assert other is not None

@@ -84,7 +84,7 @@ class RebuildTests(TestCase):
     def test_preview_of_a_rebuild_knows_the_faq_points(self) -> None:
         row = make_learned()
         diff = diff_agent_index(agent=row.agent, method=QA)
-        assert (diff.added, diff.removed, diff.changed) == (0, 0, 0)
+        assert (diff["added"], diff["removed"], diff["changed"]) == (0, 0, 0)
 
     def test_rebuild_leaves_out_what_is_no_longer_valid(self) -> None:
         row = make_learned()

