@@ -6,10 +6,9 @@ Conversations, turns, messages, vectors, usage and the words of visitors are in 
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -19,17 +18,12 @@ from auditlog.signals import pre_log
 from celery import current_task
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models.signals import pre_save
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy
-
-from agents.settings import SITE_KNOBS
 
 MASK = "•••"
 _BATCH = 500
@@ -49,50 +43,33 @@ class Logged:
     by_people: bool = False
     #: Whether a row's own words may stand in the log; those of visitors may not.
     is_named: bool = True
-    #: Whether a line can be taken back: a setting or a text, rather than a decision on the way.
-    is_restorable: bool = True
-    #: Columns that are never put back: they name something outside the row, or are not for everybody to give.
-    fixed: str = ""
     #: The model on whose page rows without a page of their own stand: whoever may look at that reads of them.
     page: str = ""
-    #: The path of the verb that puts a line back, `restore(row, values, by)`; the row is checked and saved without one.
-    restore: str = ""
 
 
 #: By model. What is not here is not logged.
 LOGGED = {
     "agents.runtimesettings": Logged(),
-    "agents.agent": Logged(fixed="slug"),
+    "agents.agent": Logged(),
     "agents.deployment": Logged(related="groups"),
     "agents.specialist": Logged(page="agents.deployment"),
     "agents.agentlimit": Logged(related="agents", page="auth.user"),
-    "auth.user": Logged(
-        left_out="last_login", masked="password", related="groups user_permissions", fixed="is_superuser"
-    ),
+    "auth.user": Logged(left_out="last_login", masked="password", related="groups user_permissions"),
     "auth.group": Logged(related="permissions"),
     "knowledge.category": Logged(),
     "knowledge.websource": Logged(),
-    "knowledge.document": Logged("agent name title category enabled file_hash folder", fixed="name file_hash"),
-    "knowledge.chunk": Logged(
-        "content parent_context knowledge_units enabled",
-        births=False,
-        by_people=True,
-        restore="knowledge.indexing.chunks.restore_chunk",
-    ),
-    "knowledge.synonym": Logged("short long state", by_people=True, restore="knowledge.synonyms.restore_synonym"),
-    "agents.job": Logged("agent kind status", by_people=True, is_restorable=False, page="knowledge.indexbuild"),
+    "knowledge.document": Logged("agent name title category enabled file_hash folder"),
+    "knowledge.chunk": Logged("content parent_context knowledge_units enabled", births=False, by_people=True),
+    "knowledge.synonym": Logged("short long state", by_people=True),
+    "agents.job": Logged("agent kind status", by_people=True, page="knowledge.indexbuild"),
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),
-    "faqs.learnedresponse": Logged(
-        "agent question answer category status status_reason review_date", restore="faqs.answers.restore_answer"
-    ),
-    "faqs.cachedresponse": Logged(
-        "answer status status_reason review_on", births=False, is_named=False, restore="faqs.memory.restore_entry"
-    ),
-    "faqs.questiongroup": Logged("status response", births=False, is_named=False, is_restorable=False),
-    "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False, is_restorable=False),
+    "faqs.learnedresponse": Logged("agent question answer category status status_reason review_date"),
+    "faqs.cachedresponse": Logged("answer status status_reason review_on", births=False, is_named=False),
+    "faqs.questiongroup": Logged("status response", births=False, is_named=False),
+    "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False),
     "chat.goldenset": Logged(),
-    "chat.goldenquestion": Logged("expected note", births=False, is_named=False, is_restorable=False),
+    "chat.goldenquestion": Logged("expected note", births=False, is_named=False),
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
     "chat.servicetoken": Logged(related="deployments"),
     "tools_registry.tooloverride": Logged(births=False, related="agents"),
@@ -116,22 +93,17 @@ class Acting:
     origin: str = ""
 
 
-_NOBODY = Acting()
-_acting: ContextVar[Acting] = ContextVar("acting", default=_NOBODY)
+_acting: ContextVar[Acting] = ContextVar("acting", default=Acting())  # noqa: B039  # it is frozen
 
 
 @contextmanager
-def _while(now: Acting) -> Iterator[None]:
-    token = _acting.set(now)
+def acting(person: Any = None, *, origin: str = "", request: HttpRequest | None = None) -> Iterator[None]:
+    """Attribute changes in the block to this person, else the request's user, with this origin (`import`…)."""
+    token = _acting.set(Acting(request or _acting.get().request, person, origin))
     try:
         yield
     finally:
         _acting.reset(token)
-
-
-def acting(person: Any = None, *, origin: str) -> AbstractContextManager[None]:
-    """Attribute changes in the block to this person, else the request's user, with this origin (`import`…)."""
-    return _while(Acting(_acting.get().request, person, origin))
 
 
 @sync_and_async_middleware
@@ -139,11 +111,11 @@ def remember_who_asks(get_response: Any) -> Any:
     """Middleware: attribute changes to the request's user, who is looked up only when a change is made."""
 
     async def asynchronous(request: HttpRequest) -> Any:
-        with _while(Acting(request)):
+        with acting(request=request):
             return await get_response(request)
 
     def synchronous(request: HttpRequest) -> Any:
-        with _while(Acting(request)):
+        with acting(request=request):
             return get_response(request)
 
     return asynchronous if iscoroutinefunction(get_response) else synchronous
@@ -156,7 +128,7 @@ def _person() -> Any:
 
 
 def origin() -> str:
-    """`admin`, `api`, `page`, `import`, `restore`, `worker` or `command`."""
+    """`admin`, `api`, `page`, `import`, `worker` or `command`."""
     now = _acting.get()
     if now.origin:
         return now.origin
@@ -197,23 +169,19 @@ def _complete(instance: LogEntry, **_kwargs: Any) -> None:
     person = _person()
     instance.actor = person
     instance.additional_data = {"origin": origin(), "who": person.get_username() if person is not None else ""}
-    model = instance.content_type.model_class()
-    rule = _rule(model) if model is not None else None
-    if isinstance(change := (instance.changes or {}).get(_SETTINGS.get(_label(model), "")), list | tuple):
+    kind = instance.content_type
+    label = f"{kind.app_label}.{kind.model}"
+    if isinstance(change := (instance.changes or {}).get(_SETTINGS.get(label, "")), list | tuple):
         instance.changes = {**instance.changes, **_by_setting(*change)}
-        del instance.changes[_SETTINGS[_label(model)]]
-    if model is not None and rule is not None and not rule.is_named:
-        instance.object_repr = f"{model._meta.verbose_name} {instance.object_pk}"
+        del instance.changes[_SETTINGS[label]]
+    if label in LOGGED and not LOGGED[label].is_named:
+        instance.object_repr = f"{kind.name} {instance.object_pk}"
         if instance.action != LogEntry.Action.UPDATE:
             instance.changes = {}
 
 
 #: The columns that hold settings: each of these is a change of its own.
 _SETTINGS = {"agents.runtimesettings": "values", "agents.agent": "settings"}
-
-
-def _label(model: type[models.Model] | None) -> str:
-    return "" if model is None else model._meta.label_lower
 
 
 def _by_setting(before: Any, after: Any) -> dict[str, list[Any]]:
@@ -274,7 +242,7 @@ def _log_differences(
             changes = {
                 name: [MASK, MASK] if name in hidden else [_plain(old), _plain(new)]
                 for name in names
-                if (old := before[row.pk][name]) != (new := getattr(row, _field(model, name).attname))
+                if (old := before[row.pk][name]) != (new := row.serializable_value(name))
             }
             if changes:
                 line = LogEntry(
@@ -293,19 +261,6 @@ def _log_differences(
 def log_event(row: models.Model, what: str, before: Any, after: Any) -> None:
     """Log an action on a row that changes none of its columns."""
     LogEntry.objects.log_create(row, force_log=True, action=LogEntry.Action.UPDATE, changes={what: [before, after]})
-
-
-def lines_of(row: models.Model) -> models.QuerySet[LogEntry]:
-    """The history of one row, the latest change first."""
-    kind = ContentType.objects.get_for_model(row)
-    lines: models.QuerySet[LogEntry] = LogEntry.objects.filter(content_type=kind, object_pk=str(row.pk))
-    return lines.order_by("-timestamp", "-pk")
-
-
-def _field(model: type[models.Model], name: str) -> "models.Field[Any, Any]":
-    field = model._meta.get_field(name)
-    assert isinstance(field, models.Field)  # noqa: S101  # columns only
-    return field
 
 
 def _plain(value: Any) -> Any:
@@ -343,54 +298,3 @@ def _see_updates(model: type[models.Model]) -> None:
     options: Any = model._meta
     options.local_managers = [each for each in options.local_managers if each.name != old.name]
     model.add_to_class(old.name, manager)
-
-
-def restorable(line: LogEntry) -> dict[str, Any]:
-    """The values that taking the line back would restore; empty where it cannot be taken back."""
-    model = line.content_type.model_class()
-    rule = _rule(model) if model is not None else None
-    if model is None or rule is None or not rule.is_restorable:
-        return {}
-    if line.action != LogEntry.Action.UPDATE:
-        return {}
-    known = set(_columns(model, rule)) - set(rule.masked.split()) - set(rule.fixed.split())
-    if _label(model) in _SETTINGS:
-        known |= SITE_KNOBS.keys()
-    elif _label(model) == "faqs.learnedresponse":
-        known.add(PHRASINGS)
-    changes: dict[str, Any] = line.changes or {}
-    return {name: change[0] for name, change in changes.items() if name in known and isinstance(change, list)}
-
-
-def take_back(line: LogEntry, *, by: Any) -> None:
-    """Restore the values before a line. Raises `ValidationError` where they are no longer allowed."""
-    model = line.content_type.model_class()
-    values = restorable(line)
-    if model is None or not values:
-        raise ValidationError("nothing to restore")
-    row = model._base_manager.get(pk=line.object_pk)
-    if settings := {name: values.pop(name) for name in [*values] if name in SITE_KNOBS and _label(model) in _SETTINGS}:
-        column = _SETTINGS[_label(model)]
-        merged = {**getattr(row, column), **settings}
-        values[column] = {name: value for name, value in merged.items() if value not in (None, "")}
-    values = {n: value if n == PHRASINGS else _read(_field(model, n), value) for n, value in values.items()}
-    rule = _rule(model)
-    restore = import_string(rule.restore) if rule is not None and rule.restore else _save
-    with transaction.atomic(), acting(by, origin="restore"):
-        restore(row, values, by)
-
-
-def _read(field: "models.Field[Any, Any]", value: Any) -> Any:
-    """A logged value as the field's type; times in a line are in UTC, some without a zone."""
-    found = field.to_python(value)
-    if isinstance(found, datetime) and timezone.is_naive(found):
-        return timezone.make_aware(found, UTC)
-    return found
-
-
-def _save(row: models.Model, values: dict[str, Any], _by: Any) -> None:
-    for name, value in values.items():
-        setattr(row, _field(type(row), name).attname, value)
-    # Other columns are as they were: what is wrong with them is not of now.
-    row.full_clean(exclude=[f.name for f in row._meta.fields if f.name not in values])
-    row.save()

@@ -182,16 +182,6 @@ def save_learned(
     response.refresh_from_db()
 
 
-def restore_answer(response: LearnedResponse, values: dict[str, Any], by: Any) -> None:
-    """Restore a row's values from the history, with the precedence of a new validation."""
-    phrasings = values.pop(PHRASINGS, None)
-    for name, value in values.items():
-        setattr(response, "agent_id" if name == "agent" else name, value)
-    if response.status == LearnedStatus.VALID:
-        validate(response)
-    save_learned(response, phrasings=phrasings, by=by)
-
-
 def validate(response: LearnedResponse) -> None:
     """Make a row valid as of now; a review date in the past is cleared."""
     response.status, response.status_reason = LearnedStatus.VALID, ""

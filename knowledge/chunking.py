@@ -45,10 +45,6 @@ def units_as_json(units: Sequence[KnowledgeUnit]) -> list[dict[str, str]]:
     return [{"question": unit.question, "answer": unit.answer} for unit in units]
 
 
-def units_from_json(units: Sequence[dict[str, str]]) -> list[KnowledgeUnit]:
-    return [KnowledgeUnit(unit["question"], unit["answer"]) for unit in units]
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A box on a page (from 1), as shares of its width and height from the top left; an empty box is the page alone."""

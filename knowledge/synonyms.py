@@ -7,7 +7,6 @@ another document says it or staff confirmed it. Each process caches the table fo
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
@@ -37,15 +36,6 @@ def tell_new_forms(agent_id: int, forms: Sequence[Form]) -> None:
 def keys_of(short: str, long: str) -> tuple[str, str]:
     """The keys by which a pair is one row: « R.Q.T.H. » is « RQTH », and words are folded."""
     return (letters_of(short) or fold(short))[:_SHORT_CHARACTERS], " ".join(fold(long).split())[:_LONG_CHARACTERS]
-
-
-def restore_synonym(pair: Synonym, values: dict[str, Any], _by: Any) -> None:
-    """Write what the history says of a pair; its keys follow its forms."""
-    for name, value in values.items():
-        setattr(pair, name, value)
-    pair.short_key, pair.long_key = keys_of(pair.short, pair.long)
-    pair.full_clean()
-    pair.save()
 
 
 def forms_of(agent_ids: Sequence[int]) -> Forms:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from django.db import transaction
 
-from knowledge.chunking import ChunkDraft, KnowledgeUnit, places_as_json, units_as_json, units_from_json
+from knowledge.chunking import ChunkDraft, KnowledgeUnit, places_as_json, units_as_json
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
 
 Choice = Literal["staff", "document"]
@@ -34,17 +34,6 @@ def edit_chunk(chunk: Chunk, *, content: str, parent_context: str, units: Sequen
         chunk.source = None
     chunk.save()
     return chunk
-
-
-def restore_chunk(chunk: Chunk, values: dict[str, Any], _by: Any) -> None:
-    """Restore a passage's values from the journal; its points follow."""
-    chunk.enabled = values.get("enabled", chunk.enabled)
-    edit_chunk(
-        chunk,
-        content=values.get("content", chunk.content),
-        parent_context=values.get("parent_context", chunk.parent_context),
-        units=units_from_json(values.get("knowledge_units", chunk.knowledge_units)),
-    )
 
 
 def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:

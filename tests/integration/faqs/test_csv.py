@@ -7,7 +7,6 @@ from unittest import mock
 from auditlog.models import LogEntry
 from django.test import TestCase
 
-from agents.history import lines_of
 from agents.models import Agent
 from faqs.answer_points import sync_learned
 from faqs.answers import save_learned, set_status
@@ -167,7 +166,7 @@ class ApplyingTest(TestCase):
         user = make_user()
         plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "15 euros."))
         assert apply_import(plan, chosen={2}, by=user).updated == 1
-        line = lines_of(self.row).get(action=LogEntry.Action.UPDATE)
+        line = LogEntry.objects.get_for_object(self.row).get(action=LogEntry.Action.UPDATE)
         assert line.changes["answer"] == ["12 euros.", "15 euros."]
         assert (line.actor, line.additional_data["origin"]) == (user, "import")
 

@@ -5,11 +5,11 @@ import re
 from typing import Any
 from unittest import mock
 
+from auditlog.models import LogEntry
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client, TestCase
 
 from agents.admin_base import admin_url
-from agents.history import lines_of
 from faqs.admin.imports import IMPORT_RIGHTS
 from faqs.answers import save_learned
 from faqs.models import LearnedResponse
@@ -65,7 +65,7 @@ class ImportTest(TestCase):
     def test_chosen_rows_are_applied_by_name(self) -> None:
         self.confirm(self.upload(), PRICE, REWORDED)
         assert self.answers() == ["15 <b>euros</b>.", "16 euros.", "Ici."]
-        latest = lines_of(self.row).get(changes__has_key="answer", action=1)
+        latest = LogEntry.objects.get_for_object(self.row).get(changes__has_key="answer", action=1)
         assert (latest.actor, latest.additional_data["origin"]) == (self.user, "import")
 
     def test_answer_that_changed_since_the_preview_is_left(self) -> None:

@@ -3,7 +3,7 @@
 from django.test import TestCase
 
 from agents.models import IndexingMethod
-from knowledge.chunking import KnowledgeUnit, units_from_json
+from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.chunks import edit_chunk, resolve_conflict
 from knowledge.indexing.path import index_documents, store_document, update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
@@ -21,7 +21,7 @@ class StaffEditTests(TestCase):
         self.chunk = self.document.chunks.get(content__contains=RULES)
 
     def edit(self, content: str, units: list[KnowledgeUnit] | None = None) -> None:
-        kept = units_from_json(self.chunk.knowledge_units) if units is None else units
+        kept = [KnowledgeUnit(**each) for each in self.chunk.knowledge_units] if units is None else units
         edit_chunk(self.chunk, content=content, parent_context=self.chunk.parent_context, units=kept)
 
     def read_again(self, text: str) -> Document:
@@ -89,7 +89,7 @@ class StaffEditTests(TestCase):
         update_documents(agent=self.agent, documents=[self.document])
         assert self.find(unit.question).hits[0].content == "Quatre semaines."
         self.read_again(FAQ_TEXT)
-        assert units_from_json(self.reload().knowledge_units) == [unit]
+        assert self.reload().knowledge_units == units_as_json([unit])
         assert self.chunk.units_origin == UnitsOrigin.STAFF
 
     def test_question_taken_out_leaves_no_point_in_any_method(self) -> None:
