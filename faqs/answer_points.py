@@ -1,6 +1,6 @@
 """A learned response's points follow its row: into the shared collection and into every index of its agent.
 
-The row is committed first, and counts from then on (`faqs.validity`); then all of its points are written, what
+The row is committed first, and counts from then on (`faqs.precedence`); then all of its points are written, what
 it supersedes is withdrawn, and only then the row is settled. A failure leaves it waiting with its reason and the time
 of the next try. Every step is idempotent: point ids belong to the rows, so a retry overwrites.
 """
@@ -26,9 +26,8 @@ from faqs.memory import recipe_key, review_stale
 from faqs.models import IndexState, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.origins import resting_on
-from faqs.precedence import supersede_older
+from faqs.precedence import confirm_learned, supersede_older
 from faqs.second_key.same_question import are_opposites
-from faqs.validity import confirm_learned
 from knowledge.acronyms import Forms
 from knowledge.embeddings.base import Embedder, Recipe, embedder
 from knowledge.errors import CollectionMissingError

@@ -23,6 +23,7 @@ from faqs.memory import (
     PHASE,
     Scope,
     answer_digest,
+    current_audience,
     find_entry,
     holding_memory,
     new_entry,
@@ -31,7 +32,6 @@ from faqs.memory import (
     recipe_key,
     writing,
 )
-from faqs.memory_matrix import current_audience
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason, WrongPair
 from faqs.origins import origins_of, stale_entries
 from faqs.precedence import is_answered_since

@@ -25,8 +25,7 @@ from agents.errors import ApplicationError
 from agents.models import Deployment
 from agents.texts import read_json, storable
 from faqs.learning import MEMORY_MAX_ANSWER_CHARACTERS, MEMORY_MAX_QUESTION_CHARACTERS, NOT_VALID, personal_data
-from faqs.memory import PHASE, Scope, find_entry, new_entry, recipe_key, write_entry
-from faqs.memory_matrix import current_audience
+from faqs.memory import PHASE, Scope, current_audience, find_entry, new_entry, recipe_key, write_entry
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse, StatusReason
 from faqs.origins import origins_of
 from faqs.precedence import valid_answer

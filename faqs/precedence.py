@@ -1,4 +1,4 @@
-"""The newest human answer wins (SPEC section 1): what a validated answer takes out of service, and what it forbids.
+"""Which answer is valid. The newest human one wins (SPEC section 1): what it takes out of service, and what it forbids.
 
 A validated answer wins over a learned one, and the newer of two validated answers over the older. Between the commit of
 its row and its indexing (`faqs.answer_points`), a validated answer is compared by text and the second key, without
@@ -7,11 +7,15 @@ to the same question, each with a link to its replacement; a withdrawn answer ne
 
 The second key decides among all answers nearly as similar as the given one: withdrawing one too many costs a search,
 keeping one too many gives a wrong answer.
+
+A hit on a validated answer is confirmed by its row before anything is served from it (`confirm_learned`), and the text
+served is the row's, never the store's.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 from django.db import connection, transaction
@@ -22,8 +26,15 @@ from django.utils.translation import gettext as _
 from agents.database import short_write
 from agents.effective import effective_config
 from agents.models import Agent, Deployment
-from faqs.memory import memory_threshold, recipe_key, set_status, validate_entries
-from faqs.memory_matrix import nearest_entries, stored_mark
+from faqs.memory import (
+    agents_of,
+    memory_threshold,
+    nearest_entries,
+    recipe_key,
+    set_status,
+    stored_mark,
+    validate_entries,
+)
 from faqs.models import (
     CachedResponse,
     DeploymentMemory,
@@ -34,12 +45,15 @@ from faqs.models import (
     Origin,
     Phrasing,
     StatusReason,
+    validity_condition,
 )
 from faqs.neighbours import near_answers, stored_vectors
 from faqs.origins import cites_unchanged
 from faqs.second_key.same_question import ask_the_same
+from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import same_writing
+from knowledge.search import ConfirmedAnswers, Passage, faq_passage
 from knowledge.synonyms import forms_of, read_forms
 from knowledge.vectors.base import Vector, batches
 
@@ -150,11 +164,6 @@ def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Re
 
 def _deployments_of(agent: Agent) -> QuerySet[Deployment]:
     return Deployment.objects.filter(Q(agent=agent) | Q(specialists__agent=agent)).distinct()
-
-
-def agents_of(deployment: Deployment) -> list[int]:
-    """The agents that a deployment offers, the default one first."""
-    return [deployment.agent_id, *deployment.specialists.values_list("agent", flat=True)]
 
 
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
@@ -307,3 +316,91 @@ def _review_answers(
             updated_at=timezone.now(),
             **links,
         )
+
+
+def confirm_learned(hits: Sequence[Passage], agent_id: int, question: str) -> ConfirmedAnswers:
+    """The hits whose row answers now, with its text; a point that no longer says what its row says is no hit.
+
+    Late are the answers to the question, by the second key, whose points may not be written yet.
+    """
+    by_point = _rows_of([hit.point_id for hit in hits], agent_id) if hits else {}
+    unsettled = unsettled_answers(agent_id)
+    forms = forms_of([agent_id]) if unsettled else NO_FORMS
+    confirmed = []
+    for hit in hits:
+        row = by_point.get(hit.point_id)
+        if row is not None and row.text == hit.question and not _is_older(row, unsettled, forms):
+            confirmed.append(row.complete(hit))
+    found = {hit.point_id for hit in confirmed}
+    late = [
+        hit
+        for hit in _asking(question, unsettled, forms)
+        if hit.point_id not in found and not _is_outdone(hit, confirmed, forms)
+    ]
+    return ConfirmedAnswers(confirmed, late)
+
+
+class _Row(NamedTuple):
+    """The current row behind a phrasing of a validated answer."""
+
+    point: str
+    text: str
+    learned_id: int
+    kind: str
+    answer: str
+    validated_at: datetime | None
+
+    def complete(self, hit: Passage) -> Passage:
+        return replace(
+            hit,
+            content=self.answer,
+            learned_id=self.learned_id,
+            is_courtesy=self.kind == LearnedKind.COURTESY,
+            validated_at=self.validated_at.timestamp() if self.validated_at else 0.0,
+        )
+
+
+def _rows_of(point_ids: Sequence[str], agent_id: int) -> dict[str, _Row]:
+    # Two plain queries rather than one union, which takes longer to compile than both.
+    questions = (
+        LearnedResponse.objects.valid()
+        .filter(agent_id=agent_id, point_id__in=point_ids)
+        .values_list("point_id", "question", "pk", "kind", "answer", "validated_at")
+    )
+    of_response = ("response_id", "response__kind", "response__answer", "response__validated_at")
+    phrasings = Phrasing.objects.filter(
+        validity_condition("response__"), point_id__in=point_ids, response__agent_id=agent_id
+    ).values_list("point_id", "text", *of_response)
+    rows = (*questions.order_by(), *phrasings.order_by())
+    return {str(point): _Row(str(point), *said) for point, *said in rows}
+
+
+def _is_older(row: _Row, unsettled: Sequence[LearnedResponse], forms: Forms) -> bool:
+    """Whether a newer answer to the same question exists that has not withdrawn this one yet."""
+    if row.kind != LearnedKind.FAQ:
+        return False
+    return any(
+        ask_the_same(text, row.text, forms)
+        for answer in unsettled
+        if answer.pk != row.learned_id and answer.validated_at is not None
+        if row.validated_at is None or row.validated_at < answer.validated_at
+        for _point, text in answer.points()
+    )
+
+
+def _is_outdone(late: Passage, confirmed: Sequence[Passage], forms: Forms) -> bool:
+    """Whether the confirmed hits hold a newer answer to the same question."""
+    return any(
+        hit.validated_at > late.validated_at and ask_the_same(hit.question, late.question, forms)
+        for hit in confirmed
+        if hit.learned_id != late.learned_id
+    )
+
+
+def _asking(question: str, unsettled: Sequence[LearnedResponse], forms: Forms) -> Iterator[Passage]:
+    for answer in unsettled if question else ():
+        for point, text in answer.points():
+            if ask_the_same(text, question, forms):
+                row = _Row(point, text, answer.pk, answer.kind, answer.answer, answer.validated_at)
+                as_found = faq_passage(agent_id=answer.agent_id, point_id=point, question=text, answer=answer.answer)
+                yield row.complete(as_found)

@@ -1,4 +1,4 @@
-"""Serves answers that exist already: the memory guard, and validated answers among what a search found.
+"""Serves answers that exist already: the memory guard, validated answers among what a search found, courtesies.
 
 In the memory a similarity alone lets nothing out. The entries at or above the threshold (inclusive) are taken best
 first, the most recent of equals before the others, those that agree by a synonym alone last; each must agree by the
@@ -6,42 +6,55 @@ second key, and is then claimed on its row: one conditional update that counts t
 the version that was compared and its passages are what they were. Refusals come back with their reasons. Synchronous,
 for the database bridge.
 
-Of a validated answer the row's text is served, never the store's (`faqs.validity`).
+Of a validated answer the row's text is served, never the store's (`faqs.precedence`). Courtesies are found by their
+words, and first questions to ask are offered where their answer is valid.
 """
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.functional import Promise
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
+from agents.cache import TtlCache
 from agents.database import single_write
 from agents.effective import EffectiveConfig
-from faqs.memory import PHASE, may_answer, prune_expired, question_hash, retention_days, set_status
+from agents.models import Deployment
+from faqs.memory import (
+    PHASE,
+    Held,
+    agents_of,
+    may_answer,
+    nearest_entries,
+    prune_expired,
+    question_hash,
+    retention_days,
+    set_status,
+)
+from faqs.memory import MemoryMark as MemoryMark
 from faqs.memory import Scope as Scope
+from faqs.memory import is_known_empty as is_known_empty
+from faqs.memory import memory_mark as memory_mark
 from faqs.memory import memory_threshold as memory_threshold
 from faqs.memory import normalised_question as normalised_question
-from faqs.memory_matrix import Held, nearest_entries
-from faqs.memory_matrix import MemoryMark as MemoryMark
-from faqs.memory_matrix import is_known_empty as is_known_empty
-from faqs.memory_matrix import memory_mark as memory_mark
-from faqs.memory_matrix import stored_mark as stored_mark
-from faqs.models import CachedResponse, EntryStatus, StatusReason
+from faqs.memory import stored_mark as stored_mark
+from faqs.models import CachedResponse, EntryStatus, IndexState, LearnedKind, LearnedResponse, StatusReason
 from faqs.origins import STALE, stale_entries
 from faqs.precedence import is_answered_since
 from faqs.second_key.comparison import Disagreement, explain_differences
 from faqs.second_key.same_question import Decision, ask_the_same, would_serve
 from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe
-from knowledge.language.words import fold, words
+from knowledge.language.words import fold, language_of, words
+from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.search import Passage, SearchResult
 from knowledge.vectors.base import Vector
 
@@ -360,3 +373,54 @@ def _learned_first(hits: Iterator[Passage]) -> Iterator[Passage]:
 def _bare(text: str) -> str:
     """The words of a text, without case, accents, punctuation and signs."""
     return " ".join(words(fold(text)))
+
+
+class StaffReply(NamedTuple):
+    learned_id: int
+    text: str
+
+
+def staff_reply(agent_ids: Collection[int], said: str) -> StaffReply | None:
+    """The newest valid courtesy of these agents in the same words, case, accents and signs apart. One query, or two."""
+    asked = _bare(said)
+    rows = LearnedResponse.objects.valid().filter(agent_id__in=agent_ids, kind=LearnedKind.COURTESY)
+    for row in rows.order_by("-validated_at", "-pk").prefetch_related("phrasings"):
+        if any(_bare(text) == asked for _point, text in row.points()):
+            return StaffReply(row.pk, row.answer)
+    return None
+
+
+#: Two lines of a button on a phone.
+MOST_CHARACTERS = 100
+#: So many validated answers are looked at, so many documents, and of each the first passages.
+_ANSWERS, _DOCUMENTS, _PASSAGES = 60, 30, 10
+
+
+def starter_questions(deployment: Deployment, most: int) -> list[str]:
+    """At most `most` questions to start with, the reader's language first; staff's list replaces all others."""
+    language = get_language() or ""
+    lines = [line.strip() for line in deployment.suggestions.splitlines() if line.strip()]
+    if lines:
+        return sorted(lines, key=lambda line: language_of(line) not in ("", language))[:most]
+    key = (deployment.pk, language)
+    return _cached.get(lambda: _of_content(deployment, language), key)[:most]
+
+
+#: A burst of visitors reads them once.
+_cached: TtlCache[list[str]] = TtlCache("CONFIG_CACHE_SECONDS")
+
+
+def _of_content(deployment: Deployment, language: str) -> list[str]:
+    """Validated answers first, then the first question of each document, and the next of each."""
+    agents = agents_of(deployment)
+    answers = LearnedResponse.objects.valid().filter(
+        agent__in=agents, kind=LearnedKind.FAQ, index_state=IndexState.INDEXED
+    )
+    newest = answers.order_by("-validated_at", "-pk").values_list("question", flat=True)[:_ANSWERS]
+    indexed = Document.objects.filter(agent__in=agents, enabled=True, status=DocumentStatus.INDEXED)
+    documents = list(indexed.order_by("-indexed_at", "pk").values_list("pk", flat=True)[:_DOCUMENTS])
+    first = Chunk.objects.served().filter(document__in=documents, index__lt=_PASSAGES).exclude(knowledge_units=[])
+    units = first.order_by("index", "document").values_list("knowledge_units", flat=True)
+    questions = dict.fromkeys([*newest, *(each[0]["question"] for each in units)])
+    found = [each for each in questions if len(each) <= MOST_CHARACTERS]
+    return [each for each in found if language_of(each) in ("", language)] or found

@@ -23,8 +23,7 @@ from chat.turn.values import Answer, TurnResult
 from faqs.answer_points import sync_learned
 from faqs.answers import save_learned
 from faqs.learning import Lesson
-from faqs.memory import PHASE, new_entry, write_entry
-from faqs.memory_matrix import current_audience
+from faqs.memory import PHASE, current_audience, new_entry, write_entry
 from faqs.models import CachedResponse, EntryStatus, LearnedResponse
 from faqs.origins import origins_of
 from faqs.recall import Lookup, Recall, recall_cached, stored_mark

@@ -32,7 +32,7 @@ from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason, SharedThread
 from chat.page.strings import page_strings, reader_strings
 from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
-from faqs.validity import starter_questions
+from faqs.recall import starter_questions
 from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, page_picture
 

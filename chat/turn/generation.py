@@ -34,8 +34,8 @@ from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import Exchange, TurnInProgress
 from faqs.models import UnansweredReason
+from faqs.recall import starter_questions
 from faqs.unanswered import Unanswered
-from faqs.validity import starter_questions
 from knowledge.language.numbers import values_in
 from knowledge.language.words import (
     LANGUAGES,

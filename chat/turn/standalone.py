@@ -30,7 +30,7 @@ from chat.turn.follow_ups import (
 )
 from chat.turn.memory import DIRECT_MODEL
 from chat.turn.values import Answer, Exchange, Trace, TurnInProgress
-from faqs.validity import staff_reply
+from faqs.recall import staff_reply
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.typed import Courtesy, Kind, TypedQuestion, courtesy_in, read_typed
 from knowledge.language.words import fold, language_of, words

@@ -18,8 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from agents.models import Deployment
 from faqs.learning import report_wrong
-from faqs.memory import delete_entries, set_status
-from faqs.memory_matrix import memory_mark, nearest_entries
+from faqs.memory import delete_entries, memory_mark, nearest_entries, set_status
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
 from tests.constants import override

@@ -453,7 +453,7 @@ class ServingTests(TestCase):
     def test_search_without_a_faq_hit_asks_nothing_about_them(self) -> None:
         agent = make_agent()
         add_document(agent)
-        with mock.patch("faqs.validity._rows_of") as rows:
+        with mock.patch("faqs.precedence._rows_of") as rows:
             ask(agent, QUESTION)
         assert rows.call_count == 0
 
