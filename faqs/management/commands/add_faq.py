@@ -7,20 +7,21 @@ from argparse import ArgumentParser
 from datetime import date
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.errors import ApplicationError
 from faqs.answer_points import sync_learned
 from faqs.answers import DEFAULT_CATEGORY, save_learned
 from faqs.models import LearnedKind, LearnedResponse
-from faqs.neighbours import SimilarAnswer, find_similar
-from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
+from faqs.neighbours import find_similar
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Add a validated answer to an agent."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("agent")
         parser.add_argument("--question", required=True)
         parser.add_argument("--answer", required=True)
@@ -28,7 +29,6 @@ class Command(BaseCommand):
         parser.add_argument("--category", default=DEFAULT_CATEGORY)
         parser.add_argument("--review-date", type=date.fromisoformat, metavar="YYYY-MM-DD", help="served until then")
         parser.add_argument("--courtesy", action="store_true", help="a greeting or thanks, matched by its words")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
@@ -45,19 +45,14 @@ class Command(BaseCommand):
         warnings = [] if options["courtesy"] else self._warnings(row, options["phrasing"])
         report = sync_learned([row.pk])
         row.refresh_from_db()
-        if options["json"]:
-            print_json(
-                self.stdout,
-                {"id": row.pk, "question": row.question, "index_state": row.index_state, "warnings": warnings},
-            )
-        else:
-            for warning in warnings:
-                self.stderr.write("Warning: {kind} of {id}: {question}".format(**warning))
-            self.stdout.write(f"{row.pk}: {row.question} ({row.index_state})")
+        for warning in warnings:
+            self.stderr.write("Warning: {kind} of {id}: {question}".format(**warning))
+        result = {"id": row.pk, "question": row.question, "index_state": row.index_state, "warnings": warnings}
+        self.tell(options, result, [f"{row.pk}: {row.question} ({row.index_state})"])
         if report.failed:
             raise CommandError(
                 f"The answer is kept and will be indexed later: {report.failed[0]['reason']} "
-                "A worker tries again by itself; `manage.py sync_faqs` does it now."
+                "A worker tries again by itself."
             )
 
     def _warnings(self, row: LearnedResponse, phrasings: list[str]) -> list[dict[str, Any]]:
@@ -69,13 +64,7 @@ class Command(BaseCommand):
         except ApplicationError as error:
             self.stderr.write(f"Not compared with the other answers: {error.public_message}")
             return []
-        return [_described(each) for each in similar]
-
-
-def _described(similar: SimilarAnswer) -> dict[str, Any]:
-    return {
-        "kind": similar.kind,
-        "id": similar.response.pk,
-        "question": similar.question,
-        "answer": similar.response.answer,
-    }
+        return [
+            {"kind": each.kind, "id": each.response.pk, "question": each.question, "answer": each.response.answer}
+            for each in similar
+        ]

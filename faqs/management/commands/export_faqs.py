@@ -3,20 +3,18 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from faqs.csv import export_csv
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
-from knowledge.management.terminal import agent_named, print_json
+from knowledge.management.terminal import JsonCommand, agent_named
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Export an agent's valid answers as CSV (question, answer, category)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("agent")
         parser.add_argument("--all", action="store_true", help="those to review and the obsolete ones too")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
@@ -25,7 +23,7 @@ class Command(BaseCommand):
             rows = rows.filter(status=LearnedStatus.VALID)
         rows = rows.prefetch_related("phrasings")
         if options["json"]:
-            print_json(self.stdout, {"rows": [_as_json(row) for row in rows]})
+            self.tell(options, {"rows": [_as_json(row) for row in rows]}, ())
             return
         for line in export_csv(rows.iterator(chunk_size=500)):
             self.stdout.write(line, ending="")

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.models import Agent
 from faqs.answer_points import SyncReport, sync_learned
@@ -23,18 +23,18 @@ from faqs.csv import (
     apply_import,
     plan_import,
 )
-from knowledge.management.terminal import agent_named, errors_to_terminal, print_json, progress_bar
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Import validated answers from a CSV file (question, answer, category)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("agent")
         parser.add_argument("file", metavar="FILE.csv", type=Path)
         parser.add_argument("--yes", action="store_true", help="replace and contradict answers too")
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, write nothing")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"])
@@ -50,15 +50,11 @@ class Command(BaseCommand):
                 with progress_bar("answer") as on_progress:
                     synced = sync_learned(report.keys, on_progress=on_progress)
         result = _result(plan, report, synced)
-        if options["json"]:
-            print_json(self.stdout, result)
-        else:
-            for line in _lines(result, report.left, is_dry_run=options["dry_run"]):
-                self.stdout.write(line)
+        self.tell(options, result, _lines(result, report.left, is_dry_run=options["dry_run"]))
         if synced.failed:
             raise CommandError(
                 f"{len(synced.failed)} answers are kept and wait to be indexed: "
-                f"{synced.failed[0]['reason']} `manage.py sync_faqs` tries again."
+                f"{synced.failed[0]['reason']} A worker tries again by itself."
             )
         if report.failed and len(report.failed) == len(plan.rows) + len(plan.failed):
             raise CommandError("No row could be imported; the reasons are above.")

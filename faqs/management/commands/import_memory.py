@@ -6,36 +6,33 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.models import Deployment
 from faqs.memory_file import import_memory
-from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Add the entries of a SQLite file (MEMORY_DB_PATH unless one is named) to a deployment's memory."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("deployment", nargs="?", help="may be left out where there is only one")
         parser.add_argument("file", nargs="?", type=Path, help="default: MEMORY_DB_PATH")
         parser.add_argument("--to-review", action="store_true", help="let staff validate each entry")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = _deployment(options["deployment"])
         path = options["file"] or Path(settings.MEMORY_DB_PATH)
         with errors_to_terminal():
             report = import_memory(deployment, path, to_review=options["to_review"])
-        if options["json"]:
-            print_json(self.stdout, {**asdict(report), "deployment": deployment.slug})
-            return
-        self.stdout.write(
+        done = (
             f"{report.imported} entries imported into {deployment.slug} ({report.to_review} to review, "
             f"{report.answered} set aside for a validated answer, {report.embedded} embedded anew), {report.unchanged} already there"
         )
-        for row in report.skipped:
-            self.stdout.write(f"  skipped: row {row['item']}: {row['reason']}")
+        skipped = [f"  skipped: row {row['item']}: {row['reason']}" for row in report.skipped]
+        self.tell(options, {**asdict(report), "deployment": deployment.slug}, [done, *skipped])
 
 
 def _deployment(slug: str | None) -> Deployment:

@@ -3,22 +3,20 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from agents.effective import effective_config
 from agents.models import Deployment
 from faqs.memory import prune_expired, retention_days, review_overdue, review_stale
 from faqs.models import DeploymentMemory
-from knowledge.management.terminal import deployment_named, print_json
+from knowledge.management.terminal import JsonCommand, deployment_named
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Delete the answers in memory that are too old; move overdue and outdated ones to review."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("deployment", nargs="?", help="only this one; all where none is named")
         parser.add_argument("--max-age-days", type=_days, help="default: each deployment's setting")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = sum(
@@ -29,10 +27,8 @@ class Command(BaseCommand):
             for deployment in _deployments(options["deployment"])
         )
         moved = review_overdue() + review_stale()
-        if options["json"]:
-            print_json(self.stdout, {"deleted": deleted, "to_review": moved})
-            return
-        self.stdout.write(f"{deleted} entries deleted, {moved} moved to review")
+        lines = [f"{deleted} entries deleted, {moved} moved to review"]
+        self.tell(options, {"deleted": deleted, "to_review": moved}, lines)
 
 
 def _days(text: str) -> int:

@@ -4,23 +4,24 @@ A tool has `name`, `description`, perhaps `parameters`, `keywords`, `examples`; 
 """
 
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from knowledge.embeddings.base import embedder
-from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from tools_registry.evaluation import evaluate_ranking, ranking_of, read_queries, read_tools
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Measure recall at 1, 3, 5 and 10 of the selection of tools."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("--tools", required=True, type=Path)
         parser.add_argument("--queries", required=True, type=Path)
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -30,12 +31,9 @@ class Command(BaseCommand):
         model = embedder()
         with errors_to_terminal():
             report = evaluate_ranking(ranking_of(tools, model), queries, model)
-        if options["json"]:
-            print_json(
-                self.stdout,
-                {"recall": report.recall, "complete": report.complete, "queries": report.queries, "tools": len(tools)},
-            )
-            return
-        self.stdout.write(f"{report.queries} queries, {len(tools)} tools")
-        for cut, share in report.recall.items():
-            self.stdout.write(f"  recall@{cut}: {share:.3f}  (all tools: {report.complete[cut]:.3f})")
+        lines = [f"{report.queries} queries, {len(tools)} tools"]
+        lines += [
+            f"  recall@{cut}: {share:.3f}  (all tools: {report.complete[cut]:.3f})"
+            for cut, share in report.recall.items()
+        ]
+        self.tell(options, {**asdict(report), "tools": len(tools)}, lines)

@@ -4,26 +4,26 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from agents.models import RuntimeSettings
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.management.terminal import errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, errors_to_terminal
 from tools_registry.catalog import available_tools, user_tags
 from tools_registry.index import sync_index
 from tools_registry.selection import SelectedTool, SelectionSettings, mode_in_use, select_tools
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Select tools for a question, without asking a model."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("question")
         parser.add_argument("--user", default="", help="a user's name; a visitor by default")
         parser.add_argument("--mode", choices=ToolMode.values, default="")
         parser.add_argument("--limit", type=int, default=0, help="tools; the site's setting by default")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         site = RuntimeSettings.load()
@@ -45,12 +45,11 @@ class Command(BaseCommand):
                 candidates=candidates,
                 config=config,
             )
-        if options["json"]:
-            print_json(self.stdout, {"tools": [_row(found) for found in chosen]})
-            return
-        for found in chosen:
-            score = "  –  " if found.score is None else f"{found.score:.3f}"
-            self.stdout.write(f"{score}  {found.spec.name}  ({found.reason})")
+        lines = [
+            f"{'  –  ' if found.score is None else f'{found.score:.3f}'}  {found.spec.name}  ({found.reason})"
+            for found in chosen
+        ]
+        self.tell(options, {"tools": [_row(found) for found in chosen]}, lines)
 
 
 def _tags(username: str) -> frozenset[str]:
