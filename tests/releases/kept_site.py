@@ -55,7 +55,6 @@ def fill(folder: Path) -> None:
     call_command("add_documents", AGENT, str(document), verbosity=0)
     question, answer = VALIDATED
     call_command("add_faq", AGENT, question=question, answer=answer, verbosity=0)
-    call_command("sync_faqs", AGENT, verbosity=0)
     Agent.objects.filter(slug=AGENT).update(settings={"guard_rail_message": "Hors de notre domaine."})
     _people()
     _conversations()

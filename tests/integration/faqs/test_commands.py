@@ -1,4 +1,4 @@
-"""`add_faq`, `import_faqs`, `export_faqs`, `sync_faqs`: one JSON object, errors with their lines, the rest done."""
+"""`add_faq`, `import_faqs`, `export_faqs`: one JSON object, errors with their lines, the rest done."""
 
 import json
 from io import StringIO
@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
+from faqs.answer_points import sync_learned
 from faqs.answers import set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.factories import fresh, make_agent, make_learned
@@ -63,7 +64,7 @@ class CommandTests(TestCase):
     def test_faq_added_while_the_store_is_down_is_kept_and_the_command_fails(self) -> None:
         with failing_store(""), pytest.raises(CommandError, match="kept"):
             call_command("add_faq", self.agent.slug, "--question", "Prix ?", "--answer", "12", stdout=StringIO())
-        assert run("sync_faqs", self.agent.slug)["indexed"] == 1
+        assert sync_learned().indexed == 1
 
     def test_bad_rows_are_named_by_line_and_the_rest_is_done(self) -> None:
         path = self.file(f"question,answer,category\nUn ?,1,A\n,2,A\nTrois ?,,A\n{'q' * 301},4,\nC ?,5,\n")
