@@ -1,4 +1,6 @@
-"""How well selection finds the tools that questions need: recall at K, by the ranking of mode `local` alone."""
+"""How well selection finds the tools that questions need (recall at K, by the ranking of mode `local` alone), and how
+well a tool is described.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from django.utils.translation import gettext as _
 
 from agents.texts import read_json
 from knowledge.embeddings.base import Embedder, Purpose
-from tools_registry.ranking import Ranking, best_positions, texts_of, tool_vector
+from knowledge.language.words import fold, word_class
+from tools_registry.index import spoken_name, texts_of, tool_vectors
+from tools_registry.selection import Ranking, best_positions, words_of
 from tools_registry.tool import Arguments, ToolContext, ToolSpec
 
 CUTS = (1, 3, 5, 10)
@@ -45,16 +50,7 @@ def described_tool(row: Mapping[str, object]) -> ToolSpec:
 
 def ranking_of(specs: Sequence[ToolSpec], model: Embedder) -> Ranking:
     """A ranking of tools that are in no index."""
-    texts = [texts_of(spec) for spec in specs]
-    flat = [text.text for found in texts for text in found]
-    rows = model.embed(flat, purpose=Purpose.QUERY)
-    matrix = np.empty((len(specs), model.recipe.dimensions), dtype=np.float32)
-    start = 0
-    for position, found in enumerate(texts):
-        end = start + len(found)
-        matrix[position] = tool_vector([text.kind for text in found], rows[start:end])
-        start = end
-    return Ranking(specs, matrix)
+    return Ranking(specs, tool_vectors([texts_of(spec) for spec in specs], model))
 
 
 def evaluate_ranking(ranking: Ranking, queries: Sequence[LabelledQuery], model: Embedder) -> SelectionReport:
@@ -137,3 +133,72 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number}: not a JSON object.")
         yield f"{path}, line {number}", row
+
+
+_SHORT, _BRIEF, _LONG = 40, 80, 1_200
+_FEW_WORDS = 5
+_ENOUGH_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    text: str
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
+class QualityReport:
+    score: int
+    findings: tuple[Finding, ...]
+
+
+def assess_tool(spec: ToolSpec) -> QualityReport:
+    """How well a tool is described: 0 to 100 with what each lost point is for (seed 003, "Audit Sémantique")."""
+    findings = [*_of_description(spec), *_of_parameters(spec), *_of_examples(spec)]
+    lost = sum(finding.points for finding in findings)
+    return QualityReport(score=max(0, 100 - lost), findings=tuple(findings))
+
+
+def _of_description(spec: ToolSpec) -> list[Finding]:
+    text, found = spec.description.strip(), []
+    words = set(words_of(text))
+    if len(text) < _SHORT:
+        found.append(Finding(_("La description tient en quelques mots."), 30))
+    elif len(text) < _BRIEF:
+        found.append(Finding(_("La description est courte."), 10))
+    elif len(text) > _LONG:
+        found.append(Finding(_("La description est longue : elle pèse sur chaque question."), 10))
+    if words and words <= set(words_of(spoken_name(spec.name))):
+        found.append(Finding(_("La description ne fait que répéter le nom."), 20))
+    elif len(words) < _FEW_WORDS:
+        found.append(Finding(_("La description a peu de mots qui disent de quoi il s’agit."), 15))
+    if word_class("telling_when").isdisjoint(word[:5] for word in fold(text).split()):
+        found.append(Finding(_("La description ne dit pas quand utiliser l’outil."), 10))
+    return found
+
+
+def _of_parameters(spec: ToolSpec) -> list[Finding]:
+    properties = spec.parameters.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return []
+    bare = [
+        name
+        for name, inner in properties.items()
+        if not (isinstance(inner, dict) and str(inner.get("description", "")).strip())
+    ]
+    if not bare:
+        return []
+    return [
+        Finding(
+            _("Paramètres sans description : %(names)s.") % {"names": ", ".join(bare)},
+            max(5, round(25 * len(bare) / len(properties))),
+        )
+    ]
+
+
+def _of_examples(spec: ToolSpec) -> list[Finding]:
+    if not spec.examples:
+        return [Finding(_("Aucune formulation d’exemple : c’est ce qui améliore le plus le choix."), 15)]
+    if len(spec.examples) < _ENOUGH_EXAMPLES:
+        return [Finding(_("Peu de formulations d’exemple ; cinq suffisent."), 5)]
+    return []

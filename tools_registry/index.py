@@ -1,10 +1,16 @@
-"""The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`."""
+"""The index of tools: vectors of their effective texts in the database, and in the vector store for mode `external`.
+
+A tool's vector is the sum of its texts' with fixed weights, measured on public data (`benchmarks/tools/README.md`).
+"""
 
 import hashlib
 import logging
+import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -19,10 +25,10 @@ from agents.jobs import Held
 from agents.models import Agent, Deployment, JobKind, RuntimeSettings
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Embedder, Purpose, Recipe, Vectors, embedder
+from knowledge.language.words import words
 from knowledge.vectors.base import Point, batches, vector_store
 from tools_registry.catalog import ToolList, all_tools, forget_recent
 from tools_registry.models import ToolOverride, ToolSource, replace_tools_token
-from tools_registry.ranking import texts_of, tool_vector
 from tools_registry.tool import ToolSpec, registry
 
 logger = logging.getLogger(__name__)
@@ -33,6 +39,81 @@ _FLOAT32 = np.dtype("<f4")
 _POINT_NAMESPACE = uuid.UUID("5a7c0d8e-9a40-5f0e-8b8d-0f6d0f7a1c11")
 _BATCH = 500
 OnProgress = Callable[[int, int], None]
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class TextKind(StrEnum):
+    """What a text of a tool is; stored with its vector."""
+
+    DESCRIPTION = "description"
+    NAME = "name"
+    PARAMETERS = "parameters"
+    EXAMPLE = "example"
+
+
+#: What the texts of one kind weigh together in a tool's vector.
+WEIGHTS = {TextKind.DESCRIPTION: 1.0, TextKind.NAME: 0.5, TextKind.PARAMETERS: 0.25, TextKind.EXAMPLE: 2.0}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolText:
+    kind: TextKind
+    text: str
+
+
+def texts_of(spec: ToolSpec) -> list[ToolText]:
+    """Everything of a tool that is embedded, in a stable order."""
+    texts = [ToolText(TextKind.NAME, " ".join([spoken_name(spec.name), *spec.keywords]))]
+    if spec.description.strip():
+        texts.insert(0, ToolText(TextKind.DESCRIPTION, spec.description))
+    if described := parameter_text(spec):
+        texts.append(ToolText(TextKind.PARAMETERS, described))
+    texts.extend(ToolText(TextKind.EXAMPLE, example) for example in dict.fromkeys(spec.examples) if example.strip())
+    return texts
+
+
+def parameter_text(spec: ToolSpec) -> str:
+    properties = spec.parameters.get("properties")
+    if not isinstance(properties, dict):
+        return ""
+    return ". ".join(
+        f"{spoken_name(name)}: {inner['description']}"
+        for name, inner in properties.items()
+        if isinstance(inner, dict) and isinstance(inner.get("description"), str)
+    )
+
+
+def spoken_name(name: str) -> str:
+    """`MapTool_find-route` as words: "Map Tool find route"."""
+    return " ".join(words(_CAMEL.sub(" ", name))) or name
+
+
+def tool_vector(kinds: Sequence[TextKind], vectors: Vectors) -> Vectors:
+    """The one vector of a tool from those of its texts."""
+    counts = Counter(kinds)
+    weights = np.array([WEIGHTS[kind] / counts[kind] for kind in kinds], dtype=np.float32)
+    summed: Vectors = weights @ vectors
+    norm = float(np.linalg.norm(summed))
+    return summed / norm if norm else summed
+
+
+def tool_vectors(
+    texts: Sequence[Sequence[ToolText]], model: Embedder, on_progress: OnProgress | None = None
+) -> Vectors:
+    """The vector of each tool, a row each, from its texts."""
+    flat = [text.text for found in texts for text in found]
+    matrix = np.empty((len(texts), model.recipe.dimensions), dtype=_FLOAT32)
+    if not flat:
+        return matrix
+    rows = model.embed(
+        flat,
+        purpose=Purpose.QUERY,  # compared with questions, as one question with another
+        on_progress=None if on_progress is None else lambda done: on_progress(done, len(flat)),
+    )
+    ends = np.cumsum([len(found) for found in texts])
+    for position, (found, own) in enumerate(zip(texts, np.split(rows, ends[:-1]), strict=True)):
+        matrix[position] = tool_vector([text.kind for text in found], own)
+    return matrix
 
 
 @dataclass(slots=True)
@@ -47,32 +128,27 @@ class ToolIndexReport:
     changed: list[str] = field(default_factory=list)
 
 
-def sync_index(
-    names: Iterable[str] | None = None, *, external: bool | None = None, on_progress: OnProgress | None = None
-) -> ToolIndexReport:
-    """Index the effective texts of every tool, or of `names`. Raises `EmbeddingUnavailableError`; what was done stays."""
+def sync_index(*, external: bool | None = None, on_progress: OnProgress | None = None) -> ToolIndexReport:
+    """Index the effective texts of every tool. Raises `EmbeddingUnavailableError`; what was done stays."""
     ensure_overrides()
     tools = all_tools()
     model = embedder()
-    wanted = None if names is None else set(names)
     stored = {row.tool_name: row for row in ToolOverride.objects.only("tool_name", "digest")}
-    stale = [
-        spec
-        for spec in tools
-        if (wanted is None or spec.name in wanted) and stored[spec.name].digest != tool_digest(spec, model.recipe)
-    ]
+    stale = [spec for spec in tools if stored[spec.name].digest != tool_digest(spec, model.recipe)]
     report = ToolIndexReport(tools=len(tools), reused=len(tools) - len(stale), changed=[spec.name for spec in stale])
+    texts = [texts_of(spec) for spec in stale]
+    report.embedded = sum(map(len, texts))
     rows = [
         ToolOverride(
             pk=stored[spec.name].pk,
             digest=tool_digest(spec, model.recipe),
             recipe=model.recipe.as_json(),
-            vector=vector,
+            vector=vector.tobytes(),
         )
-        for spec, vector in zip(stale, _embedded(stale, model, report, on_progress), strict=True)
+        for spec, vector in zip(stale, tool_vectors(texts, model, on_progress), strict=True)
     ]
     kept = {spec.name for spec in tools}
-    gone = [row.pk for row in stored.values() if row.digest and row.tool_name not in kept] if wanted is None else []
+    gone = [row.pk for row in stored.values() if row.digest and row.tool_name not in kept]
     if rows or gone:
         with short_write():
             ToolOverride.objects.bulk_update(rows, ["digest", "recipe", "vector"], batch_size=100)
@@ -122,27 +198,6 @@ def is_mode_in_use(mode: ToolMode) -> bool:
         or Agent.objects.filter(settings__tool_mode=mode).exists()
         or Deployment.objects.filter(config_overlay__tool_mode=mode).exists()
     )
-
-
-def _embedded(
-    specs: Sequence[ToolSpec], model: Embedder, report: ToolIndexReport, on_progress: OnProgress | None
-) -> Iterator[bytes]:
-    """The one vector of each tool."""
-    texts = [texts_of(spec) for spec in specs]
-    flat = [text.text for found in texts for text in found]
-    report.embedded = len(flat)
-    if not flat:
-        return
-    rows = model.embed(
-        flat,
-        purpose=Purpose.QUERY,  # compared with questions, as one question with another
-        on_progress=None if on_progress is None else lambda done: on_progress(done, len(flat)),
-    )
-    start = 0
-    for found in texts:
-        vector = tool_vector([text.kind for text in found], rows[start : start + len(found)])
-        start += len(found)
-        yield vector.astype(_FLOAT32).tobytes()
 
 
 def _sync_external(tools: ToolList, recipe: Recipe) -> int:

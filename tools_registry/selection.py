@@ -2,35 +2,140 @@
 
 Candidates have passed the permission wall. Each mode is a backend, which does its database work in `prepare`; the
 rules (at most three resident, top-K, an inclusive threshold, recent tools kept) are here, once.
+
+A score is one product over one vector a tool, plus BM25 over the words that both share.
 """
 
 import json
+import math
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from agents.effective import EffectiveConfig
 from agents.llm.base import LanguageModel, language_model
 from agents.settings import ToolMode
 from knowledge.embeddings.base import Purpose, Recipe, Vectors, embedder
 from knowledge.errors import CollectionMissingError
-from knowledge.language.words import fold, words
+from knowledge.language.words import fold, meanings_of, word_class, words
 from knowledge.thresholds import threshold_profile
 from knowledge.vectors.base import Query, Wanted, vector_store
+from knowledge.vectors.bm25 import Postings, Terms, rarity, term_id
 from tools_registry.catalog import ToolList, all_tools, available_tools
-from tools_registry.index import EXTERNAL_ALIAS, ask_for_index, indexed_vectors
-from tools_registry.ranking import Ranking, WordIndex, best_positions
+from tools_registry.index import EXTERNAL_ALIAS, ask_for_index, indexed_vectors, parameter_text, spoken_name
 from tools_registry.tool import ToolSpec
 
 #: A resident tool takes room in every prompt (seed 003, step 2).
 MAX_RESIDENT = 3
 #: The score of a tool whose phrasing is the question itself.
 EXACT = 1.0
+
+
+Scores = npt.NDArray[np.float32]
+
+#: What the shared words weigh beside the cosine.
+LEXICAL_WEIGHT = 0.4
+#: The question's weight of words at which the two parts stand in that proportion.
+_QUESTION_WEIGHT = 5.0
+_SATURATION, _LENGTH = 1.2, 0.75
+_STEM = 5
+#: Before the name of a meaning, which no word begins with.
+_MEANING = "="
+_STOP_WORDS = word_class("tool_stop_words")
+
+
+class WordIndex:
+    """BM25 over the tools' words."""
+
+    def __init__(self, specs: Sequence[ToolSpec]) -> None:
+        documents = [_counted(_tool_text(spec)) for spec in specs]
+        self.size = len(documents)
+        lengths = [sum(document.values()) for document in documents]
+        mean = (sum(lengths) / self.size if self.size else 0.0) or 1.0
+        terms = []
+        for document, length in zip(documents, lengths, strict=True):
+            damping = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
+            counts = document + _meant(document)
+            weights = {word: count * (_SATURATION + 1) / (count + damping) for word, count in counts.items()}
+            terms.append(Terms.of({term_id(word): weight for word, weight in weights.items()}))
+        self._postings = Postings().extended(0, terms)
+
+    def scores(self, question: str) -> Scores:
+        """The lexical part alone."""
+        scores: Scores = np.zeros(self.size, dtype=np.float32)
+        self.add_to(scores, question)
+        return scores
+
+    def add_to(self, scores: Scores, question: str) -> None:
+        """Add the lexical part of each tool's score, in place."""
+        worths: dict[int, float] = {}
+        weight = 0.0
+        for word in set(words_of(question)):
+            # A word that no tool has is looked up by what it means: "renomme" finds "rename".
+            found = self._worths([word]) or self._worths([_MEANING + meaning for meaning in meanings_of(word)])
+            worths |= found
+            weight += max(found.values(), default=rarity(self.size, 0))
+        if worths:
+            factor = LEXICAL_WEIGHT / (_QUESTION_WEIGHT * math.sqrt(weight))
+            self._postings.add_to(scores, {term: factor * worth for term, worth in worths.items()})
+
+    def _worths(self, words_: Sequence[str]) -> dict[int, float]:
+        """How much each of the words tells that some tool has."""
+        counts = {term: self._postings.having(term) for term in map(term_id, words_)}
+        return {term: rarity(self.size, count) for term, count in counts.items() if count}
+
+
+class Ranking:
+    """Tools with their vectors and words, ready to be scored."""
+
+    def __init__(self, specs: Sequence[ToolSpec], matrix: Vectors) -> None:
+        self.matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+        self.words = WordIndex(specs)
+        self.names = tuple(spec.name for spec in specs)
+        self.position = {name: position for position, name in enumerate(self.names)}
+
+    def scores(self, question_vector: Vectors, question: str) -> Scores:
+        """Return the score of every tool, in order."""
+        scores: Scores = self.matrix @ question_vector
+        self.words.add_to(scores, question)
+        return scores
+
+
+def best_positions(scores: Scores, limit: int) -> list[int]:
+    """The positions of the `limit` highest scores, best first, ties by position."""
+    best: list[int] = np.argsort(-scores, kind="stable")[: max(limit, 0)].tolist()
+    return best
+
+
+def words_of(text: str) -> list[str]:
+    """Folded beginnings of the words that say something, in French and in English."""
+    return [word[:_STEM] for word in words(fold(text)) if len(word) > 1 and word not in _STOP_WORDS]
+
+
+def _tool_text(spec: ToolSpec) -> str:
+    return " ".join([spoken_name(spec.name), spec.description, *spec.keywords, parameter_text(spec), *spec.examples])
+
+
+def _meant(words_: Counter[str]) -> Counter[str]:
+    """What a tool's words mean, in either language."""
+    found: Counter[str] = Counter()
+    for word, count in words_.items():
+        for meaning in meanings_of(word):
+            found[_MEANING + meaning] = max(found[_MEANING + meaning], count)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _counted(text: str) -> Counter[str]:
+    """Kept, since one tool that changes has all of them counted again."""
+    return Counter(words_of(text))
 
 
 class SelectionReason(StrEnum):

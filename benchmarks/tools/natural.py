@@ -87,7 +87,7 @@ def collect(folder: Path, documents: Iterable[Path], servers: dict[str, str]) ->
 
 def _row(source: str, tool: Any) -> dict[str, Any]:
     """As the catalogue would hold it."""
-    from tools_registry.sources.fitting import fitted
+    from tools_registry.sources.base import fitted
     from tools_registry.sources.remote import _MOST_DESCRIPTION, _free_name
 
     return {
@@ -101,7 +101,7 @@ def measure(folder: Path, files: Sequence[Path]) -> None:
     from django.core.management import call_command
 
     from knowledge.embeddings.base import embedder
-    from tools_registry import ranking
+    from tools_registry import selection
     from tools_registry.evaluation import described_tool, ranking_of
 
     model = embedder()
@@ -116,12 +116,12 @@ def measure(folder: Path, files: Sequence[Path]) -> None:
         install(rows_of_tools)
         tools = [described_tool(row) for row in rows_of_tools]
         now = ranking_of(tools, model)
-        with mock.patch.object(ranking, "meanings_of", return_value=()):
-            before = ranking.Ranking(tools, now.matrix)
+        with mock.patch.object(selection, "meanings_of", return_value=()):
+            before = selection.Ranking(tools, now.matrix)
         for name, rows in questions.items():
             known = [row for row in rows if _right(row) & set(now.names)]
             at = [_recall(now, known, vectors, cut) for cut in (1, 5)]
-            with mock.patch.object(ranking, "meanings_of", return_value=()):
+            with mock.patch.object(selection, "meanings_of", return_value=()):
                 was = [_recall(before, known, vectors, cut) for cut in (1, 5)]
             offered = sum(bool(_offered(row["query"], vectors) & _right(row)) for row in known)
             shares = (*at, *was, offered / len(known))
@@ -146,7 +146,7 @@ def _right(row: dict[str, Any]) -> set[str]:
 
 
 def _recall(ranking: Any, rows: Sequence[dict[str, Any]], vectors: Any, cut: int) -> float:
-    from tools_registry.ranking import best_positions
+    from tools_registry.selection import best_positions
 
     hits = 0
     for row in rows:

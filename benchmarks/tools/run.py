@@ -195,7 +195,7 @@ def _thresholds(ranking: Any, queries: list[Any], model: Any) -> None:
     import numpy as np
 
     from knowledge.embeddings.base import Purpose
-    from tools_registry.ranking import best_positions
+    from tools_registry.selection import best_positions
 
     strangers = [row["question"] for row in _csv(DATA / "cnil_faq.csv")][:400]
     found, noise = [], []

@@ -42,10 +42,10 @@ from agents.admin_base import (
 from agents.database import short_write
 from agents.roles import visible
 from tools_registry.catalog import SIGNED_IN_TAG, STAFF_TAG, apply_override, declared_tools, forget_recent
+from tools_registry.evaluation import QualityReport, assess_tool
 from tools_registry.execution import ToolCall, execute_calls
 from tools_registry.index import enqueue_index, ensure_overrides
 from tools_registry.models import SourceKind, ToolOverride, ToolSource, replace_tools_token
-from tools_registry.ranking import QualityReport, assess_tool
 from tools_registry.sources.base import sent_requests
 from tools_registry.tool import ToolContext, ToolSpec
 

@@ -28,8 +28,16 @@ from tools_registry.errors import (
     ToolSourceError,
     ToolTimeoutError,
 )
-from tools_registry.sources.base import DeclaredTool, ReadTools, SourceAddress, note_request, reach_of, resolved_headers
-from tools_registry.sources.fitting import fitted, target_of
+from tools_registry.sources.base import (
+    DeclaredTool,
+    ReadTools,
+    SourceAddress,
+    fitted,
+    note_request,
+    reach_of,
+    resolved_headers,
+    target_of,
+)
 from tools_registry.tool import Arguments, ToolImage
 
 TOOL_MAX_DOCUMENT_BYTES = 30_000_000

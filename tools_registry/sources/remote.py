@@ -19,8 +19,7 @@ from agents.jobs import Held
 from agents.texts import storable_value
 from tools_registry.errors import ToolDefinitionError, ToolError, ToolSourceError
 from tools_registry.models import NAME_LENGTH, SourceKind, ToolOverride, ToolSource
-from tools_registry.sources.base import DeclaredTool, SourceAddress, hide_secrets, without_secrets
-from tools_registry.sources.fitting import fitted, fitted_text
+from tools_registry.sources.base import DeclaredTool, SourceAddress, fitted, fitted_text, hide_secrets, without_secrets
 from tools_registry.sources.mcp import call_tool, list_tools
 from tools_registry.sources.openapi import call_operation, read_document
 from tools_registry.tool import Arguments, ToolContext, ToolSpec

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.servers.model_server import _schema_fault
 from tools_registry.errors import ToolDefinitionError
-from tools_registry.sources.fitting import fitted
+from tools_registry.sources.base import fitted
 
 
 def of(inner: Any) -> Any:

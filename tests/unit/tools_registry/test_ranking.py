@@ -7,17 +7,9 @@ from hypothesis import strategies as st
 
 from tests.factories import make_tool
 from tests.hashing import HashingEmbedder
-from tools_registry.evaluation import LabelledQuery, evaluate_ranking, ranking_of
-from tools_registry.ranking import (
-    TextKind,
-    WordIndex,
-    assess_tool,
-    best_positions,
-    spoken_name,
-    texts_of,
-    tool_vector,
-    words_of,
-)
+from tools_registry.evaluation import LabelledQuery, assess_tool, evaluate_ranking, ranking_of
+from tools_registry.index import TextKind, spoken_name, texts_of, tool_vector
+from tools_registry.selection import WordIndex, best_positions, words_of
 
 MODEL = HashingEmbedder()
 
