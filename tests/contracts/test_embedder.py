@@ -78,14 +78,6 @@ def test_any_text_a_user_can_type_has_a_row(embedder: Embedder, text: str) -> No
     assert np.isclose(np.linalg.norm(row), 1.0, atol=1e-5)
 
 
-def test_progress_counts_the_texts_done(embedder: Embedder) -> None:
-    done: list[int] = []
-    count = embedder.batch_size + 3
-    texts = [f"bonjour {number}" for number in range(count)]
-    embedder.embed(texts, purpose=Purpose.PASSAGE, on_progress=done.append)
-    assert done == [embedder.batch_size, count]
-
-
 def test_four_threads_get_the_same_rows(embedder: Embedder) -> None:
     expected = embedder.embed(TEXTS, purpose=Purpose.QUERY)
     with ThreadPoolExecutor(4) as pool:

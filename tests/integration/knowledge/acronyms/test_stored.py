@@ -154,13 +154,6 @@ class SynonymPagesTests(TestCase):
         page = reverse("admin:knowledge_synonym_change", args=[self.row.pk])
         assert self.client.post(page, fields).status_code == 302
 
-    def test_list_says_where_each_pair_comes_from(self) -> None:
-        page = self.client.get(self.list, {"q": "rqth"})
-        self.assertContains(page, LONG)
-        self.assertContains(page, self.document.title)
-        for query in ({"q": "inconnu"}, {"state__exact": "refused"}):
-            self.assertNotContains(self.client.get(self.list, query), LONG)
-
     def test_only_staff_with_the_right_see_and_decide(self) -> None:
         assert client_of(make_staff()).get(self.list).status_code == 403
         reader = client_of(make_staff("knowledge.view_synonym"))

@@ -2,12 +2,10 @@
 
 from unittest import mock
 
-from django.db import connection
 from django.test import TestCase
-from django.test.utils import CaptureQueriesContext
 
 from agents.admin_base import admin_url
-from agents.models import Agent, JobKind, JobStatus
+from agents.models import JobKind, JobStatus
 from knowledge.indexing import questions
 from knowledge.models import Chunk, IndexBuild
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
@@ -32,16 +30,6 @@ class QuestionPagesTest(TestCase):
         self.client.post(self.begin)
         assert self.job().status == JobStatus.QUEUED
 
-    def test_passages_are_counted_without_their_text_and_only_in_documents_that_are_meant(self) -> None:
-        passage = Chunk.objects.get(units_origin="waiting")
-        other = add_document(self.agent, name="autre.md")
-        with CaptureQueriesContext(connection) as asked:
-            found = questions.waiting_passages(self.agent, ScriptedLLM(), [passage.document_id])
-        assert found == [(passage.pk, passage.document_id)]
-        assert not any('"content"' in query["sql"] for query in asked)
-        assert questions.waiting_passages(self.agent, ScriptedLLM(), []) == []
-        assert len(questions.waiting_passages(self.agent, ScriptedLLM(), [other.pk])) == 1
-
     def test_nothing_to_write_is_told(self) -> None:
         Chunk.objects.update(units_origin="found")
         page = self.client.post(self.begin, follow=True)
@@ -51,8 +39,3 @@ class QuestionPagesTest(TestCase):
         client = client_of(make_staff("knowledge.view_indexbuild"))
         assert client.get(self.begin).status_code == 403
         assert client.post(self.begin).status_code == 403
-
-    def test_without_a_model_no_passage_is_said_to_wait(self) -> None:
-        agents = self.client.get(admin_url(Agent, "changelist"))
-        self.assertNotContains(agents, "units_origin__exact=waiting")
-        self.assertNotContains(self.client.get("/admin/"), "Passages en attente de questions")

@@ -126,12 +126,6 @@ class OvertakenTests(TestCase):
         assert (build.status, build.report["documents"]) == (JobStatus.DONE, 1)
         assert vector_store().count(self.alias) == 5
 
-    def test_failed_document_that_was_deleted_stops_no_other(self) -> None:
-        self.store("a.md", "")
-        build = self.run_with("read", lambda document: document.delete())
-        assert build.status == JobStatus.DONE
-        assert Document.objects.get(name="b.md").status == DocumentStatus.INDEXED
-
     def test_content_replaced_while_the_old_one_is_read_is_not_undone(self) -> None:
         new = "# Autre\n\n## Où est la mairie ?\n\nPlace du Marché.\n"
 

@@ -52,15 +52,11 @@ class RollbackTests(TestCase):
 
     def test_rollback_never_lands_on_what_a_failed_rebuild_left(self) -> None:
         good = self.live()
-        self.failed_rebuild()
-        self.rebuild()
-        assert rollback_agent_index(agent=self.agent, method=QA) == good
-        assert self.store.count(collection_alias(self.agent.slug, QA)) == 5
-
-    def test_failed_generation_is_dropped_by_the_next_rebuild(self) -> None:
         failed = self.failed_rebuild()
         self.rebuild()
         assert failed.generation not in generations(self.store, self.agent, QA)
+        assert rollback_agent_index(agent=self.agent, method=QA) == good
+        assert self.store.count(collection_alias(self.agent.slug, QA)) == 5
 
     def test_rebuild_after_a_rollback_drops_the_rejected_generation(self) -> None:
         first = self.live()
@@ -97,12 +93,6 @@ class RollbackTests(TestCase):
             with pytest.raises(CommandError, match="legacy|qr_atomique"):
                 call_command("rebuild_agent_index", self.agent.slug, "--rollback", *arguments, stdout=io.StringIO())
         assert {method: self.live(method) for method in current} == current
-
-    def test_cleanup_keeps_the_target_of_a_rollback(self) -> None:
-        first = self.live()
-        self.rebuild()
-        call_command("qdrant_cleanup", stdout=io.StringIO())
-        assert rollback_agent_index(agent=self.agent, method=QA) == first
 
 
 class WrittenMeanwhileTests(TestCase):

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import openpyxl
-import pptx
 from django.core.management import call_command
 from django.test import TestCase, override_settings
 
@@ -47,21 +46,3 @@ class OfficeDocumentTests(TestCase):
             {"question": "Combien coûte la carte ?", "answer": "12 euros."}
         ]
         assert chunks.get(parent_context="Tarifs").content.startswith("| Carte | Prix |")
-
-    def test_slides_are_found_under_their_titles(self) -> None:
-        presentation = pptx.Presentation()
-        for title, text in (
-            ("Guide du lecteur", ""),
-            ("Combien coûte la carte ?", "La carte coûte 12 euros par an."),
-            ("Horaires", "Ouvert du mardi au samedi."),
-        ):
-            slide = presentation.slides.add_slide(presentation.slide_layouts[1])
-            slide.shapes.title.text = title
-            slide.placeholders[1].text = text
-        presentation.save(str(self.folder / "guide.pptx"))
-        assert self.add()["documents"] == 1
-        document = self.agent.documents.get()
-        assert (document.source_type, document.title) == (SourceType.PPTX, "Guide du lecteur")
-        assert Chunk.objects.get(units_origin=UnitsOrigin.FOUND).knowledge_units == [
-            {"question": "Combien coûte la carte ?", "answer": "La carte coûte 12 euros par an."}
-        ]

@@ -10,7 +10,7 @@ from agents.admin_base import admin_url
 from agents.models import IndexingMethod
 from knowledge.errors import EmbeddingMismatchError
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import Chunk, Document, DocumentStatus, UnitsOrigin
+from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.search import confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
 from knowledge.vectors.payloads import PointType
@@ -62,21 +62,6 @@ class IndexDocumentTests(TestCase):
         assert page == 1
         assert 0 < left < right <= 1
         assert 0 < top < bottom < 0.5
-
-    def test_passage_that_only_stands_under_other_headings_keeps_its_questions(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
-        chunk = document.chunks.waiting().get()
-        units = [{"question": "Quand rendre un livre ?", "answer": "Sous trois semaines."}]
-        Chunk.objects.filter(pk=chunk.pk).update(
-            parent_context="Autre titre",
-            content_hash="other",
-            knowledge_units=units,
-            units_origin=UnitsOrigin.GENERATED,
-        )
-        index_documents(agent=agent, documents=[document])
-        kept = Chunk.objects.get(pk=chunk.pk)
-        assert (kept.knowledge_units, kept.parent_context) == (units, chunk.parent_context)
 
     def test_second_run_embeds_nothing_and_calls_no_model(self) -> None:
         agent = make_agent()
@@ -152,13 +137,6 @@ class IndexDocumentTests(TestCase):
         index_documents(agent=agent, documents=[document])
         assert "15 euros" in confirm_passages(search_index(agent, KNOWN), agent_id=agent.pk).hits[0].content
 
-    def test_file_replaced_by_another_loses_its_old_points(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        add_document(agent, text="# Autre\n\n## Où est la mairie ?\n\nPlace du Marché.\n")
-        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        assert vector_store().count(alias) == 2
-
     def test_other_recipe_is_an_error_and_never_a_wrong_answer(self) -> None:
         agent = make_agent()
         document = add_document(agent)
@@ -166,8 +144,3 @@ class IndexDocumentTests(TestCase):
         with mock.patch("knowledge.indexing.points.embedder", return_value=other):
             with pytest.raises(EmbeddingMismatchError):
                 index_documents(agent=agent, documents=[document])
-
-    def test_units_keep_their_origin(self) -> None:
-        document = add_document(make_agent())
-        origins = list(document.chunks.values_list("units_origin", flat=True))
-        assert sorted(origins) == [UnitsOrigin.FOUND, UnitsOrigin.FOUND, UnitsOrigin.WAITING]

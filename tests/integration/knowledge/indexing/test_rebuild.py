@@ -5,11 +5,9 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
-from django.conf import settings
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.jobs import recover
 from agents.models import Agent, IndexingMethod, JobStatus
 from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import create_rebuild, run_build
@@ -91,30 +89,3 @@ class RebuildTests(TestCase):
         assert fresh(build).status == JobStatus.FAILED
         assert build.error
         assert self.store.resolve_alias(self.alias) == before
-
-
-class ReaperTests(TestCase):
-    def test_build_whose_worker_died_is_queued_again_and_nudged(self) -> None:
-        build = create_rebuild(agent=make_agent(), method=QA)
-        past = timezone.now() - timedelta(minutes=5)
-        IndexBuild.objects.filter(pk=build.pk).update(
-            status=JobStatus.RUNNING, lease_expires_at=past, created_at=past, attempts=1
-        )
-        with mock.patch("agents.jobs.nudge") as nudge:
-            assert recover() == 1
-        assert fresh(build).status == JobStatus.QUEUED
-        nudge.assert_called_once_with(build.pk, expires=settings.JOB_REAP_SECONDS)
-
-    def test_build_that_killed_every_worker_is_given_up_with_a_reason(self) -> None:
-        build = create_rebuild(agent=make_agent(), method=QA)
-        past = timezone.now() - timedelta(minutes=5)
-        IndexBuild.objects.filter(pk=build.pk).update(status=JobStatus.RUNNING, lease_expires_at=past, attempts=5)
-        recover()
-        assert fresh(build).status == JobStatus.FAILED
-        assert build.error
-
-    def test_one_worker_wins_a_claim(self) -> None:
-        build = create_rebuild(agent=make_agent(), method=QA)
-        assert [IndexBuild.objects.claim(build.pk, owner) for owner in "ab"] == [True, False]
-        assert IndexBuild.objects.renew(build.pk, "a")
-        assert not IndexBuild.objects.renew(build.pk, "b")

@@ -3,7 +3,6 @@ day, and stopped.
 """
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -119,11 +118,12 @@ class WrittenQuestionsTests(TestCase):
         assert seen[:4] == [1, 9, 17, 31]
 
     def test_questions_are_found_once_they_are_written(self) -> None:
-        with self.model(reply(GOOD)):
+        with self.model(reply(GOOD, BAD)):
             self.add()
             report = self.write()
         assert self.found(GOOD["question"]).question == GOOD["question"]
-        assert (self.job().status, report.waiting) == (JobStatus.DONE, 0)
+        assert (self.job().status, report.model_calls, report.rejected, report.waiting) == (JobStatus.DONE, 1, 1, 0)
+        assert (self.chunk().knowledge_units, self.chunk().units_origin) == ([GOOD], UnitsOrigin.GENERATED)
         assert stale_documents(self.agent) == []
 
     def test_nothing_is_queued_where_nothing_waits_or_no_model_is_there(self) -> None:
@@ -131,14 +131,6 @@ class WrittenQuestionsTests(TestCase):
         with self.model():
             self.add(name="qa.md", text=b"# A\n\n## Combien ?\n\nLa carte vaut 12 euros.\n")
         assert not IndexBuild.objects.filter(kind=JobKind.QUESTIONS).exists()
-
-    def test_documents_join_the_writing_that_is_not_over(self) -> None:
-        with self.model(reply(GOOD), reply(GOOD)):
-            self.add(name="a.md")
-            self.add(name="b.md")
-            assert IndexBuild.objects.filter(kind=JobKind.QUESTIONS).count() == 1
-            self.write()
-        assert self.written() == 2
 
     def test_document_that_joins_at_the_very_end_is_not_forgotten(self) -> None:
         with self.model(reply(GOOD), reply(GOOD)):
@@ -167,15 +159,6 @@ class WrittenQuestionsTests(TestCase):
             assert job.not_before > timezone.now()
 
     # Asked once.
-
-    def test_units_are_kept_and_rejected_ones_counted(self) -> None:
-        with self.model(reply(GOOD, BAD)):
-            self.add()
-            report = self.write()
-        chunk = self.chunk()
-        assert chunk.knowledge_units == [GOOD]
-        assert chunk.units_origin == UnitsOrigin.GENERATED
-        assert (report.model_calls, report.rejected, report.waiting) == (1, 1, 0)
 
     def test_nothing_is_asked_twice_also_where_nothing_was_kept(self) -> None:
         with self.model(reply(BAD)):
@@ -219,28 +202,14 @@ class WrittenQuestionsTests(TestCase):
             down.script(*[reply(GOOD)] * 6)
             assert self.write(may_retry=True).waiting == 0
 
-    def test_model_that_answers_nonsense_stops_the_job_with_a_reason(self) -> None:
-        with self.model(*["Bonjour !"] * 3) as model, override(QUESTIONS_USELESS_PASSAGES=3):
+    def test_model_of_whose_replies_nothing_can_be_kept_stops_the_job_with_a_reason(self) -> None:
+        with self.model("Bonjour !", reply(BAD), "Bonjour !") as model, override(QUESTIONS_USELESS_PASSAGES=3):
             self.add(count=12)
             self.write(may_retry=True)
         job = self.job()
         assert len(model.calls) == 3
         assert job.status == JobStatus.FAILED
         assert "n’a pu être gardé" in job.error
-
-    def test_model_of_whose_units_none_can_be_kept_stops_the_job(self) -> None:
-        with self.model(*[reply(BAD)] * 3), override(QUESTIONS_USELESS_PASSAGES=3):
-            self.add(count=5)
-            self.write()
-        assert "n’a pu être gardé" in self.job().error
-
-    def test_no_more_questions_are_under_way_than_the_limit(self) -> None:
-        model = _Meeting(3)
-        with self.using(model):
-            self.add(count=12)
-            with override(UNIT_GENERATION_PARALLEL=3):
-                self.write()
-        assert (model.most, self.written()) == (3, 12)
 
     def test_questions_of_staff_written_meanwhile_stand(self) -> None:
         def edit() -> None:
@@ -280,12 +249,6 @@ class WrittenQuestionsTests(TestCase):
             self.allow(question_calls_per_day=3)
             self.write(may_retry=True)
         assert (self.written(), self.job().status) == (3, JobStatus.DONE)
-
-    def test_call_is_counted_before_it_is_made(self) -> None:
-        with self.using(model := _Looking()):
-            self.add()
-            self.write()
-        assert model.seen == [1]
 
     # Stopped, taken up.
 
@@ -330,64 +293,17 @@ class WrittenQuestionsTests(TestCase):
         assert self.found(GOOD["question"]).question == GOOD["question"]
 
 
-class _Answering(ScriptedLLM):
-    """Answers everything the same."""
-
-    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
-        self.meet()
-        return Reply(text=reply(GOOD), model="answering")
-
-    def meet(self) -> None:
-        """What happens while the call is under way."""
-
-
-class _Meeting(_Answering):
-    """Remembers how many calls were under way at once; each waits for the others that may be."""
-
-    def __init__(self, parties: int) -> None:
-        super().__init__()
-        self.most = self._now = 0
-        self._guard = threading.Lock()
-        self._barrier = threading.Barrier(parties)
-
-    def meet(self) -> None:
-        with self._guard:
-            self._now += 1
-            self.most = max(self.most, self._now)
-        self._barrier.wait(30)
-        with self._guard:
-            self._now -= 1
-
-
-class _Looking(_Answering):
-    """Notes what the day's row says when a call arrives; the pool of one runs it while the job waits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[int] = []
-        self._held = mock.patch("knowledge.indexing.questions.wait", self._look)
-        self._held.start()
-
-    def _look(self, running: Any, **options: Any) -> Any:
-        from concurrent.futures import wait
-
-        self.seen.append(RuntimeSettings.load().questions_calls)
-        self._held.stop()
-        return wait(running, **options)
-
-
-class _Deciding(_Answering):
+class _Deciding(ScriptedLLM):
     """Staff decide while the first call is under way: between its begin and the job's next look."""
 
     def __init__(self, decide: Any) -> None:
         super().__init__()
-        self.count = 0
         self._decide = decide
         self._held = mock.patch("knowledge.indexing.questions.wait", self._wait)
         self._held.start()
 
-    def meet(self) -> None:
-        self.count += 1
+    def complete(self, messages: Sequence[PromptMessage], options: GenerationOptions) -> Reply:
+        return Reply(text=reply(GOOD), model="deciding")
 
     def _wait(self, running: Any, **options: Any) -> Any:
         from concurrent.futures import wait

@@ -150,13 +150,6 @@ class CommittedTests(TransactionTestCase):
         assert found(self.store) == [1, 2, 3, 4]
         assert found(self.store, EVEN) == [2, 4]
 
-    def test_rolled_back_versions_hide_nothing_later(self) -> None:
-        with rolled_back():
-            self.store.upsert("c", [point(9)])
-            found(self.store)
-        self.store.upsert("c", [point(7)])
-        assert found(self.store) == [1, 2, 3, 4, 7]
-
     def test_uncommitted_writes_are_not_seen_by_others(self) -> None:
         seen: list[list[int]] = []
         with transaction.atomic():
