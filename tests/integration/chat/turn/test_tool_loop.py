@@ -13,12 +13,12 @@ from unittest import mock
 
 import pytest
 from django.contrib.auth.models import Group
-from django.test import TestCase, override_settings
+from django.test import override_settings
 from django.utils import timezone
 
 from agents.database import in_database
 from agents.errors import LLMUnavailableError
-from agents.llm.base import PromptMessage, RequestedCall, language_model
+from agents.llm.base import RequestedCall, Usage, language_model
 from agents.llm.openai import OpenAILanguageModel
 from agents.models import Agent
 from chat.errors import IsolationError, ThreadConflictError
@@ -38,28 +38,29 @@ from chat.models import (
 from chat.protocol import Tool
 from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
 from chat.thread.turns import interrupt_stale_turns
+from chat.turn.path import run_turn
 from chat.turn.tool_loop import BATCH_TRIES
 from chat.turn.toolbox import Toolbox, choose_tools
-from chat.turn.values import TurnResult
+from chat.turn.values import TurnRequest, TurnResult
 from faqs.models import CachedResponse
 from tests.constants import override
 from tests.factories import (
-    make_agent,
+    declared_tools,
     make_batch,
     make_conversation,
-    make_deployment,
     make_exchange,
+    make_tool,
     make_user,
     set_settings,
 )
-from tests.integration.chat.turn.test_path import FAR, KNOWN, Listener, ask, model, scripted
+from tests.integration.chat.turn.test_path import FAR, Listener, ask, model, scripted
 from tests.readers import LibraryCase
 from tests.scripted import ScriptedReply
 from tests.servers.model_server import ModelReply, ModelServer, check_chat_request
 from tests.tools import asking, call, declared
 from tools_registry.models import ToolOverride
 from tools_registry.selection import SelectedTool, SelectionReason
-from tools_registry.tool import registry
+from tools_registry.tool import spec_from_function
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 
@@ -129,6 +130,19 @@ class LoopTestCase(LibraryCase):
     ) -> tuple[TurnResult, Listener]:
         return await ask(self.deployment, question, conversation)
 
+    @contextmanager
+    def dying(self) -> Iterator[None]:
+        """A process that dies says nothing: neither the round nor the end of the turn is stored."""
+        with (
+            mock.patch("chat.turn.tool_loop.apply_round", side_effect=RuntimeError("boom")),
+            mock.patch("chat.turn.path.save_exchange"),
+            pytest.raises(RuntimeError),
+        ):
+            yield
+
+    async def tools(self) -> list[Message]:
+        return [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
+
     def knobs(self, **values: Any) -> None:
         set_settings(Agent.objects.filter(pk=self.deployment.agent_id), **values)
 
@@ -143,54 +157,26 @@ class SectionOneTests(LoopTestCase):
         assert (result.answer.llm_calls, result.answer.rounds) == (1, 0)
         assert (result.answer.source, result.answer.efficiency) == (AnswerSource.LLM, 100.0)
 
-    async def test_qualite_de_reponse_is_the_model_s_to_judge_and_a_short_answer_stands(self) -> None:
-        with self.story(["Oui."]):
-            result, _listener = await self.ask()
-            criteria = model().calls[0].messages[0].content
-        assert (result.answer.text, result.answer.stop_reason) == ("Oui.", StopReason.ANSWERED)
-        assert "COMPLÈTE et SATISFAISANTE" in criteria
-
-    async def test_boucle_bornee_calls_tools_then_recalls_until_the_answer(self) -> None:
-        replies = (asking(call("weather", city="Lyon")), asking(call("clock")), ["Il fait 12 °C."])
-        with self.story(*replies):
-            result, _listener = await self.ask()
-        assert ran == ["Lyon", "clock"]
-        assert (result.answer.llm_calls, result.answer.rounds) == (3, 2)
-        assert result.answer.text == "Il fait 12 °C."
-        turn = await Turn.objects.aget()
-        assert (turn.rounds, turn.stop_reason, turn.efficiency) == (2, "answered", 90.0)
-
-    async def test_limite_de_relances_ten_recalls_are_eleven_calls_of_the_model(self) -> None:
-        replies = [asking(call("weather", city=str(n))) for n in range(11)]
-        with self.story(*replies):
-            result, listener = await self.ask()
-        assert (result.answer.llm_calls, result.answer.rounds, len(ran)) == (11, 10, 10)
-        assert result.answer.stop_reason == StopReason.ROUND_LIMIT
-
     async def test_circuit_breaker_says_clearly_that_the_limit_is_reached(self) -> None:
         await in_database(self.knobs, max_rounds=2)
         replies = [asking(call("weather", city=str(n))) for n in range(3)]
         with self.story(*replies):
             result, listener = await self.ask()
-        assert result.answer.source == AnswerSource.ROUND_LIMIT
+        assert (result.answer.source, result.answer.stop_reason) == (AnswerSource.ROUND_LIMIT, StopReason.ROUND_LIMIT)
+        assert (result.answer.llm_calls, result.answer.rounds, ran) == (3, 2, ["0", "1"])
         assert "la limite de 2 relances est atteinte" in result.answer.text
         assert listener.text.endswith(result.answer.text)
         assert result.status == TurnStatus.DONE
         assert (await Message.objects.exchanges().alast()).content == result.answer.text  # type: ignore[union-attr]
         assert result.answer.efficiency == 50.0
 
-    async def test_saturation_three_recalls_that_ask_for_the_same_calls(self) -> None:
-        with self.story(*(asking(call("weather", city="Lyon")) for _ in range(4))):
-            result, _listener = await self.ask()
-        assert (result.answer.stop_reason, result.answer.rounds) == (StopReason.SATURATED, 3)
-        assert result.answer.source == AnswerSource.ROUND_LIMIT
-        assert "rien de nouveau" in result.answer.text
-
-    async def test_saturation_three_recalls_that_got_the_same_results(self) -> None:
-        replies = [asking(call("constant", number=n)) for n in range(4)]
-        with self.story(*replies, tools=(constant,)):
-            result, _listener = await self.ask()
-        assert (result.answer.stop_reason, result.answer.rounds) == (StopReason.SATURATED, 3)
+    async def test_saturation_three_recalls_with_the_same_calls_or_the_same_results(self) -> None:
+        for repeated in ([call("weather", city="Lyon")] * 4, [call("constant", number=n) for n in range(4)]):
+            with self.story(*map(asking, repeated), tools=(weather, constant)):
+                result, _listener = await self.ask()
+            assert (result.answer.stop_reason, result.answer.rounds) == (StopReason.SATURATED, 3)
+            assert result.answer.source == AnswerSource.ROUND_LIMIT
+            assert "rien de nouveau" in result.answer.text
 
     async def test_progress_of_any_kind_is_no_saturation(self) -> None:
         cities = ["a", "a", "b", "a", "a"]
@@ -257,7 +243,7 @@ class SectionTwoTests(LoopTestCase):
             ["Fin."],
         )
         with self.story(*replies):
-            await self.ask()
+            result, _listener = await self.ask()
         stored = [m async for m in Message.objects.exclude(operation_id=None).order_by("id")]
         assert [(m.role, m.tool_call_id, m.relance_index) for m in stored] == [
             ("assistant", "", 0),
@@ -266,7 +252,9 @@ class SectionTwoTests(LoopTestCase):
             ("assistant", "", 1),
             ("tool", "c", 1),
         ]
-        assert len({m.operation_id for m in stored}) == 2
+        assert (result.answer.text, result.answer.llm_calls) == ("Fin.", 3)
+        turn = await Turn.objects.aget()
+        assert (turn.rounds, turn.stop_reason, turn.efficiency) == (2, "answered", 90.0)
 
     async def test_nouvel_operation_id_for_each_round_of_each_turn(self) -> None:
         for _ in range(2):
@@ -291,16 +279,11 @@ class SectionTwoTests(LoopTestCase):
         assert [o.operation_id async for o in AppliedOperation.objects.all()] == [expected]
 
     async def test_409_conflict_is_reloaded_and_replayed_aucun_doublon(self) -> None:
-        writers = iter(range(3))
-
         def interfere() -> dict[str, object]:
             """Let somebody else write meanwhile."""
-            write()
-            return {}
-
-        def write() -> None:
-            messages = make_batch(self.conversation, f"other-{next(writers)}")
+            messages = make_batch(self.conversation, "other")
             append_batch(Batch(self.conversation.pk, messages, uuid.uuid4(), 0), max_tool_calls=10)
+            return {}
 
         with (
             declared(interfere, uses_database=True),
@@ -315,8 +298,7 @@ class SectionTwoTests(LoopTestCase):
         text = "\n".join(logs.output)
         assert "batch conflict" in text
         assert "applied=true" in text
-        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
-        assert [m.tool_call_id for m in stored] == ["other-0", "mine"]
+        assert [m.tool_call_id for m in await self.tools()] == ["other", "mine"]
 
     async def test_retry_automatique_gives_up_after_three_replays_and_loses_nothing(self) -> None:
         with (
@@ -329,18 +311,12 @@ class SectionTwoTests(LoopTestCase):
         assert applied.call_count == 1 + BATCH_TRIES
         assert result.error is not None
         assert result.error.code == "thread_conflict"
-        kept = [m async for m in Message.objects.filter(role=Role.TOOL)]
-        assert [(m.tool_call_id, m.success) for m in kept] == [("mine", True)]
+        assert [(m.tool_call_id, m.success) for m in await self.tools()] == [("mine", True)]
 
     async def test_a_finished_tool_is_never_run_a_second_time(self) -> None:
         reply = asking(call("weather", id="a", city="Lyon"), call("clock", id="b"))
         with declared(weather, clock), scripted(reply):
-            # A process that dies says nothing: neither the round nor the end of the turn is stored.
-            with (
-                mock.patch("chat.turn.tool_loop.apply_round", side_effect=RuntimeError("boom")),
-                mock.patch("chat.turn.path.save_exchange"),
-                pytest.raises(RuntimeError),
-            ):
+            with self.dying():
                 await self.ask(conversation=self.conversation)
             assert sorted(ran) == ["Lyon", "clock"]
             turn = await Turn.objects.aget()
@@ -348,13 +324,9 @@ class SectionTwoTests(LoopTestCase):
             result = await self.replay(turn)
         assert sorted(ran) == ["Lyon", "clock"]
         assert result.answer.text == "Fin."
-        tools = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
-        assert [(m.tool_call_id, m.success) for m in tools] == [("a", True), ("b", True)]
+        assert [(m.tool_call_id, m.success) for m in await self.tools()] == [("a", True), ("b", True)]
 
     async def replay(self, turn: Turn) -> TurnResult:
-        from chat.turn.path import run_turn
-        from chat.turn.values import TurnRequest
-
         request = TurnRequest(
             deployment_id=self.deployment.pk,
             question=QUESTION,
@@ -366,11 +338,7 @@ class SectionTwoTests(LoopTestCase):
 
     async def test_results_of_a_dead_turn_stay_with_its_own_question(self) -> None:
         with declared(clock), scripted(asking(call("clock", id="a"))):
-            with (
-                mock.patch("chat.turn.tool_loop.apply_round", side_effect=RuntimeError("boom")),
-                mock.patch("chat.turn.path.save_exchange"),
-                pytest.raises(RuntimeError),
-            ):
+            with self.dying():
                 await self.ask(conversation=self.conversation)
             past = timezone.now() - timedelta(seconds=1)
             await in_database(Turn.objects.update, lease_expires_at=past)
@@ -402,21 +370,7 @@ class SectionThreeTests(LoopTestCase):
             last = model().calls[1].messages[-4:]
         assert [m.role for m in last] == ["assistant", "tool", "tool", "tool"]
         assert [m.tool_call_id for m in last[1:]] == [c.id for c in last[0].tool_calls]
-
-    async def test_rappels_last_message_has_role_tool_and_parsable_content(self) -> None:
-        with self.story(asking(call("weather", city="Lyon")), ["Fin."]):
-            await self.ask()
-            last = model().calls[1].messages[-1]
-        assert last.role == "tool"
-        assert json.loads(last.content) == {"city": "Lyon", "degrees": 12}
-
-    async def test_thread_reconstruit_thread_db_recharge_holds_earlier_rounds(self) -> None:
-        with self.story(asking(call("weather", city="Lyon")), ["12 °C."]):
-            await self.ask(conversation=self.conversation)
-        with self.story(["Oui."]):
-            await self.ask(conversation=self.conversation)
-            roles = [m.role for m in model().calls[0].messages]
-        assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+        assert json.loads(last[1].content) == {"city": "Lyon", "degrees": 12}
 
 
 class SectionFourTests(LoopTestCase):
@@ -433,12 +387,7 @@ class SectionFourTests(LoopTestCase):
             assert "invalid_tool_arguments" in said[0].content
             assert "not_run" in said[1].content
             assert result.answer.text == "Pardon."
-        assert not [m async for m in Message.objects.filter(role=Role.TOOL, success=True)]
-
-    async def test_no_arguments_at_all_are_an_empty_object(self) -> None:
-        with self.story(asking(RequestedCall("a", "clock", "")), ["Fin."]):
-            await self.ask()
-        assert ran == ["clock"]
+        assert not any(m.success for m in await self.tools())
 
     async def test_strange_ids_and_names_become_ones_that_every_api_takes_back(self) -> None:
         strange = (
@@ -448,11 +397,11 @@ class SectionFourTests(LoopTestCase):
             RequestedCall("twice", "clock", "{}"),
             RequestedCall("n", "no such tool!", "{}"),
             RequestedCall("m", "", "{}"),
+            RequestedCall("no arguments", "clock", ""),
         )
         with self.story(asking(*strange), ["Fin."]):
             await self.ask()
-        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
-        assert [m.success for m in stored] == [True] * 4 + [False] * 2
+        assert [m.success for m in await self.tools()] == [True] * 4 + [False] * 2 + [True]
 
     async def test_limite_de_securite_ten_calls_a_round_the_others_are_not_made(self) -> None:
         await in_database(self.knobs, max_tool_calls=2)
@@ -474,14 +423,13 @@ class SectionFourTests(LoopTestCase):
         assert result.answer.text == "Désolé."
 
     async def test_unknown_and_forbidden_tools_are_not_run_when_asked_for_by_name(self) -> None:
-        with declared(clock, tags=frozenset({"staff"})), declared_too(weather):
+        with declared(clock, tags=frozenset({"staff"})), declared_tools(spec_from_function(weather)):
             with scripted(asking(call("clock"), call("nothing")), ["Non."]):
                 await self.ask()
                 offered = model().calls[0].options.tools
         assert [tool["function"]["name"] for tool in offered] == ["weather"]
         assert ran == []
-        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
-        assert [m.success for m in stored] == [False, False]
+        assert [m.success for m in await self.tools()] == [False, False]
 
     async def test_a_right_lost_while_the_model_answers_bites_within_the_turn(self) -> None:
         user = await in_database(make_user)
@@ -500,19 +448,7 @@ class SectionFourTests(LoopTestCase):
                 offered = [len(made.options.tools) for made in model().calls]
         assert offered == [2, 2, 2]
         assert ran == []
-        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
-        assert [(m.name, m.error) for m in stored] == [("leave", ""), ("clock", "tool_forbidden")]
-
-
-@contextmanager
-def declared_too(function: Any) -> Iterator[None]:
-    from tools_registry.tool import registry, spec_from_function
-
-    registry.register(spec_from_function(function))
-    try:
-        yield
-    finally:
-        registry.remove(function.__name__)
+        assert [(m.name, m.error) for m in await self.tools()] == [("leave", ""), ("clock", "tool_forbidden")]
 
 
 class SectionFiveTests(LoopTestCase):
@@ -571,13 +507,6 @@ class IsolationTests(LoopTestCase):
         assert str(foreign.pk) in logs.output[0]
         assert "Foreign" not in "".join(logs.output)
 
-    async def test_every_message_to_the_model_carries_its_session(self) -> None:
-        await in_database(make_exchange, self.conversation, "q", "a")
-        with self.story(asking(call("clock")), ["Fin."]):
-            await self.ask(conversation=self.conversation)
-            messages: list[PromptMessage] = [message for made in model().calls for message in made.messages]
-        assert {m.conversation_id for m in messages if m.role != "system"} == {self.conversation.pk}
-
 
 class EventTests(LoopTestCase):
     """What a reader sees of tools, and what a turn without them costs."""
@@ -596,26 +525,20 @@ class EventTests(LoopTestCase):
         calls = [call("weather", city=str(n)) for n in range(5)]
         with self.story(asking(*calls), ["Fin."]):
             await self.ask()
-        stored = [m async for m in Message.objects.filter(role=Role.TOOL).order_by("id")]
-        assert [m.tool_call_id for m in stored] == [c.id for c in calls]
+        assert [m.tool_call_id for m in await self.tools()] == [c.id for c in calls]
         states = [e.state async for e in ToolExecution.objects.all()]
         assert states == [ExecutionState.FINISHED] * 5
 
     async def test_guard_rail_lets_a_question_pass_for_a_tool_above_its_threshold(self) -> None:
-        from tools_registry.selection import SelectedTool, SelectionReason
-        from tools_registry.tool import registry
-
-        with declared(clock):
-            spec = registry.get("clock")
-            assert spec is not None
-            found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            toolbox = Toolbox((found,), None, has_threshold=True)
-            with mock.patch("chat.turn.generation.choose_tools", return_value=toolbox), scripted(["10 h."]):
-                result, _listener = await self.ask(FAR)
-                prompt = model().calls[0].messages[-1].content
+        found = SelectedTool(make_tool("clock"), 0.9, SelectionReason.SIMILAR)
+        toolbox = Toolbox((found,), None, has_threshold=True)
+        with mock.patch("chat.turn.generation.choose_tools", return_value=toolbox), scripted(["10 h."]):
+            result, _listener = await self.ask(FAR)
+            prompt = model().calls[0].messages[-1].content
         assert result.answer.source == AnswerSource.LLM
         assert prompt.endswith(FAR)
         assert "passed_by_tool" in [line["outcome"] for line in result.trace.lines]
+        assert not Toolbox((found,), None).fits_the_question, "the model's scores were not measured"
 
     async def test_guard_rail_lets_a_phrasing_of_a_tool_pass_in_every_mode(self) -> None:
         await ToolOverride.objects.acreate(tool_name="clock", examples=[f"{FAR.upper()} !"])
@@ -630,11 +553,6 @@ class EventTests(LoopTestCase):
             result, _listener = await self.ask(FAR)
         assert result.answer.source == AnswerSource.GUARD_RAIL
 
-    async def test_direct_answers_run_no_tool_and_choose_none(self) -> None:
-        with self.story(), mock.patch("chat.turn.generation.choose_tools") as chosen:
-            await self.ask(KNOWN)
-        assert not chosen.called
-
     async def test_a_personal_tool_makes_a_personal_answer(self) -> None:
         with declared(clock, is_personal=True), scripted(asking(call("clock")), ["Fin."]):
             result, _listener = await self.ask()
@@ -642,8 +560,6 @@ class EventTests(LoopTestCase):
         assert (await Turn.objects.aget()).is_personal
 
     async def test_tokens_of_every_call_are_counted(self) -> None:
-        from agents.llm.base import Usage
-
         replies = (
             ScriptedReply(tool_calls=[call("clock")], usage=Usage(10, 2)),
             ScriptedReply(pieces=["Fin."], usage=Usage(20, 3)),
@@ -651,14 +567,6 @@ class EventTests(LoopTestCase):
         with self.story(*replies):
             result, _listener = await self.ask()
         assert (result.answer.prompt_tokens, result.answer.completion_tokens) == (30, 5)
-
-
-class EmptyLibraryTests(TestCase):
-    async def test_an_agent_without_tools_pays_no_query_for_them(self) -> None:
-        deployment = await in_database(lambda: make_deployment(make_agent(tools_enabled=False)))
-        with declared(clock), scripted(), mock.patch("chat.turn.generation.choose_tools") as chosen:
-            await ask(deployment, QUESTION)
-        assert not chosen.called
 
 
 class SectionTenTests(LoopTestCase):
@@ -688,15 +596,6 @@ class SectionTenTests(LoopTestCase):
         cities = [json.loads(m["content"])["city"] for m in last if m["role"] == "tool"]
         assert cities == ["a", "b", "c", "d", "e"]
 
-    async def test_truncated_arguments_of_a_real_stream_run_no_tool(self) -> None:
-        cut = ModelReply(tool_calls=[{"id": "call_0", "name": "weather", "arguments": '{"city": "Ly'}])
-        with ModelServer(api_key="k") as server, declared(weather), served(server):
-            server.script(cut, ModelReply(tokens=["Pardon."]))
-            result, _listener = await self.ask()
-            await closed()
-            assert [made.status for made in server.calls] == [200, 200]
-        assert (result.answer.text, ran) == ("Pardon.", [])
-
 
 def served(server: ModelServer, key: str = "k", **more: Any) -> override_settings:
     options = {"base_url": server.base_url, "model": "strict", "api_key": key, **more}
@@ -723,10 +622,3 @@ class EarlierToolsTests(LoopTestCase):
         learned = next(line for line in result.trace.lines if line["step"] == "learn")
         assert learned["outcome"] == "not_kept"
         assert not await CachedResponse.objects.aexists()
-
-    async def test_nearest_tool_of_an_unmeasured_model_opens_no_guard_rail(self) -> None:
-        with declared(clock):
-            spec = registry.get("clock")
-            assert spec is not None
-            found = SelectedTool(spec, 0.9, SelectionReason.SIMILAR)
-            assert not Toolbox((found,), None).fits_the_question
