@@ -19,30 +19,16 @@ from chat.turn.prompt import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.constants import override
 from tests.factories import make_conversation, make_ending, make_exchange, make_library
-from tests.integration.chat.turn.test_path import NEAR, Listener, model, scripted
+from tests.integration.chat.turn.test_path import NEAR, Listener, claimed, model, scripted
 from tests.scripted import ScriptedReply
 
 AGAIN = "Elle réserve encore une salle."
 LONG = " ".join(f"La salle {n} se réserve au guichet {n} [1]." for n in range(40))
 
 
-async def ask(conversation: Conversation, question: str = NEAR, replaces: uuid.UUID | None = None) -> TurnResult:
+async def ask(conversation: Conversation) -> TurnResult:
     """One whole turn, with what comes after its answer."""
-    claimed = await in_database(
-        claim_turn,
-        conversation_id=conversation.pk,
-        client_message_id=str(uuid.uuid4()),
-        question=question,
-        replaces=replaces,
-    )
-    request = TurnRequest(
-        deployment_id=conversation.deployment_id,
-        question=question,
-        language="fr",
-        turn_id=claimed.turn_id,
-        conversation_id=conversation.pk,
-        is_first=claimed.is_first,
-    )
+    request = await in_database(claimed, conversation, NEAR)
     result = await run_turn(request, Listener())
     await write_summary(request, result)
     return result
@@ -89,15 +75,6 @@ class SummaryTests(TestCase):
         assert last[1:3] == [SUMMARY_REQUEST, AGAIN]
         assert len(last) == 4
 
-    async def test_with_tools_off_the_prompt_is_the_same(self) -> None:
-        overlay = {"summarise_exchanges": True, "tools_enabled": False}
-        await in_database(Deployment.objects.update, config_overlay=overlay)
-        with scripted([LONG], ["Elle réserve une salle."], ["Oui [1]."], ["Elle sait tout."]):
-            await ask(self.conversation)
-            await ask(self.conversation)
-            assert prompt(2)[1:3] == [SUMMARY_REQUEST, "Elle réserve une salle."]
-            assert len(prompt(2)) == 4
-
     async def test_its_cost_and_its_text_are_on_the_turn_that_it_follows(self) -> None:
         with scripted([LONG], ["Elle réserve une salle."]):
             await ask(self.conversation)
@@ -133,14 +110,6 @@ class SummaryTests(TestCase):
                 second = await ask(conversation)
                 assert LONG.strip() in prompt(2)[2]
             assert outcomes(second)["prompt"] == "built"
-        assert not await ThreadSummary.objects.aexists()
-
-    async def test_temporary_chat_takes_its_summaries_along(self) -> None:
-        await in_database(Conversation.objects.update, is_temporary=True)
-        with scripted([LONG], ["Elle réserve une salle."]):
-            await ask(self.conversation)
-        assert len(await self.stored()) == 1
-        await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
         assert not await ThreadSummary.objects.aexists()
 
     async def test_conversation_deleted_meanwhile_keeps_nothing(self) -> None:
@@ -205,10 +174,6 @@ class CoverageTests(TestCase):
         assert self.told() == []
         show_version(self.conversation.pk, self.turns[3].pk)
         assert self.told() == [(SUMMARY_REQUEST, "until 3")]
-
-    def test_no_history_asks_for_nothing(self) -> None:
-        with self.assertNumQueries(0):
-            assert summarised([]) == []
 
     async def test_nothing_is_made_once_the_conversation_has_gone_on(self) -> None:
         request = TurnRequest(
