@@ -3,10 +3,10 @@
 from django.test import TestCase
 
 from agents.database import in_database
-from agents.effective import current_config, effective_config
+from agents.effective import effective_config
 from agents.models import Agent, Deployment, IndexingMethod, Specialist
 from chat.models import AnswerSource, Turn
-from tests.factories import add_document, make_agent, make_deployment, make_entry, make_library
+from tests.factories import add_document, make_agent, make_entry, make_library
 from tests.integration.chat.turn.test_path import KNOWN, ask
 
 POOL = """# Piscine
@@ -44,11 +44,6 @@ class DispatchTests(TestCase):
         (line,) = [line for line in result.trace.lines if line["step"] == "dispatch"]
         assert line["outcome"] == "index"
         assert line["detail"].startswith("Piscine ")
-
-    async def test_the_default_agent_answers_its_own_questions(self) -> None:
-        result, listener = await ask(self.deployment, KNOWN)
-        assert "10 heures à 18 heures" in listener.text
-        assert result.answer.answered_by == self.deployment.agent.name
 
     async def test_what_is_not_clear_goes_to_the_default_agent(self) -> None:
         result, _ = await ask(self.deployment, "xylophone zygote kiwi ?")
@@ -94,12 +89,6 @@ class DispatchTests(TestCase):
 
 
 class OneAgentTests(TestCase):
-    def test_settings_of_one_agent_are_read_by_the_same_two_statements(self) -> None:
-        deployment = make_deployment()
-        with self.assertNumQueries(2):
-            config = current_config(deployment.pk)
-        assert config.agents == ()
-
     async def test_one_agent_is_not_dispatched_and_not_named(self) -> None:
         deployment = await in_database(make_library)
         result, listener = await ask(deployment, KNOWN)

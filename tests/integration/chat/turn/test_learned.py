@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from django.db import connection
 from django.test import TestCase
-from django.test.utils import CaptureQueriesContext
 
 from agents.database import in_database
 from agents.models import Deployment
@@ -103,18 +101,6 @@ class LearnedTurnTests(TestCase):
         await in_database(set_status, [row], LearnedStatus.OBSOLETE)
         result, _ = await ask(self.deployment, QUESTION)
         assert ANSWER not in result.answer.text
-
-    async def test_agent_without_faq_pays_no_query_for_them(self) -> None:
-        def learned_queries(captured: CaptureQueriesContext) -> int:
-            return sum("faqs_" in query["sql"] for query in captured.captured_queries)
-
-        with CaptureQueriesContext(connection) as captured:
-            await ask(self.deployment, "Combien coûte la carte de lecteur ?")
-        assert learned_queries(captured) == 0
-        await in_database(make_learned, self.deployment.agent, question=QUESTION)
-        with CaptureQueriesContext(connection) as captured:
-            await ask(self.deployment, "Combien coûte la carte de lecteur ?")
-        assert learned_queries(captured) <= 2
 
     def test_priority_holds_only_where_scores_are_equal(self) -> None:
         hits = (passage("a", 0.9, is_faq=False), passage("b", 0.8, is_faq=False), passage("c", 0.8, is_faq=True))
