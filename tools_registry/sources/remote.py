@@ -19,7 +19,15 @@ from agents.jobs import Held
 from agents.texts import storable_value
 from tools_registry.errors import ToolDefinitionError, ToolError, ToolSourceError
 from tools_registry.models import NAME_LENGTH, SourceKind, ToolOverride, ToolSource
-from tools_registry.sources.base import DeclaredTool, SourceAddress, fitted, fitted_text, hide_secrets, without_secrets
+from tools_registry.sources.base import (
+    DeclaredTool,
+    ReadTools,
+    SourceAddress,
+    fitted,
+    fitted_text,
+    hide_secrets,
+    without_secrets,
+)
 from tools_registry.sources.mcp import call_tool, list_tools
 from tools_registry.sources.openapi import call_operation, read_document
 from tools_registry.tool import Arguments, ToolContext, ToolSpec
@@ -99,61 +107,49 @@ _READ_FIELDS = (
 )
 
 
-@dataclass(slots=True)
-class RefreshReport:
-    added: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
-
-
-def refresh_source(source: ToolSource) -> RefreshReport:
-    """Read the source's list and store it; a failure is kept on the source and raised."""
-    report = RefreshReport()
+def refresh_source(source: ToolSource) -> None:
+    """Read the source's list and store it with what cannot be used; a failure is kept on the source and raised."""
     try:
-        declared = _usable(_read(source, report), report)
+        read = _read(source)
+        declared = _usable(read)
         with short_write():
-            _store(source, declared, report)
+            _store(source, declared)
             source.refreshed_at, source.last_error = timezone.now(), ""
-            source.problems = [[name, reason] for name, reason in report.refused[:_MOST_PROBLEMS]]
+            source.problems = read.refused[:_MOST_PROBLEMS]
             source.save(update_fields=["refreshed_at", "last_error", "problems"])
     except ToolError as error:
         told = without_secrets(error, _headers(source))
         ToolSource.objects.filter(pk=source.pk).update(last_error=str(told)[:2_000])
         raise told from error
-    return report
 
 
 def _headers(source: ToolSource) -> dict[str, str]:
     return source.headers if isinstance(source.headers, dict) else {}
 
 
-def _read(source: ToolSource, report: RefreshReport) -> Sequence[DeclaredTool]:
+def _read(source: ToolSource) -> ReadTools:
     address = SourceAddress.of(source)
-    if source.kind == SourceKind.OPENAPI:
-        read = read_document(address)
-    else:
-        read = list_tools(address)
-    report.refused.extend(read.refused)
+    read = read_document(address) if source.kind == SourceKind.OPENAPI else list_tools(address)
     if not read.tools and read.refused:
-        source.problems = [[name, reason] for name, reason in report.refused[:_MOST_PROBLEMS]]
+        source.problems = read.refused[:_MOST_PROBLEMS]
         source.save(update_fields=["problems"])
         raise ToolSourceError(
             f"None of the source's tools can be used; the first one, {read.refused[0][0]}: {read.refused[0][1]}"
         )
-    return read.tools
+    return read
 
 
-def _usable(declared: Sequence[DeclaredTool], report: RefreshReport) -> list[DeclaredTool]:
+def _usable(read: ReadTools) -> list[DeclaredTool]:
+    """The tools that a model can be given; the others are refused."""
     usable: dict[str, DeclaredTool] = {}
-    for tool in declared:
+    for tool in read.tools:
         try:
             fit = replace(tool, parameters=fitted(tool.parameters))
         except ToolDefinitionError as error:
-            report.refused.append((tool.name[:200], str(error)))
+            read.refused.append((tool.name[:200], str(error)))
             continue
         if not tool.name or tool.name in usable or len(tool.name) > 200:
-            report.refused.append((tool.name[:200], "its name is empty, too long or taken"))
+            read.refused.append((tool.name[:200], "its name is empty, too long or taken"))
             continue
         usable[tool.name] = fit
     return list(usable.values())
@@ -164,19 +160,15 @@ class _Merged:
     """What a reading does to the rows of a source; nothing is saved yet."""
 
     new: list[ToolOverride] = field(default_factory=list)
-    #: All that are to be saved, of which some say something else, and some ask for approval from now on.
+    #: All that are to be saved, of which some ask for approval from now on.
     changed: list[ToolOverride] = field(default_factory=list)
-    reworded: list[ToolOverride] = field(default_factory=list)
     graver: list[ToolOverride] = field(default_factory=list)
     gone: list[ToolOverride] = field(default_factory=list)
 
 
-def _store(source: ToolSource, declared: Sequence[DeclaredTool], report: RefreshReport) -> None:
+def _store(source: ToolSource, declared: Sequence[DeclaredTool]) -> None:
     """In a few statements, however many tools there are."""
     merged = _merge(source, declared)
-    report.added = [row.tool_name for row in merged.new]
-    report.changed = [row.tool_name for row in merged.reworded]
-    report.gone = [row.tool_name for row in merged.gone]
     # The row of a tool of that name whose source was deleted keeps what staff wrote.
     ToolOverride.objects.bulk_create(
         merged.new,
@@ -222,7 +214,6 @@ def _meet(row: ToolOverride, tool: DeclaredTool, merged: _Merged) -> None:
     told = _told(tool)
     if not row.is_present or _stored(row) != told:
         row.is_active, row.is_present = False, True
-        merged.reworded.append(row)
     elif asks == row.declared_approval:
         return
     if asks and not row.declared_approval:

@@ -27,7 +27,7 @@ from tools_registry.errors import ToolError, ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, breakers, execute_calls
 from tools_registry.models import SourceKind, ToolOverride, ToolSource
 from tools_registry.sources.base import header_problem, reach_of, resolved_headers
-from tools_registry.sources.remote import RefreshReport, refresh_source
+from tools_registry.sources.remote import refresh_source
 
 VISITOR: frozenset[str] = frozenset()
 
@@ -110,15 +110,14 @@ class McpStdioTests(SourceCase):
     def test_tool_that_changed_waits_for_staff_again(self) -> None:
         allow_all()
         ToolOverride.objects.filter(tool_name="lib_fail").update(declared_description="Told otherwise.")
-        report = refresh_source(self.source)
-        assert report.changed == ["lib_fail"]
+        refresh_source(self.source)
         allowed = available_tools(user_tags=VISITOR, agent_id=None)
         assert allowed.named("lib_fail") is None
         assert allowed.named("lib_count_books") is not None
 
     def test_tool_that_is_gone_is_offered_no_more(self) -> None:
         ToolOverride.objects.create(source=self.source, tool_name="lib_old", remote_name="old")
-        assert refresh_source(self.source).gone == ["lib_old"]
+        refresh_source(self.source)
         assert available_tools(user_tags=VISITOR, agent_id=None).named("lib_old") is None
 
     def test_inactive_source_offers_nothing(self) -> None:
@@ -323,7 +322,7 @@ class OpenApiTests(SourceCase):
         )
         secret = {"TOOL_SECRET_SHOP": "s3cret", "TOOL_SECRET_SHOP_HOSTS": self.host}
         self.enterContext(mock.patch.dict(os.environ, secret))
-        self.report = refresh_source(self.source)
+        refresh_source(self.source)
         self.tools = allow_all()
 
     def test_operations_become_tools(self) -> None:
@@ -346,7 +345,7 @@ class OpenApiTests(SourceCase):
         assert not self.tools.named("shop_getOrder").needs_approval  # type: ignore[union-attr]
 
     def test_reference_that_leaves_the_document_is_refused_and_one_in_a_circle_is_open(self) -> None:
-        assert {name for name, _reason in self.report.refused} == {"outside"}
+        assert {name for name, _reason in self.source.problems} == {"outside"}
         body = self.tools.named("shop_loop").parameters["properties"]["body"]  # type: ignore[union-attr]
         assert body["properties"]["again"] == {}
 
@@ -402,8 +401,8 @@ class OpenApiTests(SourceCase):
             "paths: {/ping: {get: {summary: Pings.}}}\n"
         )
         self.source.save()
-        report = refresh_source(self.source)
-        assert report.added == ["shop_get_ping"]
+        refresh_source(self.source)
+        assert self.source.tools.get(is_present=True).tool_name == "shop_get_ping"
 
     def test_address_that_leads_inside_is_not_followed(self) -> None:
         asked: list[str] = []
@@ -522,7 +521,6 @@ def served_by(host: str) -> dict[str, Any]:
 class ServiceCase(TestCase):
     host: str
     source: ToolSource
-    report: RefreshReport
     tools: ToolList
 
     def setUp(self) -> None:
@@ -531,8 +529,8 @@ class ServiceCase(TestCase):
         self.enterContext(override_settings(TOOL_INTERNAL_HOSTS=[self.host]))
         breakers.clear()
 
-    def read(self, document: Any, **more: Any) -> list[str]:
-        """What comes of a document; its tools are permitted."""
+    def read(self, document: Any, **more: Any) -> None:
+        """Read a document, and permit its tools."""
         self.source = ToolSource.objects.create(
             slug=f"s{ToolSource.objects.count()}",
             name="Service",
@@ -542,10 +540,9 @@ class ServiceCase(TestCase):
             is_personal=False,
             **more,
         )
-        self.report = refresh_source(self.source)
+        refresh_source(self.source)
         allow_all()
         self.tools = available_tools(user_tags=VISITOR, agent_id=None)
-        return self.report.added
 
     def run_tool(self, name: str, **arguments: Any) -> Any:
         call = ToolCall("c", f"{self.source.slug}_{name}", json.dumps(arguments))
@@ -560,8 +557,8 @@ class OperationTests(ServiceCase):
         self.read(served_by(self.host))
 
     def test_operations_are_read_and_what_cannot_be_called_says_why(self) -> None:
-        assert len(self.report.added) == 6
-        refused = dict(self.report.refused)
+        assert self.source.tools.count() == 6
+        refused = dict(self.source.problems)
         assert refused.keys() == {"onlyXml", "addScan"}
         assert "application/xml" in refused["onlyXml"]
         for spec in self.tools:
