@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, lru_cache
 
@@ -143,6 +143,7 @@ class SelectionReason(StrEnum):
     SIMILAR = "similar"
     RECENT = "recent"
     ALL = "all"
+    NOT_OFFERED = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +153,6 @@ class SelectedTool:
     spec: ToolSpec
     score: float | None
     reason: SelectionReason
-
-
-@dataclass(frozen=True, slots=True)
-class RankedTool:
-    spec: ToolSpec
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +179,6 @@ def effective_threshold(config: SelectionConfig) -> float | None:
 class ToolSelector(ABC):
     """Ranks candidates for a question."""
 
-    #: Whether `rank` scores; where it does not, every candidate is offered.
-    ranks: bool = True
-
     @property
     def uses_database(self) -> bool:
         """Whether `rank` may read the database; where it does not, it may wait for the network."""
@@ -196,16 +188,16 @@ class ToolSelector(ABC):
         """Do the database work before `rank`: check that the ranker's data is in step with the index."""
 
     @abstractmethod
-    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[SelectedTool]:
         """The `limit` best candidates, best first."""
 
 
 @cache
-def tool_selector(mode: str) -> ToolSelector:
-    """The selector of this process for a mode."""
+def tool_selector(mode: str) -> ToolSelector | None:
+    """The selector of this process for a mode; none where every candidate is offered."""
     match ToolMode(mode):
         case ToolMode.DIRECT:
-            return DirectToolSelector()
+            return None
         case ToolMode.LOCAL:
             return LocalToolSelector()
         case ToolMode.EXTERNAL:
@@ -243,7 +235,7 @@ def select_tools(
         if any(_bare(example) == asked for example in spec.examples)
     }
     selector = tool_selector(mode_in_use(config, candidates))
-    if not selector.ranks:
+    if selector is None:
         return [
             phrased.get(spec.name)
             or SelectedTool(spec, None, SelectionReason.RESIDENT if spec.is_always_on else SelectionReason.ALL)
@@ -259,10 +251,10 @@ def select_tools(
     threshold = effective_threshold(config)
     similar = 0
     for found in ranked:
-        if similar == config.tool_top_k or (threshold is not None and found.score < threshold):
+        if similar == config.tool_top_k or (threshold is not None and (found.score or 0.0) < threshold):
             break
         if found.spec.name not in chosen:
-            chosen[found.spec.name] = SelectedTool(found.spec, found.score, SelectionReason.SIMILAR)
+            chosen[found.spec.name] = found
             similar += 1
     for name in recent:
         spec = candidates.named(name)
@@ -274,15 +266,6 @@ def select_tools(
 @lru_cache(maxsize=16_384)
 def _bare(text: str) -> str:
     return " ".join(words(fold(text)))
-
-
-class DirectToolSelector(ToolSelector):
-    """Offers every permitted tool."""
-
-    ranks = False
-
-    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
-        return [RankedTool(spec, 0.0) for spec in candidates][:limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +285,13 @@ class LocalToolSelector(ToolSelector):
     def prepare(self, candidates: ToolList) -> None:
         self.ranking(candidates.token)
 
-    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
-        return rank_candidates(
-            self.ranking(candidates.token), candidates, question_vector=question_vector, question=question, limit=limit
-        )
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[SelectedTool]:
+        """Whatever else the ranking knows is left out before anything is chosen."""
+        ranking = self.ranking(candidates.token)
+        specs = [spec for spec in candidates if spec.name in ranking.position]
+        positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
+        scores = ranking.scores(question_vector, question)[positions]
+        return [SelectedTool(specs[i], scores.item(i), SelectionReason.SIMILAR) for i in best_positions(scores, limit)]
 
     def ranking(self, token: str) -> Ranking:
         """Return the ranking over all tools; the database is read again where `token` has changed."""
@@ -317,16 +303,6 @@ class LocalToolSelector(ToolSelector):
                 if state is None or state.token != tools.token or state.recipe != recipe:
                     state = self._state = _load(tools, recipe)
         return state.ranking
-
-
-def rank_candidates(
-    ranking: Ranking, candidates: ToolList, *, question_vector: Vectors, question: str, limit: int
-) -> list[RankedTool]:
-    """Return the best of the candidates; whatever else the ranking knows is left out before anything is chosen."""
-    specs = [spec for spec in candidates if spec.name in ranking.position]
-    positions = np.array([ranking.position[spec.name] for spec in specs], dtype=np.intp)
-    scores = ranking.scores(question_vector, question)[positions]
-    return [RankedTool(specs[i], scores.item(i)) for i in best_positions(scores, limit)]
 
 
 def _load(tools: ToolList, recipe: Recipe) -> _State:
@@ -357,13 +333,15 @@ class ExternalToolSelector(ToolSelector):
         """Ask a worker to bring the store's vectors up to date, in case they are missing or stale."""
         ask_for_index(f"external {candidates.token}")
 
-    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[RankedTool]:
+    def rank(self, *, question_vector: Vectors, question: str, candidates: ToolList, limit: int) -> list[SelectedTool]:
         wanted = min(max(limit * _FETCHED, _LEAST_FETCHED), len(candidates))
         near = _nearest(question_vector, candidates, wanted)
-        words = _lexicon(candidates).scores(question)
-        ranked = [RankedTool(candidates[position], score + float(words[position])) for position, score in near]
-        ranked.sort(key=lambda found: (-found.score, found.spec.name))
-        return ranked[:limit]
+        lexical = _lexicon(candidates).scores(question)
+        ranked = [
+            SelectedTool(candidates[position], score + lexical.item(position), SelectionReason.SIMILAR)
+            for position, score in near
+        ]
+        return sorted(ranked, key=lambda found: (-(found.score or 0.0), found.spec.name))[:limit]
 
 
 def _nearest(vector: Vectors, candidates: ToolList, wanted: int) -> list[tuple[int, float]]:
@@ -390,20 +368,11 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredTool:
-    """`reason` is empty for a tool that is not offered."""
-
-    spec: ToolSpec
-    score: float | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Simulation:
     mode: str
     threshold: float | None
     top_k: int
-    scored: Sequence[ScoredTool]
+    scored: Sequence[SelectedTool]
     walled: Sequence[tuple[ToolSpec, Sequence[str]]]
     sent: str
 
@@ -416,33 +385,25 @@ def simulate_selection(
     candidates = available_tools(user_tags=tags, agent_id=agent_id)
     mode = mode_in_use(config, candidates)
     selector = tool_selector(mode)
-    selector.prepare(candidates)
+    if selector is not None:
+        selector.prepare(candidates)
     chosen = select_tools(question_vector=vector, question=question, candidates=candidates, config=config)
-    scores: dict[str, float] = {}
-    if selector.ranks:
+    ranked: list[SelectedTool] = []
+    if selector is not None:
         ranked = selector.rank(question_vector=vector, question=question, candidates=candidates, limit=SHOWN)
-        scores = {found.spec.name: found.score for found in ranked}
     return Simulation(
         mode=mode,
-        threshold=effective_threshold(config) if selector.ranks else None,
+        threshold=effective_threshold(config) if selector is not None else None,
         top_k=config.tool_top_k,
-        scored=_scored(chosen, scores, candidates),
+        scored=_scored(chosen, ranked),
         walled=[(spec, sorted(spec.tags - tags)) for spec in all_tools() if not spec.tags <= tags],
         sent=json.dumps([found.spec.as_function() for found in chosen], ensure_ascii=False, indent=2),
     )
 
 
-def _scored(chosen: Sequence[SelectedTool], scores: dict[str, float], candidates: ToolList) -> list[ScoredTool]:
-    offered = {
-        found.spec.name: ScoredTool(found.spec, scores.get(found.spec.name, found.score), found.reason.value)
-        for found in chosen
-    }
-    others = [
-        ScoredTool(spec, score, "")
-        for name, score in scores.items()
-        if name not in offered and (spec := candidates.named(name)) is not None
-    ]
-    return sorted(
-        [*offered.values(), *others],
-        key=lambda tool: (-(tool.score if tool.score is not None else 9.0), tool.spec.name),
-    )
+def _scored(chosen: Sequence[SelectedTool], ranked: Sequence[SelectedTool]) -> list[SelectedTool]:
+    found = {tool.spec.name: replace(tool, reason=SelectionReason.NOT_OFFERED) for tool in ranked}
+    for tool in chosen:
+        known = found.get(tool.spec.name, tool)
+        found[tool.spec.name] = replace(tool, score=known.score)
+    return sorted(found.values(), key=lambda tool: (-(tool.score if tool.score is not None else 9.0), tool.spec.name))

@@ -103,7 +103,7 @@ def load_tool_ground(
         candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
     kept = offered_names(resumed_turn_id) if resumed_turn_id else None
     selector = tool_selector(mode_in_use(config, candidates))
-    if kept is not None or not candidates or not selector.ranks:
+    if kept is not None or not candidates or selector is None:
         return ToolGround(candidates, user_id, kept=kept)
     selector.prepare(candidates)
     # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
@@ -118,7 +118,7 @@ async def choose_tools(ground: ToolGround, config: EffectiveConfig, *, vector: V
         tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
         return Toolbox(tuple(tools), ground.user_id, is_resumed=True)
     selector = tool_selector(mode_in_use(config, ground.candidates))
-    if not selector.ranks:
+    if selector is None:
         return _chosen(ground, config, vector, question)
     bridge = in_database if selector.uses_database else in_thread
     return await bridge(_chosen, ground, config, vector, question)
@@ -132,5 +132,5 @@ def _chosen(ground: ToolGround, config: EffectiveConfig, vector: Vectors, questi
         tuple(selected),
         ground.user_id,
         has_threshold=effective_threshold(config) is not None,
-        is_everything=not tool_selector(mode_in_use(config, ground.candidates)).ranks,
+        is_everything=tool_selector(mode_in_use(config, ground.candidates)) is None,
     )
