@@ -18,7 +18,6 @@ Tools are declared in a module `tools.py` of any installed app, which is importe
 import inspect
 import json
 import re
-import threading
 import typing
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -126,26 +125,19 @@ class Registry:
     """The tools that code declares, by name."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._tools: dict[str, ToolSpec] = {}
-        self._version = 0
+        #: Changes with every declaration.
+        self.version = 0
 
     def register(self, spec: ToolSpec) -> None:
-        with self._lock:
-            if spec.name in self._tools:
-                raise ToolDefinitionError(f"There are two tools named {spec.name!r}.")
-            self._tools = {**self._tools, spec.name: spec}
-            self._version += 1
+        if spec.name in self._tools:
+            raise ToolDefinitionError(f"There are two tools named {spec.name!r}.")
+        self._tools = {**self._tools, spec.name: spec}
+        self.version += 1
 
     def remove(self, name: str) -> None:
-        with self._lock:
-            self._tools = {key: spec for key, spec in self._tools.items() if key != name}
-            self._version += 1
-
-    @property
-    def version(self) -> int:
-        """Changes with every declaration."""
-        return self._version
+        self._tools = {key: spec for key, spec in self._tools.items() if key != name}
+        self.version += 1
 
     def get(self, name: str) -> ToolSpec | None:
         return self._tools.get(name)
@@ -191,7 +183,8 @@ def tool(
 def spec_from_function(function: Callable[..., Any], **options: Any) -> ToolSpec:
     """The specification of a typed function; raises `ToolDefinitionError` saying what is missing."""
     name = getattr(function, "__name__", "")
-    checked_name(name)
+    if not NAME.fullmatch(name):
+        raise ToolDefinitionError(f"{name!r} cannot name a tool: letters, digits, _ and - only, 64 at most.")
     if inspect.iscoroutinefunction(function):
         raise ToolDefinitionError(f"The tool {name} is a coroutine; tools are plain functions.")
     documented = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -209,12 +202,6 @@ def spec_from_function(function: Callable[..., Any], **options: Any) -> ToolSpec
     return ToolSpec(
         name=name, description=description, parameters=schema, invoke=_Call(function, model, context_name), **options
     )
-
-
-def checked_name(name: str) -> str:
-    if not NAME.fullmatch(name):
-        raise ToolDefinitionError(f"{name!r} cannot name a tool: letters, digits, _ and - only, 64 at most.")
-    return name
 
 
 @dataclass(frozen=True, slots=True)
