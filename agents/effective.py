@@ -38,10 +38,8 @@ class EffectiveConfig:
     rewrite_follow_ups: bool
     match_count: int
     match_threshold: float
-    extractive_passages: int
     direct_answers: bool
     direct_answer_threshold: float | None
-    shadow_mode: bool
     verify_answers: bool
     clarification: bool
     clarification_band: float

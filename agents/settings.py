@@ -117,7 +117,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
         _ratio(
             "direct_answer_threshold", _("seuil de réponse directe"), _("Similarité minimale. Vide : profil du modèle.")
         ),
-        _switch("shadow_mode", _("mode d’observation"), _("La trace dit quelle réponse aurait été donnée."), False),
         _switch(
             "verify_answers",
             _("vérification par le modèle"),
@@ -189,9 +188,6 @@ GROUPS: dict[Any, tuple[Knob, ...]] = {
         ),
         _ratio(
             "match_threshold", _("similarité minimale d’un passage"), _("Pour le retenir. −1 : aucun minimum."), -1.0
-        ),
-        _count(
-            "extractive_passages", _("passages cités sans modèle"), _("Où aucun modèle n’est configuré."), 3, (1, 10)
         ),
         _switch(
             "show_cited_pages",

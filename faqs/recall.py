@@ -92,8 +92,7 @@ _READ = f"SELECT answer, sources FROM responses WHERE {_CONDITIONS}"  # noqa: S6
 class Lookup:
     """A query to the memory: the least similarity and the greatest age at which it answers.
 
-    With `writes` off nothing is counted, moved or pruned. In shadow mode an answer is looked up, but neither counted nor
-    given.
+    With `writes` off nothing is counted, moved or pruned.
     """
 
     question: str
@@ -104,7 +103,6 @@ class Lookup:
     scope: Scope | None = None
     #: The agents of the deployment, whose validated answers stand over what the memory learned.
     agent_ids: Sequence[int] = ()
-    is_shadow: bool = False
     #: Whether the expired are deleted by a lookup, and from what age on.
     prune_days: int | None = None
     #: The acronyms and synonyms by which two questions are one.
@@ -158,7 +156,6 @@ class RecalledAnswer:
     sources: list[dict[str, Any]]
     #: The one that it reached, and whether it may be given.
     threshold: float
-    is_shadow: bool = False
     #: Its question is another without the acronyms and synonyms.
     is_by_form: bool = False
 
@@ -183,14 +180,12 @@ def lookup_of(
     known = [threshold for threshold in thresholds if threshold is not None]
     if len(known) < len(thresholds):
         return None
-    is_shadow = any(each.shadow_mode for each in agents)
     return Lookup(
         question=question,
         threshold=max(known),
         max_age_days=min(each.memory_max_age_days for each in agents),
-        is_shadow=is_shadow,
         prune_days=retention_days(config),
-        writes=writes and not is_shadow,
+        writes=writes,
         scope=scope,
         agent_ids=[each.agent_id for each in agents],
     )
@@ -264,7 +259,6 @@ def _judge(held: Held, score: float, lookup: Lookup, audience: str) -> RecalledA
         text=text,
         sources=json.loads(sources) if isinstance(sources, str) else sources,
         threshold=lookup.threshold,
-        is_shadow=lookup.is_shadow,
         is_by_form=_is_by_form(held, lookup),
     )
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_noop, override
 from chat.models import AnswerSource
 from chat.protocol import Source
 from chat.turn.prompt import number_sources
-from chat.turn.quoting import quoted_text
+from chat.turn.quoting import EXTRACTIVE_PASSAGES, quoted_text
 from chat.turn.values import Exchange, TurnInProgress
 from faqs.second_key.same_question import ask_the_same, compare_questions
 from knowledge.language.words import LANGUAGES, fold, language_of, word_class
@@ -102,7 +102,7 @@ def _shown(turn: TurnInProgress, options: Sequence[Passage]) -> tuple[list[Passa
     """The passages quoted without a model, each replaced by the option of the same chunk, and the remaining options."""
     left = list(options)
     quoted = []
-    for passage in turn.found.in_domain(turn.thresholds).passages(turn.config.extractive_passages):
+    for passage in turn.found.in_domain(turn.thresholds).passages(EXTRACTIVE_PASSAGES):
         own = next((each for each in left if each.chunk_key == passage.chunk_key), None)
         if own is not None:
             left.remove(own)
@@ -135,15 +135,14 @@ def _options(turn: TurnInProgress) -> list[Passage]:
         band=config.clarification_band,
         margin=config.clarification_margin,
     )
-    outcome = "shadow" if config.shadow_mode else "asked"
     turn.trace.step(
         "clarification",
-        outcome if options else "not_ambiguous",
+        "asked" if options else "not_ambiguous",
         score=options[0].score if options else None,
         threshold=round(threshold - config.clarification_band, 4),
         detail="\n".join(option.question for option in options),
     )
-    return [] if config.shadow_mode else options
+    return options
 
 
 def _asking(options: Sequence[Passage]) -> str:

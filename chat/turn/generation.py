@@ -29,7 +29,15 @@ from chat.rendering import CitationFilter
 from chat.thread.messages import check_isolation
 from chat.turn.clarification import REFUSAL_OFFER
 from chat.turn.prompt import build_prompt, fitted, number_sources
-from chat.turn.quoting import in_language_first, named_place, quoted_text, widened, without_repeats, without_twins
+from chat.turn.quoting import (
+    EXTRACTIVE_PASSAGES,
+    in_language_first,
+    named_place,
+    quoted_text,
+    widened,
+    without_repeats,
+    without_twins,
+)
 from chat.turn.tool_loop import REFUSED, ToolLoop
 from chat.turn.toolbox import Toolbox, choose_tools
 from chat.turn.values import Exchange, TurnInProgress
@@ -139,7 +147,7 @@ async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
     inside = turn.found.in_domain(turn.thresholds)
     if not inside.hits:
         return False
-    most = turn.config.extractive_passages
+    most = EXTRACTIVE_PASSAGES
     nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
     candidates = without_twins(nearest, 2 * most)
     passages = await in_database(widened, candidates, most)

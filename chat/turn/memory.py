@@ -74,7 +74,7 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
     # The route of seed 000, section 2: the step is the `next_agent`, its outcome the `action`.
     outcome = "refused" if found.refused else "no_candidate"
     if found.answer is not None:
-        outcome = "shadow" if found.answer.is_shadow else "respond_from_memory"
+        outcome = "respond_from_memory"
     if yields:
         outcome = "yielded"
     turn.trace.step(
@@ -88,7 +88,7 @@ async def _recall(turn: TurnInProgress) -> RecalledAnswer | None:
     if found.answer is None or yields:
         return None
     turn.trace.gave(found.answer.entry_id)
-    return None if found.answer.is_shadow else found.answer
+    return found.answer
 
 
 async def _is_stored(turn: TurnInProgress) -> bool:
@@ -160,7 +160,7 @@ async def answer_as_stored(turn: TurnInProgress) -> bool:
     learned = turn.learned
     outcome = "courtesy" if learned.courtesy else "found" if learned.learned else "nothing"
     turn.trace.step("learned", outcome, detail=f"{learned.learned}")
-    if learned.courtesy and turn.config.direct_answers and not turn.config.shadow_mode:
+    if learned.courtesy and turn.config.direct_answers:
         _take(turn, learned.courtesy)
         await turn.say(learned.courtesy.content)
         return True
@@ -207,8 +207,6 @@ async def _choose_direct(turn: TurnInProgress) -> Passage | None:
     outcome, detail = "verified" if decision.verified else "served", passage.question
     if rivals := [each for each in candidates if _contradicts(each, passage)]:
         outcome, detail = "contradicted", "\n".join(_place(each) for each in (passage, *rivals))
-    elif turn.config.shadow_mode:
-        outcome = "shadow"
     turn.trace.step("direct_answer", outcome, score=passage.score, threshold=threshold, detail=detail)
     return passage if outcome in ("verified", "served") else None
 

@@ -39,6 +39,8 @@ _SENTENCE = re.compile(rf"(?<=[.!?…]){_NO_ABBREVIATION}[ \t]+(?=[A-ZÀ-ÖØ-Þ
 _ITEM = re.compile(r"\n(?=(?:[-*+]|\d+[.)])\s)")
 _MARKER = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+|")
 _BOLD_LINE = re.compile(r"(?:\*\*[^*\n]+\*\*|__[^_\n]+__)[ \t]*:?")
+#: How many passages are quoted where no model writes.
+EXTRACTIVE_PASSAGES = 3
 #: What a word counts that the passage's own headings say: every block is about it.
 _IN_HEADING = 0.3
 #: Text that emphasis would break.

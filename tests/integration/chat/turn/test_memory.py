@@ -277,11 +277,7 @@ class MemoryOfAgentsTests(TestCase):
     async def test_strictest_agent_decides(self) -> None:
         assert await self.told() == (AnswerSource.MEMORY_GUARD, FROM_MEMORY)
         for agent in (self.pool, self.default):
-            for name, value, was in (
-                ("shadow_mode", True, False),
-                ("memory_max_age_days", 30, 180),
-                ("memory", False, True),
-            ):
+            for name, value, was in (("memory_max_age_days", 30, 180), ("memory", False, True)):
                 await in_database(set_settings, agent, **{name: value})
                 assert (await self.told())[0] != AnswerSource.MEMORY_GUARD, name
                 await in_database(set_settings, agent, **{name: was})

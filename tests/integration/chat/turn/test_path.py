@@ -197,12 +197,6 @@ class PathTests(LibraryCase):
         assert self.steps(result)["direct_answer"] == "second_key_refused"
         assert result.answer.source != AnswerSource.DIRECT_QA
 
-    async def test_shadow_mode_traces_a_direct_answer_and_does_not_give_it(self) -> None:
-        await in_database(Deployment.objects.update, config_overlay={"shadow_mode": True})
-        result, _ = await ask(self.deployment, KNOWN)
-        assert self.steps(result)["direct_answer"] == "shadow"
-        assert result.answer.source == AnswerSource.EXTRACTIVE
-
     async def test_verifier_lets_a_refused_paraphrase_out(self) -> None:
         await in_database(Deployment.objects.update, config_overlay={"verify_answers": True})
         with scripted('{"same_answer": true}'):
