@@ -1,4 +1,4 @@
-"""Stored conversations: exports and shared links (never naming the author), search, cited passages, and purging."""
+"""Stored conversations: exports (never naming the author), search, cited passages, and purging."""
 
 import json
 import re
@@ -14,20 +14,19 @@ from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField, 
 from django.utils import formats, timezone
 from django.utils.translation import gettext as _
 
-from agents.database import short_write
 from agents.effective import effective_config
 from agents.models import OPEN_JOBS, Deployment
 from agents.retention import delete_in_batches
 from chat.access.permissions import open_deployments
 from chat.access.visitors import SomeUser
-from chat.errors import LinkNotFoundError, SharingRefusedError
-from chat.models import Conversation, GoldenRun, Message, Role, SharedThread, Turn, TurnStatus
+from chat.errors import LinkNotFoundError
+from chat.models import Conversation, GoldenRun, Message, Role, Turn, TurnStatus
 from chat.rendering import plain_markdown
-from chat.thread.branches import branch_turns, hold_conversation
+from chat.thread.branches import branch_turns
 from knowledge.language.words import ACCENTED, PLAIN, fold_letters
 from knowledge.page_viewer import CitedPages, cited_pages
 
-#: An export or a shared link holds the last exchanges only, where there are more.
+#: An export holds the last exchanges only, where there are more.
 EXPORT_MAX_EXCHANGES = 200
 
 _ADDRESS = re.compile(r"https?://[^\s<>\[\]`\\]+")
@@ -138,82 +137,6 @@ def no_answer() -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-#: Links that one conversation may have at a time.
-SHARE_MAX_LINKS = 20
-
-#: What a reader of the link is shown of a source.
-_SHOWN_OF_A_SOURCE = ("n", "title", "question", "text", "type")
-
-
-def share_branch(conversation: Conversation) -> SharedThread:
-    """Create a link to a copy of the current branch. Raises `SharingRefusedError` where nothing can be shared."""
-    if conversation.is_temporary:
-        raise SharingRefusedError("a temporary chat is not shared")
-    exchanges = [
-        {
-            "question": exchange.question,
-            "answer": exchange.answer,
-            "answer_source": exchange.answer_source,
-            "sources": [
-                {key: source[key] for key in _SHOWN_OF_A_SOURCE if key in source} for source in exchange.sources
-            ],
-        }
-        for exchange in exported_exchanges(conversation)
-        if exchange.answer
-    ]
-    if not exchanges:
-        raise SharingRefusedError("no answer to be shared")
-    days = settings.SHARE_LINK_DAYS
-    with short_write():
-        # One at a time for a conversation, so that its links can be counted.
-        hold_conversation(conversation.pk)
-        if standing_links(conversation).count() >= SHARE_MAX_LINKS:
-            message = SharingRefusedError.too_many % {"limit": SHARE_MAX_LINKS}
-            raise SharingRefusedError("too many links", public_message=message)
-        return SharedThread.objects.create(
-            conversation=conversation,
-            title=conversation.title,
-            exchanges=exchanges,
-            expires_at=timezone.now() + timedelta(days=days) if days else None,
-        )
-
-
-def standing_links(conversation: Conversation) -> QuerySet[SharedThread]:
-    """The conversation's links that have not expired."""
-    return conversation.shares.filter(_not_expired())
-
-
-def _not_expired() -> Q:
-    return Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-
-
-def revoke_link(conversation: Conversation, token: str) -> None:
-    """Delete a link and its copy, for everybody and at once."""
-    if not conversation.shares.filter(token=token).delete()[0]:
-        raise LinkNotFoundError("no such link of this conversation")
-
-
-def shared_thread(user: SomeUser, token: str) -> SharedThread:
-    """The copy behind a link; a missing, expired or forbidden link raises the same error."""
-    found = SharedThread.objects.filter(_not_expired(), token=token).filter(
-        conversation__deployment__in=open_deployments(user).values("pk")
-    )
-    shared = found.select_related("conversation__deployment").first()
-    if shared is None:
-        raise LinkNotFoundError("no such link for this person")
-    return shared
-
-
-def expired_links() -> "QuerySet[SharedThread]":
-    """The copies whose links have expired."""
-    return SharedThread.objects.filter(expires_at__lte=timezone.now())
-
-
-def drop_expired_links() -> int:
-    """Delete the expired copies; returns how many."""
-    return expired_links().delete()[0]
 
 
 #: Of a person's conversations, so many of the latest are searched; so many words of the search count.
@@ -341,8 +264,7 @@ def old_conversations() -> QuerySet[Conversation]:
 
 
 def forget_expired() -> int:
-    """Delete expired temporary chats and links; workers run it every few seconds, cheap when idle."""
-    drop_expired_links()
+    """Delete expired temporary chats; workers run it every few seconds, cheap when idle."""
     return sum(purge(expired_chats()))
 
 

@@ -1,4 +1,4 @@
-"""Conversations over HTTP: listed, searched, renamed, deleted, exported, shared, and what readers say of answers."""
+"""Conversations over HTTP: listed, searched, renamed, deleted, exported, and what readers say of answers."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -24,7 +24,6 @@ from chat.access.permissions import (
     named,
     open_deployment,
     owned_answer,
-    owned_conversation,
     owned_conversations,
     start_conversation,
 )
@@ -40,21 +39,11 @@ from chat.api.serializers import (
     GivenFeedbackSerializer,
     MessageSerializer,
     NewConversationSerializer,
-    SharedLinkListSerializer,
-    SharedLinkSerializer,
     ShownVersionSerializer,
     ThreadSerializer,
     VerdictSerializer,
 )
-from chat.archive import (
-    as_json,
-    as_markdown,
-    file_name,
-    revoke_link,
-    search_conversations,
-    share_branch,
-    standing_links,
-)
+from chat.archive import as_json, as_markdown, file_name, search_conversations
 from chat.errors import InvalidMessageError
 from chat.models import OPEN_STATUSES, Conversation, Message, Verdict
 from chat.runs.runner import runner
@@ -223,38 +212,6 @@ class ExportView(CountedReading):
         response["Content-Disposition"] = f"attachment; filename*=UTF-8''{shown}"
         patch_cache_control(response, private=True, no_store=True)
         return response
-
-
-class LinksView(CountedReading):
-    permission_classes = [AllowAny]
-
-    @extend_schema(operation_id="conversation_links", responses={200: SharedLinkListSerializer})
-    def get(self, request: Request, conversation_id: uuid.UUID) -> Response:
-        """The links of a conversation that still open, the newest first."""
-        conversation = owned_conversation(Reader.of(request), conversation_id)
-        links = SharedLinkSerializer(standing_links(conversation), many=True, context={"request": request})
-        return Response({"results": links.data})
-
-    @extend_schema(
-        operation_id="conversation_share",
-        request=None,
-        responses={201: SharedLinkSerializer, 404: ErrorSerializer, 409: ErrorSerializer},
-    )
-    def post(self, request: Request, conversation_id: uuid.UUID) -> Response:
-        """A link to the current branch as it is now."""
-        conversation = owned_conversation(Reader.of(request), conversation_id)
-        link = SharedLinkSerializer(share_branch(conversation), context={"request": request})
-        return Response(link.data, status=status.HTTP_201_CREATED)
-
-
-class LinkView(APIView):
-    permission_classes = [AllowAny]
-
-    @extend_schema(operation_id="conversation_unshare", responses={204: None, 404: ErrorSerializer})
-    def delete(self, request: Request, conversation_id: uuid.UUID, token: str) -> Response:
-        """Revoke a link: it opens for nobody from now on."""
-        revoke_link(owned_conversation(Reader.of(request), conversation_id), token)
-        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class FeedbackView(APIView):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
@@ -17,7 +16,6 @@ from chat.models import (
     Message,
     MessageType,
     Role,
-    SharedThread,
     Turn,
     Verdict,
 )
@@ -128,25 +126,6 @@ class VerdictSerializer(serializers.Serializer[Any]):
             message = _("Au plus %(limit)d caractères.") % {"limit": limit}
             raise serializers.ValidationError(message)
         return comment
-
-
-class SharedLinkSerializer(serializers.ModelSerializer[SharedThread]):
-    """A link as its owner sees it."""
-
-    url = serializers.SerializerMethodField()
-
-    class Meta:
-        model = SharedThread
-        fields = ("token", "url", "title", "created_at", "expires_at")
-
-    def get_url(self, shared: SharedThread) -> str:
-        path = reverse("shared-thread", args=[shared.token])
-        return str(self.context["request"].build_absolute_uri(path))
-
-
-@extend_schema_serializer(many=False)
-class SharedLinkListSerializer(serializers.Serializer[Any]):
-    results = SharedLinkSerializer(many=True)
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):

@@ -123,13 +123,7 @@ def page_strings(deployment: Deployment | None) -> dict[str, str]:
         "deleted": _("Conversation supprimée."),
         "deletedMany": _("{count} conversations supprimées."),
         "conversationMissing": _("Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."),
-        # Exports, links, temporary chats.
-        "shareNone": _("Aucun lien pour le moment."),
-        "shareCopy": _("Copier le lien"),
-        "shareRevoke": _("Révoquer"),
-        "shareRevoked": _("Lien révoqué."),
-        "shareExpires": _("Jusqu’au {date}"),
-        "shareForever": _("Sans date de fin"),
+        # Temporary chats.
         "temporaryOn": _(
             "Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus "
             "tard {hours} h après le dernier message."

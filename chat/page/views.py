@@ -1,10 +1,10 @@
-"""The pages that readers see: the chat page, shared threads, cited passages and their pages.
+"""The pages that readers see: the chat page, cited passages and their pages.
 
 A cited page is pictures, never the file. Absent and refused are told alike.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -26,12 +26,12 @@ from chat.access.permissions import open_deployments, owned_conversation, owned_
 from chat.access.rate_limits import address_of, limit_reading
 from chat.access.visitors import Reader, visitor_of
 from chat.api.errors import content_policy
-from chat.archive import CitedPassage, cited_passage, pages_of, passage_token, shared_thread
+from chat.archive import CitedPassage, cited_passage, pages_of, passage_token
 from chat.errors import ConversationNotFoundError, LinkNotFoundError, RateLimitedError, TurnNotFoundError
-from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason, SharedThread
+from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason
 from chat.page.strings import page_strings, reader_strings
 from chat.protocol import MAX_MESSAGE_CHARACTERS
-from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
+from chat.rendering import escape_citations, render_answer, tied
 from faqs.recall import starter_questions
 from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, page_picture
@@ -50,56 +50,23 @@ def suggestions(deployment: Deployment, most: int) -> list[tuple[str, str]]:
     return [(each, tied(each)) for each in starter_questions(deployment, most)]
 
 
-#: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
+#: Past this, the text of a passage is shown as it stands.
 MAX_RENDERED_CHARACTERS = 200_000
 
 
-def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
-    passages = rendered_texts(text_of(source) for exchange in exchanges for source in exchange["sources"])
-    return [
-        {
-            **exchange,
-            "place": place,
-            "html": render_answer(
-                exchange["answer"],
-                turn_id=str(place),
-                source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
-            ),
-            "sources": [rendered_source(source, passages) for source in exchange["sources"]],
-        }
-        for place, exchange in enumerate(exchanges, start=1)
-    ]
-
-
-def rendered_texts(texts: Iterable[str], *, heading: int = ANSWER_HEADING) -> dict[str, str]:
-    """The HTML of each text of a source; past `MAX_RENDERED_CHARACTERS`, lines as they stand."""
-    html: dict[str, str] = {}
-    left = MAX_RENDERED_CHARACTERS
-    for text in texts:
-        if text in html:
-            continue
-        left -= len(text)
-        html[text] = (
-            render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=heading)
-            if left >= 0
-            else linebreaks(text, autoescape=True)
-        )
-    return html
-
-
-def rendered_source(source: Mapping[str, Any], passages: Mapping[str, str]) -> dict[str, Any]:
+def rendered_source(source: Mapping[str, Any]) -> dict[str, Any]:
     """A source as the chat page shows it: called by its question, and then with its `place`, else by where it stands."""
     title, question = str(source.get("title") or ""), str(source.get("question") or "")
     path = [] if source.get("learned_id") else title.split(" > ")
     if question and path[-1:] == [question]:
         path.pop()
     place = " › ".join(path)
-    return {**source, "title": question or place, "place": place if question else "", "html": passages[text_of(source)]}
-
-
-def text_of(source: Mapping[str, Any]) -> str:
-    return str(source.get("text") or "")
+    text = str(source.get("text") or "")
+    if len(text) > MAX_RENDERED_CHARACTERS:
+        html = linebreaks(text, autoescape=True)
+    else:
+        html = render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=2)
+    return {**source, "title": question or place, "place": place if question else "", "html": html}
 
 
 #: More suggestions than these would push the question field off a phone's screen.
@@ -136,38 +103,17 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
 
 @never_cache
 @require_safe
-def shared_page(request: HttpRequest, token: str) -> HttpResponse:
-    """A shared conversation."""
-    try:
-        shared: SharedThread | None = shared_thread(request.user, token)
-    except LinkNotFoundError:
-        shared = None
-    face = shared.conversation.deployment if shared else None
-    context = {
-        "shared": shared,
-        "face": face,
-        "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
-        "config": {"strings": reader_strings()},
-        "login_url": reverse(settings.LOGIN_URL),
-    }
-    page = render(request, "chat/shared.html", context, status=200 if shared else 404)
-    return not_kept(request, page, face)
-
-
-@never_cache
-@require_safe
 def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     """A cited passage, where a program that shows an answer of `/v1` leads its reader."""
     try:
         passage: CitedPassage | None = cited_passage(request.user, token)
     except LinkNotFoundError:
         passage = None
-    text = text_of(passage.source) if passage else ""
     face = passage.deployment if passage else None
     context = {
         "face": face,
         "passage": passage,
-        "source": rendered_source(passage.source, rendered_texts([text], heading=2)) if passage else None,
+        "source": rendered_source(passage.source) if passage else None,
         "pages": pages_of(passage) if passage else None,
         "token": token,
         "config": {"strings": reader_strings()},
@@ -180,7 +126,7 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
 @cache_control(public=True, max_age=LOGO_SECONDS, immutable=True)
 @require_safe
 def logo(request: HttpRequest, digest: str) -> HttpResponse:
-    """A deployment's logo, for whoever knows its hash: it stands on pages, shared links and foreign sites."""
+    """A deployment's logo, for whoever knows its hash: it stands on pages and foreign sites."""
     png = get_object_or_404(Logo, pk=digest).png
     return HttpResponse(bytes(png), content_type="image/png")
 

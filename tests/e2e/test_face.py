@@ -9,8 +9,6 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.e2e.accessibility import THEMES, violations
 from tests.e2e.conftest import LiveSite, troubles_of, visiting
-from tests.e2e.test_chat_page import TELEWORK, ask, cited, wait_for_end
-from tests.e2e.test_reading_page import share
 
 SET = "from agents.models import Deployment; Deployment.objects.filter(slug='guide').update(accent='{}', notice='Gardé un an.', legal_url='https://www.example.org/')"
 
@@ -32,9 +30,7 @@ def test_page_wears_the_colour_of_its_deployment(browser: Browser, live_site: Li
         live_site.shell(SET.format(""))
 
 
-def test_logo_that_staff_upload_is_on_the_page_and_on_a_shared_link(
-    admin_page: Page, page: Page, live_site: LiveSite
-) -> None:
+def test_logo_that_staff_upload_is_on_the_page(admin_page: Page, page: Page, live_site: LiveSite) -> None:
     drawn = io.BytesIO()
     Image.new("RGBA", (900, 300), "#7a1fa2").save(drawn, "PNG")
     logo: FilePayload = {"name": "l.png", "mimeType": "image/png", "buffer": drawn.getvalue()}
@@ -49,11 +45,6 @@ def test_logo_that_staff_upload_is_on_the_page_and_on_a_shared_link(
             expect(page.locator(where)).to_be_visible()
             assert page.locator(where).evaluate("each => each.naturalWidth") == 480
         assert violations(page, "own logo") == []
-        live_site.model.script(cited(["Deux jours par semaine [1]."]))
-        ask(page, TELEWORK)
-        wait_for_end(page)
-        page.goto(share(page))
-        expect(page.locator(".shared-head img")).to_be_visible()
         assert troubles == []
     finally:
         admin_page.goto(address)

@@ -1,10 +1,8 @@
-"""Journeys of a reader who goes back on a question, judges an answer, shares, exports, and forgets."""
+"""Journeys of a reader who goes back on a question, judges an answer, exports, and forgets."""
 
-import re
+from playwright.sync_api import Page, expect
 
-from playwright.sync_api import Browser, Page, expect
-
-from tests.e2e.conftest import EXPECT_MS, LiveSite
+from tests.e2e.conftest import LiveSite
 from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, WORDS, ask, cited, wait_for_end
 
 
@@ -93,29 +91,6 @@ def test_thumb_down_asks_why_and_is_remembered(page: Page) -> None:
     page.wait_for_load_state("networkidle")
     page.reload()
     expect(down).to_have_attribute("aria-pressed", "false")
-
-
-def test_shared_link_opens_for_a_stranger_until_it_is_revoked(page: Page, browser: Browser) -> None:
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    page.get_by_label("Partager ou exporter").click()
-    page.get_by_role("button", name="Liens de partage…").click()
-    page.get_by_role("button", name="Créer un lien").click()
-    address = page.locator("#share-links input").input_value()
-    stranger = browser.new_page()
-    stranger.set_default_timeout(EXPECT_MS)
-    stranger.goto(address)
-    expect(stranger.locator(".question-text")).to_have_text(CURRICULUM)
-    expect(stranger.locator(".prose")).to_contain_text("deux ans")
-    stranger.locator(".shared-sources summary").click()
-    expect(stranger.locator(".passage-text")).to_be_visible()
-    expect(stranger.locator("meta[name=robots]")).to_have_attribute("content", re.compile("noindex"))
-    page.get_by_role("button", name="Révoquer").click()
-    expect(page.locator("#share-status")).to_have_text("Lien révoqué.")
-    gone = stranger.goto(address)
-    assert gone is not None
-    assert gone.status == 404
-    stranger.close()
 
 
 def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:

@@ -31,17 +31,7 @@ from agents.admin_base import (
     signed_in,
     stacked,
 )
-from chat.models import (
-    Conversation,
-    Feedback,
-    FeedbackQuerySet,
-    FollowUp,
-    Message,
-    Role,
-    SharedThread,
-    Turn,
-    TurnStatus,
-)
+from chat.models import Conversation, Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, TurnStatus
 from chat.staff.admin import corrections, figures, simulator
 from chat.staff.admin.private import (
     PrivateAdmin,
@@ -129,34 +119,6 @@ class ConversationAdmin(PrivateAdmin):
     def turns(self, conversation: Any) -> str:
         address = admin_url(Turn, "changelist", conversation__id__exact=conversation.pk)
         return count_link(conversation.turn_count or 0, address)
-
-
-@admin.register(SharedThread)
-class SharedThreadAdmin(PrivateAdmin):
-    """Links that readers made; staff may close one."""
-
-    purpose = _("Les liens que des personnes ont faits vers leur conversation ; révocables.")
-    list_display = ("title", "deployment", "created_at", "expires_at")
-    list_filter = ("conversation__deployment",)
-    list_select_related = ("conversation__deployment",)
-    search_fields = ("title",)
-    fields = ("title", "conversation_link", "created_at", "expires_at")
-    actions = ("revoke",)
-
-    has_revoke_permission = open_to("chat.view_turn", "chat.delete_sharedthread")
-
-    @admin.action(description=_("Révoquer"), permissions=["revoke"])
-    def revoke(self, request: HttpRequest, links: QuerySet[SharedThread]) -> None:
-        count = links.count()
-        links.delete()
-        message = ngettext("%(count)d lien révoqué.", "%(count)d liens révoqués.", count)
-        self.message_user(request, message % {"count": count})
-
-    @admin.display(description=_("déploiement"))
-    def deployment(self, shared: SharedThread) -> str:
-        return shared.conversation.deployment.name
-
-    conversation_link = linked("conversation", _("conversation"))
 
 
 _STATUS_TONES: dict[str, Tone] = {

@@ -134,7 +134,7 @@ export async function copyText(text) {
   }
 }
 
-// A longer question is folded, as on shared pages (`chat.page.views`): its answer stays on the screen.
+// A longer question is folded: its answer stays on the screen.
 const LONG_CHARACTERS = 600;
 const LONG_LINES = 8;
 

@@ -9,7 +9,7 @@ import { Connection } from "./connection.js";
 import { Conversations } from "./conversations.js";
 import { announce, byId, config, el, newId, onClick, PASSING, pause, recall, remember, say, STORAGE_UNAVAILABLE } from "./dom.js";
 import { closePassage } from "./passage.js";
-import { onCopyAll, setMenu } from "./sharing.js";
+import { onCopyAll, setMenu } from "./menu.js";
 import { Thread } from "./thread.js";
 
 const LATE_TITLE_MS = 4_000;
@@ -92,7 +92,7 @@ async function loadMessages(id, request) {
 function show({ title, temporary, messages, runningTurn }) {
   thread.load(messages, runningTurn?.id);
   setTemporary(temporary);
-  setMenu(messages.length ? conversationId : null, { isTemporary });
+  setMenu(messages.length ? conversationId : null);
   if (title) showTitle(title);
   if (!runningTurn) return;
   exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
@@ -278,7 +278,7 @@ function started(frame) {
   exchange = known ?? exchange ?? thread.add(frame.question, frame.turnId);
   exchange.begin(frame.turnId);
   if (exchange.replaced?.turnId) countVersion(exchange);
-  setMenu(conversationId, { isTemporary });
+  setMenu(conversationId);
   if (!isTemporary) conversations.touch(conversationId, frame.title);
   showTitle(frame.title);
 }

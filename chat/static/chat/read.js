@@ -1,4 +1,4 @@
-// A page that is only read: shared, cited, or kept of a closed deployment.
+// A page that is only read: a cited passage.
 
 import { dressCodeOf } from "./dom.js";
 

@@ -92,7 +92,6 @@ STATUSES = [
     (ours.WidgetClosedError(), 403),
     (ours.MessageNotFoundError(), 404),
     (ours.LinkNotFoundError(), 404),
-    (ours.SharingRefusedError(), 409),
     (ours.ServerStoppingError(), 503),
     (ours.AnswerNotSavedError(), 503),
     (EmbeddingUnavailableError(), 503),

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from chat.archive import forget_expired
-from chat.models import Conversation, Feedback, Message, SharedThread, Turn, TurnStatus
+from chat.models import Conversation, Feedback, Message, Turn, TurnStatus
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
 from tests.factories import fresh, make_entry, make_exchange, make_turn
@@ -78,14 +78,13 @@ class RetentionTests(ReaderTest):
 
     def test_purge_deletes_what_is_old_for_good(self) -> None:
         self.judge("down")
-        self.client.post(f"/api/conversations/{self.conversation.pk}/links")
         entry = make_entry(self.deployment, QUESTION, "À l’accueil.")
         CachedResponse.objects.filter(pk=entry.pk).update(source_turn=self.turn.pk)
         young = self.open_conversation()
         self.age(self.conversation, days=31)
-        assert self.purge("--older-than", "30") == {"found": 1, "deleted": 1, "links": 0}
+        assert self.purge("--older-than", "30") == {"found": 1, "deleted": 1}
         assert Conversation.objects.get() == young
-        for model in (Turn, Message, Feedback, SharedThread, UnansweredQuestion):
+        for model in (Turn, Message, Feedback, UnansweredQuestion):
             assert not model._default_manager.exists(), model
         assert fresh(entry).source_turn is None
 

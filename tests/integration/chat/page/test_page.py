@@ -114,6 +114,20 @@ class CitedPageTests(TestCase):
         self.assertContains(response, reverse("cited-page", args=[token]))
         self.assertContains(response, "Voir la page 1 du document")
 
+    def test_passage_page_shows_the_source_as_the_chat_page_does(self) -> None:
+        source = {
+            "n": 1,
+            "title": "Guide > Prix > Quel prix ?",
+            "question": "Quel prix ?",
+            "text": "`12` euros, voir le décret [12]. <script>x</script>",
+        }
+        Message.objects.filter(role=Role.ASSISTANT).update(sources=[source])
+        text = self.client.get(reverse("cited-passage", args=[passage_token(self.turn.pk, 1)])).content.decode()
+        assert '<h1 dir="auto">Quel prix ?</h1>' in text
+        assert '<p class="passage-question" dir="auto">Guide › Prix</p>' in text
+        assert "<code>12</code> euros, voir le décret [12]." in text
+        assert "<script>x" not in text
+
     def assert_closed(self) -> None:
         """No page; what the passage says, to whom the deployment is open."""
         assert self.page().status_code in (302, 404)

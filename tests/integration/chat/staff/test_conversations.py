@@ -7,7 +7,7 @@ from django.contrib.admin.models import DELETION, LogEntry
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
+from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, Turn
 from chat.thread.rounds import Batch, append_batch
 from chat.thread.turns import claim_turn
 from knowledge.models import Chunk, Document
@@ -270,17 +270,3 @@ class FeedbackAdminTests(TestCase):
         page = superuser_client().get(admin_url(Conversation, "change", turn.conversation_id))
         marked = [entry["is_other_version"] for entry in page.context["thread"]]
         assert marked == [True, True, False]
-
-
-class SharedThreadAdminTests(TestCase):
-    def test_staff_see_links_and_may_close_them(self) -> None:
-        shared = SharedThread.objects.create(conversation=make_answered().conversation, title="Horaires")
-        looking = client_of(make_staff("chat.view_turn"))
-        assert looking.get(admin_url(SharedThread, "changelist")).status_code == 200
-        assert looking.get(admin_url(SharedThread, "change", shared.pk)).status_code == 200
-        body = {"action": "revoke", "_selected_action": [shared.pk]}
-        looking.post(admin_url(SharedThread, "changelist"), body)
-        assert SharedThread.objects.exists()
-        closing = client_of(make_staff("chat.view_turn", "chat.delete_sharedthread"))
-        closing.post(admin_url(SharedThread, "changelist"), body)
-        assert not SharedThread.objects.exists()

@@ -1,0 +1,32 @@
+// The menu of a conversation: copy it, download it.
+
+import { exportAddress } from "./api.js";
+import { announce, byId, say } from "./dom.js";
+
+const menu = byId("menu");
+
+/** Which conversation the menu is for; none hides it. */
+export function setMenu(id) {
+  menu.hidden = !id;
+  menu.open = false;
+  if (!id) return;
+  for (const link of menu.querySelectorAll("[data-format]")) link.href = exportAddress(id, link.dataset.format);
+}
+
+function closeMenu({ focus = false } = {}) {
+  if (!menu.open) return;
+  menu.open = false;
+  if (focus) menu.querySelector("summary").focus();
+}
+
+menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { event.stopPropagation(); closeMenu({ focus: true }); } });
+document.addEventListener("click", (event) => { if (!menu.contains(event.target)) closeMenu(); });
+for (const link of menu.querySelectorAll("[data-format]")) link.addEventListener("click", () => closeMenu({ focus: true }));
+
+/** `copy` copies the conversation on the screen, and returns whether it did. */
+export function onCopyAll(copy) {
+  byId("copy-all").addEventListener("click", async () => {
+    closeMenu({ focus: true });
+    announce(say(await copy() ? "copied" : "copyFailed"));
+  });
+}
