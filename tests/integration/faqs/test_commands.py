@@ -111,14 +111,6 @@ class CommandTests(TestCase):
         assert (result["new"], result["created"], len(result["failed"])) == (1, 0, 1)
         assert not LearnedResponse.objects.exists()
 
-    def test_left_answers_are_shown_with_what_to_do(self) -> None:
-        make_learned(self.agent, question="Prix ?", answer="12 euros.")
-        out = StringIO()
-        path = self.file("question,answer\nPrix ?,15 euros.\n")
-        call_command("import_faqs", self.agent.slug, path, stdout=out)
-        for told in ("`--yes`", "now: Prix ? → 12 euros.", "in the file: 15 euros."):
-            assert told in out.getvalue()
-
     def test_export_comes_back_with_its_phrasings(self) -> None:
         make_learned(self.agent, question="=Prix ?", answer="- 12 €\n- 6 €", phrasings=["Tarif ?"])
         make_learned(self.agent, question="Où ?", category="Lieux")

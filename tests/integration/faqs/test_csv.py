@@ -8,7 +8,6 @@ from auditlog.models import LogEntry
 from django.test import TestCase
 
 from agents.models import Agent
-from faqs.answer_points import sync_learned
 from faqs.answers import save_learned, set_status
 from faqs.csv import FaqRow, ImportPlan, RowKind, apply_import, csv_lines, plan_import
 from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
@@ -75,17 +74,6 @@ class PlanningTest(TestCase):
         assert [other.id for other in plan.rows[0].contradicts] == [row.pk]
         assert kinds(planned(self.agent, FaqRow(REWORDED, "12  EUROS."))) == ["new"]
 
-    def test_draft_and_answer_that_waits_contradict_too_and_both_are_named(self) -> None:
-        draft = store_answer(status=LearnedStatus.TO_REVIEW, agent=self.agent, question=PRICE, answer="12 euros.")
-        waiting = LearnedResponse(agent=self.agent, question="Autre chose ?", answer="13 euros.")
-        save_learned(waiting, phrasings=[PRICE], in_worker=False)
-        corrected = make_learned(self.agent, question=PRICE.replace("?", " ?"), answer="14 euros.")
-        set_status([corrected], LearnedStatus.TO_REVIEW)
-        sync_learned([corrected.pk])
-        (row,) = planned(self.agent, FaqRow(REWORDED, "15 euros.")).rows
-        assert row.kind == RowKind.CONTRADICTORY
-        assert {other.id for other in row.contradicts} == {draft.pk, waiting.pk, corrected.pk}
-
     def test_phrasing_of_a_row_and_phrasing_of_an_answer_contradict_too(self) -> None:
         make_learned(self.agent, question="Autre chose ?", answer="12.", phrasings=[PRICE])
         plan = planned(self.agent, FaqRow(PRICE, "15."), FaqRow("Sans rapport aucun ?", "16.", phrasings=(REWORDED,)))
@@ -98,22 +86,10 @@ class PlanningTest(TestCase):
         assert row.kind == RowKind.CHANGED
         assert [each.id for each in row.contradicts] == [other.pk]
 
-    def test_answer_of_another_agent_or_out_of_service_contradicts_nothing(self) -> None:
-        make_learned(make_agent(), question=PRICE, answer="12 euros.")
-        row = make_learned(self.agent, question=PRICE, answer="12 euros.")
-        set_status([row], LearnedStatus.OBSOLETE)
-        sync_learned([row.pk])
-        assert kinds(planned(self.agent, FaqRow(REWORDED, "15 euros."))) == ["new"]
-
     def test_same_text_is_found_without_an_index(self) -> None:
         row = LearnedResponse(agent=self.agent, question=PRICE, answer="12.", kind=LearnedKind.COURTESY)
         save_learned(row)
         assert kinds(planned(self.agent, FaqRow(PRICE, "15."))) == ["contradictory"]
-
-    def test_question_that_differs_by_a_year_contradicts_nothing(self) -> None:
-        make_learned(self.agent, question="Quel est le tarif en 2023 ?", answer="12 euros.")
-        plan = planned(self.agent, FaqRow("Quel est le tarif en 2024 ?", "15 euros."))
-        assert kinds(plan) == ["new"]
 
     def test_store_that_is_down_is_said_and_the_plan_is_made_all_the_same(self) -> None:
         make_learned(self.agent, question=PRICE, answer="12 euros.")

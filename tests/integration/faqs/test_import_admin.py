@@ -75,11 +75,6 @@ class ImportTest(TestCase):
         self.assertContains(self.confirm(page, PRICE, REWORDED), "Laissées telles quelles : 2.")
         assert self.answers() == ["13 euros.", "Ici."]
 
-    def test_the_same_file_again_changes_nothing(self) -> None:
-        for _time in range(2):
-            self.confirm(self.upload(), PRICE, REWORDED)
-        assert self.answers() == ["15 <b>euros</b>.", "16 euros.", "Ici."]
-
     def test_it_asks_for_both_rights(self) -> None:
         for right in ("view", "add", "change"):
             client = client_of(make_staff(f"faqs.{right}_learnedresponse"))
@@ -91,13 +86,6 @@ class ImportTest(TestCase):
         with mock.patch("faqs.answer_points.nudge") as nudge, self.captureOnCommitCallbacks(execute=True):
             self.confirm(page)
         assert nudge.call_count == 1
-
-    def test_files_of_spreadsheets_are_read(self) -> None:
-        text = f"question;réponse;catégorie\n{PRICE};15 €;Tarifs\n"
-        for data in (text.encode("cp1252"), text.encode("utf-16"), f"\ufeff{text}".encode()):
-            self.assertContains(self.upload(data), "Tarifs")
-        self.confirm(self.upload(text.encode("utf-16")), PRICE)
-        assert self.answers() == ["15 €"]
 
     def test_file_that_is_no_csv_or_too_large_is_refused_on_the_form(self) -> None:
         self.assertContains(self.upload("a,b\n"), "colonnes attendues")

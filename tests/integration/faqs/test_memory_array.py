@@ -22,7 +22,7 @@ from faqs.memory import delete_entries, memory_mark, nearest_entries, set_status
 from faqs.models import CachedResponse, EntryStatus, StatusReason
 from knowledge.embeddings.base import Recipe
 from tests.constants import override
-from tests.factories import fresh, make_deployment, make_entry, recall
+from tests.factories import make_deployment, make_entry, recall
 
 QUESTION = "Quels sont les horaires de la piscine ?"
 RECIPE = Recipe(model="array", dimensions=4)
@@ -53,10 +53,6 @@ class OtherProcessTests(TransactionTestCase):
         make_entry(self.deployment, "Où est la gare ?", "Au nord.")
         assert served(self.deployment, "Où est la gare ?") == "Au nord."
 
-    def test_entry_written_by_another_process_answers(self) -> None:
-        in_thread(lambda: make_entry(self.deployment, answer="9 h"))
-        assert served(self.deployment) == "9 h"
-
     def test_entry_changed_by_another_process_answers_as_changed(self) -> None:
         make_entry(self.deployment, answer="9 h")
         assert served(self.deployment) == "9 h"
@@ -83,21 +79,6 @@ class OtherProcessTests(TransactionTestCase):
             served(self.deployment)
         assert not [q for q in captured if '"responses"."embedding"' in q["sql"]]
 
-    def test_entry_rolled_back_was_never_there(self) -> None:
-        with transaction.atomic():
-            make_entry(self.deployment, answer="9 h")
-            assert served(self.deployment) == "9 h"
-            transaction.set_rollback(True)
-        assert served(self.deployment) is None
-        make_entry(self.deployment, answer="10 h")
-        assert served(self.deployment) == "10 h"
-
-    def test_use_counted_by_another_process_is_kept(self) -> None:
-        entry = make_entry(self.deployment)
-        in_thread(lambda: recall(self.deployment, QUESTION))
-        recall(self.deployment, QUESTION)
-        assert fresh(entry).usage_count == 4
-
     def test_no_use_is_lost_when_many_ask_at_once(self) -> None:
         entry = make_entry(self.deployment)
         found: list[object] = []
@@ -114,10 +95,6 @@ class OtherProcessTests(TransactionTestCase):
         entry.refresh_from_db()
         assert found == [entry.answer] * 30
         assert entry.usage_count == 60
-
-    def test_deleting_the_deployment_deletes_its_memory(self) -> None:
-        self.deployment.delete()
-        assert not CachedResponse.objects.exists()
 
 
 class BoundsTests(TestCase):

@@ -114,16 +114,6 @@ class SeedSection3StructureTests(TestCase):
         assert normalised_question("OÙ  est-ce ?") == "où est-ce"
         assert normalised_question("ou est-ce") != normalised_question("où est-ce")
 
-    def test_metadata_has_phase_project_authors_initial_score_and_tags(self) -> None:
-        entry = make_entry(authors=["model"], initial_score=0.9, tags=["piscine"])
-        assert entry.metadata == {
-            "phase": "summary",
-            "project": entry.deployment.slug,
-            "authors": ["model"],
-            "initial_score": 0.9,
-            "tags": ["piscine"],
-        }
-
     def test_embedding_is_float32_bytes(self) -> None:
         entry = in_plane(make_deployment(), 0.6)
         assert np.frombuffer(entry.embedding, dtype=np.float32).tolist() == at(0.6).tolist()
@@ -140,12 +130,6 @@ class SeedSection4SimilarityTests(TestCase):
 
     def setUp(self) -> None:
         self.deployment = make_deployment()
-
-    def test_similarity_is_the_cosine(self) -> None:
-        in_plane(self.deployment, 0.9)
-        found = ask_plane(self.deployment)
-        assert found.answer is not None
-        assert found.answer.score == 0.9
 
     def test_threshold_is_inclusive(self) -> None:
         in_plane(self.deployment, 0.85)

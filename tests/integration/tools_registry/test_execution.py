@@ -72,13 +72,6 @@ class OutcomeTests(ExecutionCase):
         await admin.groups.aclear()
         assert (await self.run_one(spec, user_id=admin.pk)).error == "tool_forbidden"
 
-    async def test_user_switched_off_after_selection_loses_every_right(self) -> None:
-        spec = make_tool("secret", tags=frozenset({"admin"}))
-        admin = await self.make_admin()
-        admin.is_active = False
-        await admin.asave()
-        assert (await self.run_one(spec, user_id=admin.pk)).error == "tool_forbidden"
-
     async def test_right_taken_away_after_selection_is_refused(self) -> None:
         spec = make_tool("open_tool")
         await ToolOverride.objects.acreate(tool_name="open_tool", is_active=False)
@@ -175,14 +168,6 @@ class OutcomeTests(ExecutionCase):
     async def test_personal_tool_says_so_in_its_result(self) -> None:
         assert (await self.run_one(make_tool("mine", is_personal=True))).is_personal
 
-    async def test_tool_receives_the_context_of_the_turn(self) -> None:
-        result = await self.run_one(make_tool("me", invoke=lambda _a, context: context.user_id), user_id=7)
-        assert result.content == "7"
-
-    async def test_tool_of_the_database_runs_on_its_bridge(self) -> None:
-        spec = make_tool("count", invoke=lambda _a, _c: ToolOverride.objects.count(), uses_database=True)
-        assert (await self.run_one(spec)).content == "0"
-
 
 class ParallelTests(ExecutionCase):
     async def test_results_stand_in_the_order_of_the_calls(self) -> None:
@@ -215,18 +200,6 @@ class ParallelTests(ExecutionCase):
         await self.run_calls(*calls, tools=[make_tool("work", invoke=work)])
 
         assert most == 2
-
-    async def test_failing_call_stops_no_other(self) -> None:
-        def fail(_arguments: Any, _context: Any) -> object:
-            raise ToolFailedError("no")
-
-        results = await self.run_calls(
-            ToolCall("1", "bad", "{}"),
-            ToolCall("2", "good", "{}"),
-            tools=[make_tool("bad", invoke=fail), make_tool("good")],
-        )
-
-        assert [result.success for result in results] == [False, True]
 
 
 @override(TOOL_BREAKER_FAILURES=2)

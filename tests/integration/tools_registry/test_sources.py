@@ -75,11 +75,6 @@ class McpStdioTests(SourceCase):
         assert spec.description == "Counts the books of a shelf of the library."
         assert spec.parameters["required"] == ["shelf"]
 
-    def test_destructive_tool_needs_approval(self) -> None:
-        tools = allow_all()
-        assert tools.named("lib_burn_books").needs_approval  # type: ignore[union-attr]
-        assert not tools.named("lib_count_books").needs_approval  # type: ignore[union-attr]
-
     async def test_tool_is_called_with_its_arguments(self) -> None:
         tools = await sync_to_async(allow_all)()
         result = await self.call(tools, "lib_count_books", shelf="abc")
@@ -90,15 +85,6 @@ class McpStdioTests(SourceCase):
         assert (failed.success, failed.error) == (False, "tool_reported_error")
         assert "no shelf" in failed.content
         assert "SECRET_KEY" not in named.content
-
-    async def test_slow_call_delays_no_other_of_its_server(self) -> None:
-        tools = await sync_to_async(allow_all)()
-        calls = [
-            ToolCall("slow", "lib_sleep", '{"seconds": 0.5}'),
-            ToolCall("fast", "lib_count_books", '{"shelf": "a"}'),
-        ]
-        results = await execute_calls(calls, tools=tools, context=ToolContext())
-        assert [result.success for result in results] == [True, True]
 
     async def test_server_that_hangs_is_a_timeout(self) -> None:
         self.source.timeout_seconds = 4.0
@@ -340,10 +326,6 @@ class OpenApiTests(SourceCase):
         assert body["note"]["type"] == ["string", "null"]
         assert body["count"] == {"type": "integer", "minimum": 0}
 
-    def test_operation_that_changes_something_needs_approval(self) -> None:
-        assert self.tools.named("shop_addOrder").needs_approval  # type: ignore[union-attr]
-        assert not self.tools.named("shop_getOrder").needs_approval  # type: ignore[union-attr]
-
     def test_reference_that_leaves_the_document_is_refused_and_one_in_a_circle_is_open(self) -> None:
         assert {name for name, _reason in self.source.problems} == {"outside"}
         body = self.tools.named("shop_loop").parameters["properties"]["body"]  # type: ignore[union-attr]
@@ -367,11 +349,6 @@ class OpenApiTests(SourceCase):
         assert "s3cret" not in page.content.decode()
         assert page.context["result"].success
 
-    async def test_body_is_sent_after_approval(self) -> None:
-        call = ToolCall("c", "shop_addOrder", '{"body": {"item": "book"}}')
-        result = (await execute_calls([call], tools=self.tools, context=ToolContext(), approved={"c"}))[0]
-        assert json.loads(result.content)["body"]["body"] == {"item": "book"}
-
     async def test_redirect_is_not_followed(self) -> None:
         result = await self.call(self.tools, "shop_away")
         assert result.error == "tool_reported_error"
@@ -394,15 +371,6 @@ class OpenApiTests(SourceCase):
         self.source.save()
         with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
             refresh_source(self.source)
-
-    def test_document_is_fetched_and_may_be_yaml(self) -> None:
-        self.source.document = (
-            f"openapi: 3.1.0\nservers: [{{url: 'http://{self.host}/v2'}}]\n"
-            "paths: {/ping: {get: {summary: Pings.}}}\n"
-        )
-        self.source.save()
-        refresh_source(self.source)
-        assert self.source.tools.get(is_present=True).tool_name == "shop_get_ping"
 
     def test_address_that_leads_inside_is_not_followed(self) -> None:
         asked: list[str] = []
@@ -429,12 +397,6 @@ class OpenApiTests(SourceCase):
                 with override_settings(TOOL_INTERNAL_HOSTS=[host]), pytest.raises(ToolError):
                     refresh_source(source)
         assert asked == []
-
-    def test_document_that_is_none_is_refused(self) -> None:
-        for text in ("[]", "{", "openapi: '2.0'", "a: &a [*a]"):
-            self.source.document = text
-            with pytest.raises(ToolSourceError):
-                refresh_source(self.source)
 
 
 class _Echo(_Answering):

@@ -46,12 +46,6 @@ def test_no_exported_cell_begins_as_a_formula(rows: list[FaqRow]) -> None:
         assert not any(cell.startswith(tuple("=+-@\t\r")) for cell in cells)
 
 
-def test_formula_keeps_its_text_behind_an_apostrophe() -> None:
-    row = FaqRow("=1+1 ?", "-2", "FAQ", ("+33 ?",))
-    assert b"\"'=1+1 ?\n+33 ?\",'-2,FAQ" in written([row])
-    assert cleaned(parse_csv(written([row]))[0][0]) == row
-
-
 def test_rows_know_the_line_they_begin_on() -> None:
     rows, _ = parse_csv(b'question,answer\n"Un ?\nDeux ?","a\nb"\n\nTrois ?,c\n')
     assert [(row.question, row.phrasings, row.line) for row in rows] == [("Un ?", ("Deux ?",), 2), ("Trois ?", (), 6)]

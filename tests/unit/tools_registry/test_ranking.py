@@ -6,12 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.factories import make_tool
-from tests.hashing import HashingEmbedder
-from tools_registry.evaluation import LabelledQuery, assess_tool, evaluate_ranking, ranking_of
+from tools_registry.evaluation import assess_tool
 from tools_registry.index import TextKind, spoken_name, texts_of, tool_vector
-from tools_registry.selection import WordIndex, best_positions, words_of
-
-MODEL = HashingEmbedder()
+from tools_registry.selection import WordIndex, best_positions
 
 
 @pytest.mark.parametrize(
@@ -25,10 +22,6 @@ MODEL = HashingEmbedder()
 )
 def test_names_are_spoken_as_words(name: str, spoken: str) -> None:
     assert spoken_name(name) == spoken
-
-
-def test_words_are_folded_and_say_something() -> None:
-    assert words_of("Où sont les Élèves, et the students?") == ["eleve", "stude"]
 
 
 def test_texts_hold_every_effective_description() -> None:
@@ -72,20 +65,6 @@ def test_best_positions_are_those_of_a_full_sort(values: list[float], limit: int
     scores = np.array(values, dtype=np.float32)
     expected = sorted(range(len(values)), key=lambda i: (-scores[i], i))[: max(limit, 0)]
     assert best_positions(scores, limit) == expected
-
-
-def test_recall_counts_each_tool_and_complete_counts_questions() -> None:
-    tools = [make_tool("weather", "weather forecast of a city"), make_tool("route", "find a route")]
-    ranking = ranking_of(tools, MODEL)
-    report = evaluate_ranking(
-        ranking,
-        [LabelledQuery("weather forecast", ("weather",)), LabelledQuery("weather and a route", ("weather", "route"))],
-        MODEL,
-    )
-    assert report.queries == 2
-    assert report.recall[1] == 0.75
-    assert report.complete[1] == 0.5
-    assert report.recall[3] == report.complete[3] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -195,12 +195,6 @@ class RebuildTests(TestCase):
             rollback_agent_index(agent=agent, method=QA)
         assert [len(points) for points in everywhere(made[0])] == [1, 1]
 
-    def test_method_that_comes_into_use_has_the_faq_after_its_rebuild(self) -> None:
-        row = make_learned()
-        make_deployment(row.agent, config_overlay={"indexing_method": "legacy"})
-        self.rebuild(row.agent, LEGACY)
-        assert [len(points) for points in everywhere(row, QA, LEGACY)] == [1, 1, 1]
-
 
 class DoubleIndexingTests(TestCase):
     """Seed 001: « FAQ ajoutée manuellement - indexée dans agent collection », and « validée depuis message »."""
@@ -224,13 +218,6 @@ class DoubleIndexingTests(TestCase):
             }
             assert point.vector @ embedder().embed_one(QUESTION, purpose=Purpose.QUERY) == pytest.approx(1)
         assert row.index_state == IndexState.INDEXED
-
-    def test_indexed_faq_is_logged_by_its_identifiers(self) -> None:
-        with self.assertLogs("faqs.answer_points", "INFO") as logs:
-            row = make_learned(question=QUESTION, answer=ANSWER)
-        (line,) = [line for line in logs.output if "FAQ indexed" in line]
-        assert f"agent_id={row.agent_id} learned_id={row.pk}" in line
-        assert QUESTION not in line
 
     def test_faq_validated_from_a_message_is_indexed_in_both_collections(self) -> None:
         agent, message = make_agent(), uuid.uuid4()
@@ -449,13 +436,6 @@ class ServingTests(TestCase):
         other = make_agent()
         add_document(other)
         assert answers(other) == []
-
-    def test_search_without_a_faq_hit_asks_nothing_about_them(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        with mock.patch("faqs.precedence._rows_of") as rows:
-            ask(agent, QUESTION)
-        assert rows.call_count == 0
 
     def test_answer_past_its_review_date_is_not_served_and_goes_to_review(self) -> None:
         yesterday = timezone.localdate() - timedelta(days=1)

@@ -21,12 +21,6 @@ class Verdict:
         return self.answer
 
 
-def test_both_keys_let_an_answer_out() -> None:
-    decision = would_serve(stored=SAME[0], asked=SAME[1], score=0.9, threshold=0.9)
-    assert decision.served
-    assert decision.reasons == ()
-
-
 @pytest.mark.parametrize(
     ("outcome", "score", "threshold", "follow_up"),
     [
