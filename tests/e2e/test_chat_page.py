@@ -78,18 +78,6 @@ def test_streamed_answer_cites_a_passage_that_opens(page: Page, live_site: LiveS
     expect(citation).to_be_focused()
 
 
-def test_source_is_called_by_what_it_answers(page: Page, live_site: LiveSite) -> None:
-    ask(page, "Où retirer son badge d’accès au bâtiment ?")
-    wait_for_end(page)
-    source = page.locator(".source")
-    expect(source.locator(".source-title")).to_have_text("Où retirer son badge d’accès au bâtiment ?")
-    expect(source.locator(".source-place").first).to_contain_text("Réponse validée · validée le ")
-    expect(source.locator(".source-place").last).to_have_text("À l’accueil.")
-    expect(page.locator(".prose")).to_have_text("À l’accueil.")
-    source.click()
-    expect(page.locator("#passage-title")).to_have_text("Où retirer son badge d’accès au bâtiment ?")
-
-
 def test_sources_that_are_not_cited_are_folded(page: Page, live_site: LiveSite) -> None:
     live_site.model.script(cited(["Remboursés ", "[1]", "."]))
     ask(page, TELEWORK)
@@ -191,31 +179,6 @@ def test_reader_is_told_how_the_question_was_read_and_asks_it_as_typed(page: Pag
     expect(page.locator(".versions")).to_contain_text("2 / 2")
 
 
-def test_stop_keeps_the_partial_text(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(cited(WORDS, interval=0.05))
-    ask(page, TELEWORK)
-    expect(page.locator(".prose")).to_contain_text("mot5")
-    page.get_by_role("button", name="Arrêter la réponse").click()
-    wait_for_end(page)
-    expect(page.locator(".answer-foot")).to_contain_text("Réponse interrompue")
-    expect(page.locator(".prose")).to_contain_text("mot5")
-    expect(page.locator(".prose")).not_to_contain_text("mot399")
-    assert live_site.model.wait_for_disconnects(1)
-    page.reload()
-    expect(page.locator(".prose")).to_contain_text("mot5")
-
-
-def test_reload_in_the_middle_of_an_answer_misses_nothing(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(cited([*WORDS[:80], "fin."], interval=0.04))
-    ask(page, TELEWORK)
-    expect(page.locator(".prose")).to_contain_text("mot5")
-    page.reload()
-    expect(page.locator(".prose")).to_contain_text("fin.")
-    wait_for_end(page)
-    assert page.locator(".prose").inner_text().split() == [*"".join(WORDS[:80]).split(), "fin."]
-    expect(page.locator(".question-text")).to_have_count(1)
-
-
 def test_conversation_is_renamed_in_place(page: Page) -> None:
     ask(page, CURRICULUM)
     wait_for_end(page)
@@ -281,14 +244,3 @@ def test_phone_width_has_no_horizontal_scroll(page: Page, live_site: LiveSite) -
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Ouvrir la liste des conversations").click()
     expect(page.locator(".conversation.current")).to_be_visible()
-
-
-def test_unknown_deployment_and_foreign_conversation_are_not_found(page: Page, live_site: LiveSite) -> None:
-    missing = page.goto(f"{live_site.url}/d/inconnu/")
-    assert missing is not None
-    assert missing.status == 404
-    expect(page.get_by_role("heading", level=2)).to_have_text("Cet espace ne vous est pas ouvert")
-    foreign = page.goto(f"{live_site.url}/d/guide/c/00000000-0000-4000-8000-000000000000/")
-    assert foreign is not None
-    assert foreign.status == 404
-    expect(page.locator("#notice")).to_contain_text("n’existe pas ou n’est pas la vôtre")

@@ -92,18 +92,3 @@ def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(admin_page: Page, pa
     assert (told["name"], told["success"]) == (name, True)
     assert json.loads(told["content"]) == {"shelf": "polar", "books": 50}
     assert answered["content"] == "Le rayon compte 50 livres."
-
-
-def test_answer_is_given_though_the_mcp_server_is_gone(admin_page: Page, page: Page, live_site: LiveSite) -> None:
-    with mcp_over_http(live_site.mcp_port) as address:
-        add_source(admin_page, live_site, slug="parti", address=address)
-    live_site.model.script(
-        calling("parti_count_books", '{"shelf": "polar"}'), ModelReply(tokens=["La bibliothèque ne répond pas."])
-    )
-    ask(page, TELEWORK)
-    expect(page.locator(".tool.failed")).to_contain_text("parti count books")
-    expect(page.locator(".prose")).to_have_text("La bibliothèque ne répond pas.")
-    wait_for_end(page)
-    thread = newest_thread(live_site)
-    assert thread["acceptable"]
-    assert [m["success"] for m in thread["messages"]] == [None, None, False, None]

@@ -66,13 +66,6 @@ def test_official_client_streams_with_usage(client: openai.OpenAI) -> None:
     assert chunks[-1].usage.completion_tokens > 0
 
 
-def test_official_client_reads_citations(client: openai.OpenAI) -> None:
-    completion = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": KNOWN}])
-    annotations = completion.choices[0].message.annotations
-    assert annotations
-    assert annotations[0].url_citation.url.startswith("http")
-
-
 def test_asynchronous_client_streams_and_keeps_its_own_thread(live_site: LiveSite, secret: str) -> None:
     async def story() -> str:
         async with openai.AsyncOpenAI(base_url=f"{live_site.url}/v1", api_key=secret) as client:
@@ -96,32 +89,11 @@ def test_asynchronous_client_streams_and_keeps_its_own_thread(live_site: LiveSit
     assert "pirate" not in str(sent)
 
 
-def test_official_client_raises_its_own_errors(live_site: LiveSite, client: openai.OpenAI) -> None:
-    ask = client.chat.completions.create
-    with pytest.raises(openai.NotFoundError) as absent:
-        ask(model="absent", messages=[{"role": "user", "content": KNOWN}])
-    assert absent.value.code == "model_not_found"
-    with pytest.raises(openai.BadRequestError) as refused:
-        ask(model="guide", messages=[])
-    assert refused.value.param == "messages"
-    with pytest.raises(openai.AuthenticationError) as unknown:
-        openai.OpenAI(base_url=f"{live_site.url}/v1", api_key="rsk_wrong").models.list()
-    assert unknown.value.code == "invalid_api_key"
-
-
 def test_official_client_raises_in_a_stream_that_was_cut(live_site: LiveSite, client: openai.OpenAI) -> None:
     live_site.model.script(ModelReply(tokens=["Un début. ", "La suite "], cut_after=2, interval=0.05))
     stream = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}], stream=True)
     with pytest.raises(openai.APIError):
         list(stream)
-
-
-def test_official_client_retries_what_a_busy_model_refused(live_site: LiveSite, secret: str) -> None:
-    refusals = [ModelReply(status=429, retry_after=0)] * 3
-    live_site.model.script(*refusals)
-    with openai.OpenAI(base_url=f"{live_site.url}/v1", api_key=secret, max_retries=2) as client:
-        completion = client.chat.completions.create(model="guide", messages=[{"role": "user", "content": OPEN}])
-    assert completion.choices[0].message.content
 
 
 def test_client_that_leaves_stops_the_model(live_site: LiveSite, client: openai.OpenAI) -> None:

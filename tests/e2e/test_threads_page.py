@@ -1,9 +1,9 @@
-"""Journeys of a reader who goes back on a question, judges an answer, exports, and forgets."""
+"""Journeys of a reader who goes back on a question, asks again, and forgets."""
 
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import LiveSite
-from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, WORDS, ask, cited, wait_for_end
+from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, ask, cited, wait_for_end
 
 
 def shown_questions(page: Page) -> list[str]:
@@ -60,37 +60,6 @@ def test_answer_is_asked_for_again_beside_the_first(page: Page, live_site: LiveS
     expect(page.locator(".exchange")).to_have_count(1)
     page.get_by_role("button", name="Version précédente").click()
     expect(page.locator(".prose")).to_have_text("Une première.")
-
-
-def test_interrupted_answer_is_taken_up_again(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(cited(WORDS, interval=0.05), cited(["Tout ", "est là."]))
-    ask(page, TELEWORK)
-    expect(page.locator(".prose")).to_contain_text("mot5")
-    page.get_by_role("button", name="Arrêter la réponse").click()
-    wait_for_end(page)
-    page.get_by_role("button", name="Reprendre la question").click()
-    wait_for_end(page)
-    expect(page.locator(".prose")).to_have_text("Tout est là.")
-    expect(page.locator(".versions")).to_be_hidden()
-    expect(page.locator(".exchange")).to_have_count(1)
-
-
-def test_thumb_down_asks_why_and_is_remembered(page: Page) -> None:
-    ask(page, CURRICULUM)
-    wait_for_end(page)
-    down = page.get_by_role("button", name="Réponse à revoir")
-    down.click()
-    page.get_by_label("Incomplète").check()
-    page.get_by_label("Précisez, si vous le souhaitez").fill("Et pour un stage ?")
-    page.locator(".feedback").get_by_role("button", name="Envoyer").click()
-    expect(page.locator(".feedback")).to_contain_text("Merci de votre avis.")
-    page.reload()
-    expect(down).to_have_attribute("aria-pressed", "true")
-    down.click()
-    expect(down).to_have_attribute("aria-pressed", "false")
-    page.wait_for_load_state("networkidle")
-    page.reload()
-    expect(down).to_have_attribute("aria-pressed", "false")
 
 
 def test_temporary_chat_is_not_listed_and_is_gone_when_left(page: Page) -> None:

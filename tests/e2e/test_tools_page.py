@@ -33,11 +33,3 @@ def test_reader_approves_a_tool_from_the_keyboard_after_a_reload(page: Page, liv
     expect(page.locator(".tool.done")).to_contain_text("book room")
     expect(page.locator(".prose")).to_have_text("C’est réservé.")
     wait_for_end(page)
-
-
-def test_reader_refuses_a_tool(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(calling("book_room", '{"room": "B2"}'), ModelReply(tokens=["Entendu."]))
-    ask(page, TELEWORK)
-    page.get_by_role("button", name="Refuser").click()
-    expect(page.locator(".tool.denied")).to_contain_text("refusé")
-    expect(page.locator(".prose")).to_have_text("Entendu.")

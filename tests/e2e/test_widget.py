@@ -301,28 +301,6 @@ def test_widget_works_on_a_site_with_a_strict_policy(context: BrowserContext, ho
     assert troubles == []
 
 
-def test_visitor_says_what_an_answer_is_worth(context: BrowserContext, host: Hosts, live_site: LiveSite) -> None:
-    page = context.new_page()
-    page.goto(f"http://localhost:{host.listed}/fr.html")
-    frame = opened(page, "Poser une question")
-    frame.locator("#question").fill(KNOWN)
-    frame.get_by_role("button", name="Envoyer").click()
-    foot = frame.locator(".answer-foot")
-    expect(foot.locator(".provenance").first).to_be_visible()
-    expect(foot.get_by_role("button", name="Copier")).to_be_visible()
-    # What only the page has.
-    expect(frame.get_by_role("button", name="Modifier")).to_have_count(0)
-    down = frame.get_by_role("button", name="Réponse à revoir")
-    down.click()
-    frame.get_by_role("textbox", name="Précisez").fill("Trop long")
-    frame.locator(".feedback").get_by_role("button", name="Envoyer").click()
-    expect(frame.locator(".feedback")).to_have_text("Merci de votre avis.")
-    said = "SELECT verdict, comment FROM chat_feedback WHERE comment = 'Trop long'"
-    assert live_site.query(said) == [("down", "Trop long")]
-    down.click()
-    expect(down).to_have_attribute("aria-pressed", "false")
-
-
 def test_axe_finds_nothing_in_any_state_of_the_widget(
     context: BrowserContext, host: Hosts, live_site: LiveSite
 ) -> None:
