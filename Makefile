@@ -100,9 +100,10 @@ CASES ?= 1000
 fuzz: .venv/dev
 	FUZZ_CASES=$(CASES) $(BIN)/python -m pytest -n logical --dist loadscope --timeout 0 tests/integration/fuzz
 
-# Known vulnerabilities (where the database is reached) and licences of what is pinned.
+# Known vulnerabilities and licences of what is pinned; both programs are fetched by uv.
 audit: .venv/dev
-	$(BIN)/python -m tests.audit
+	$(BIN)/uv tool run pip-audit --disable-pip --requirement constraints.txt
+	$(BIN)/uv tool run pip-licenses --python $(BIN)/python --partial-match --fail-on "GNU General Public;Affero;AGPL"
 
 # Every benchmark, or some: make bench BENCHMARKS="tools idle".
 BENCHMARKS := $(patsubst benchmarks/%/run.py,%,$(sort $(wildcard benchmarks/*/run.py)))
