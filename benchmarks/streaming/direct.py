@@ -62,8 +62,8 @@ Client = Callable[[StreamTimes], Awaitable[None]]
 @contextmanager
 def model_server(*, tokens: int, interval_ms: float) -> Iterator[str]:
     """Run the scripted model server in another process, each token saying when it was sent; its base URL."""
-    command = [sys.executable, "-m", "tests.servers.model_server", "--tokens", str(tokens)]
-    command += ["--interval-ms", str(interval_ms), "--stamped"]
+    command = [sys.executable, "-m", "benchmarks.streaming.paced_model", "--tokens", str(tokens)]
+    command += ["--interval-ms", str(interval_ms)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
     try:
         assert process.stdout is not None

@@ -34,7 +34,7 @@ from benchmarks.streaming.direct import (
     run_loop,
     socket_client,
 )
-from tests.servers.model_server import sent_at
+from benchmarks.streaming.paced_model import sent_at
 from tests.servers.ports import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -1,26 +1,21 @@
-"""A scripted, OpenAI-compatible model server on loopback, for tests, benchmarks and demonstrations by hand.
+"""A scripted, OpenAI-compatible model server on loopback, for tests and benchmarks.
 
 It is as strict as the real one about what it is sent (roles, null contents, a tool message without its call, unknown
 arguments are 400), counts and keeps every call, and misbehaves on demand: late, slow, cut, silent, malformed, refusing.
 It is a bare `asyncio.Protocol`, so that a hundred streams leave the processor to the program under test. Replies are
 taken from `replies` in order; afterwards `fallback` answers, by default from the passages in the prompt. Standard
 library only; never serve it on another interface than loopback.
-
-    python -m tests.servers.model_server --port 0 --tokens 100 --interval-ms 10
 """
 
-import argparse
 import asyncio
 import json
 import re
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import FrameType, TracebackType
-from typing import Any, Self, overload
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
 
 Body = Mapping[str, Any]
 Respond = Callable[[Body], "ModelReply"]
@@ -107,52 +102,6 @@ def cited_answer(body: Body) -> ModelReply:
         return ModelReply(tokens=tokenised("D’après les documents fournis [1], voici la réponse."))
     excerpt = " ".join(passage[1].split())[:400]
     return ModelReply(tokens=tokenised(f"D’après les documents fournis [1], {excerpt}"))
-
-
-#: Of a question that a model rewrites.
-QUESTION_TOKENS = 15
-
-
-def constant_reply(*, tokens: int, interval: float = 0.0, delay: float = 0.0, stamped: bool = False) -> Respond:
-    """The same number of tokens at the same pace for every call: what a benchmark wants."""
-    words = (
-        StampedTokens(tokens) if stamped else [f" réponse de {str(n).translate(_TO_LETTERS)}" for n in range(tokens)]
-    )
-    reply = ModelReply(tokens=words, interval=interval, delay=delay)
-    return lambda _body: reply
-
-
-_LETTERS = "abcdefghij"
-_TO_LETTERS = str.maketrans("0123456789", _LETTERS)
-_TO_DIGITS = str.maketrans(_LETTERS, "0123456789")
-
-
-def sent_at(word: str) -> int:
-    """When a stamped token was sent, in nanoseconds of the machine's monotonic clock."""
-    return int(word.translate(_TO_DIGITS))
-
-
-class StampedTokens(Sequence[str]):
-    """Words that say when they were sent (`sent_at`), in letters: a text of numbers is treated as no answer is."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(self._count)[index]]
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        return " " + str(time.monotonic_ns()).translate(_TO_LETTERS)
 
 
 # What the real server refuses
@@ -622,7 +571,6 @@ class ModelServer:
         models: Sequence[str] = (),
         refused: Iterable[str] = (),
         api_key: str = "",
-        port: int = 0,
         context: int = 0,
     ) -> None:
         """`models` empty: any name. `refused`: arguments answered 400. `context`: tokens of three characters each."""
@@ -635,7 +583,7 @@ class ModelServer:
         self.accepted = 0
         self._replies = list(replies)
         self._fallback = fallback
-        self._port = port
+        self._port = 0
         self._changed = threading.Condition()
         self._connections: set[_Connection] = set()
         self._loop = asyncio.new_event_loop()
@@ -674,7 +622,7 @@ class ModelServer:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        start = self._loop.create_server(lambda: _Connection(self), "127.0.0.1", self._port)
+        start = self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0)
         try:
             listener = self._loop.run_until_complete(start)
             self._port = listener.sockets[0].getsockname()[1]
@@ -703,44 +651,3 @@ class ModelServer:
         with self._changed:
             self.disconnects += 1
             self._changed.notify_all()
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="A scripted OpenAI-compatible server on loopback.")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--tokens", type=int, default=0, help="0: an answer from the passages")
-    parser.add_argument("--interval-ms", type=float, default=10.0)
-    parser.add_argument("--delay-ms", type=float, default=0.0)
-    parser.add_argument("--stamped", action="store_true", help="each token is when it was sent")
-    options = parser.parse_args(arguments)
-    interval, delay = options.interval_ms / 1000, options.delay_ms / 1000
-    constant = constant_reply(tokens=options.tokens, interval=interval, delay=delay, stamped=options.stamped)
-
-    def written(body: Body) -> ModelReply:
-        """A call that bounds its reply below an answer's length wants a question rewritten: so long as one is."""
-        bound = body.get("max_tokens") or options.tokens
-        reply = constant(body)
-        if bound >= options.tokens:
-            return reply
-        return replace(reply, tokens=reply.tokens[:QUESTION_TOKENS])
-
-    def paced_answer(body: Body) -> ModelReply:
-        tokens = cited_answer(body).tokens
-        return ModelReply(tokens=tokens, interval=interval, delay=delay)
-
-    stopped = threading.Event()
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    fallback = written if options.tokens else paced_answer
-    with ModelServer(fallback=fallback, port=options.port) as server:
-        sys.stdout.write(f"{server.base_url}\n")
-        sys.stdout.flush()
-        stopped.wait()
-
-
-if __name__ == "__main__":
-    main()
