@@ -157,8 +157,6 @@ TITLE_TIMEOUT_SECONDS = SUMMARY_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 3
 VERIFIER_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 15
 #: A reader waits so long for the model's first word; then the passages are quoted in its place.
 LLM_FIRST_TOKEN_SECONDS = LLM_READ_TIMEOUT_SECONDS * 0.75
-#: Names of the models that see: they are shown the images in the results of tools.
-LLM_VISION_MODELS = env.list("LLM_VISION_MODELS", default=[])
 
 LLMS: dict[str, dict[str, object]] = (
     {
@@ -168,7 +166,6 @@ LLMS: dict[str, dict[str, object]] = (
                 "api_key": OPENAI_API_KEY,
                 "base_url": OPENAI_BASE_URL,
                 "model": LLM_MODEL,
-                "vision_models": LLM_VISION_MODELS,
                 "read_timeout": LLM_READ_TIMEOUT_SECONDS,
                 # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
                 "read_pause": 0.045,

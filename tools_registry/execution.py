@@ -36,7 +36,7 @@ from tools_registry.errors import (
     UnknownToolError,
 )
 from tools_registry.models import ToolOverride
-from tools_registry.tool import Arguments, NextStep, ToolImage, ToolSpec
+from tools_registry.tool import Arguments, NextStep, ToolSpec
 from tools_registry.tool import ToolContext as ToolContext
 
 #: How long a tool may take, unless it says so itself.
@@ -44,13 +44,10 @@ TOOL_TIMEOUT_SECONDS = 20.0
 
 #: Tools of one round that run at the same time.
 TOOL_PARALLEL_CALLS = 4
-#: A model that sees is shown so many images of a turn's results, the newest, and none that is larger.
-TOOL_MAX_IMAGES = 4
 
 #: Longer arguments are refused; a longer result is cut before the model sees it.
 TOOL_MAX_ARGUMENT_CHARACTERS = 20_000
 TOOL_MAX_RESULT_CHARACTERS = 20_000
-TOOL_MAX_IMAGE_BYTES = 1_000_000
 #: So many failures in a row suspend a tool for so long, in each process.
 TOOL_BREAKER_FAILURES = 5
 TOOL_BREAKER_SECONDS = 30.0
@@ -83,9 +80,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: What models that see take.
-_SEEN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -109,8 +103,6 @@ class ToolResult:
     is_personal: bool
     #: What went wrong, for staff; never in a log.
     reason: str = ""
-    #: Named in `content`, and as large and as many as a model is shown.
-    images: tuple[ToolImage, ...] = ()
 
 
 _MOST_REASON = 1_000
@@ -189,10 +181,10 @@ async def _execute(
         if spec.needs_approval and not is_approved:
             raise ToolApprovalError(f"The tool {spec.name} needs approval.")
         value = await _run(spec, parse_arguments(spec, call.arguments), context)
-        content, images = _as_text(value)
+        content = _as_text(value)
         error, reason = None, ""
     except ToolError as refusal:
-        content, images = _error_json(refusal), ()
+        content = _error_json(refusal)
         error, reason = refusal.code, str(refusal)
         logger.info("Tool %s: %s.", spec.name if spec else "(unknown)", refusal.code)
     return ToolResult(
@@ -204,7 +196,6 @@ async def _execute(
         duration_ms=round((time.perf_counter() - started) * 1000),
         is_personal=spec is not None and spec.is_personal,
         reason=reason,
-        images=images,
     )
 
 
@@ -248,25 +239,16 @@ def _validator(spec: ToolSpec) -> "Validator":
     return Draft202012Validator(dict(spec.parameters), registry=Registry())
 
 
-def _as_text(value: object) -> tuple[str, tuple[ToolImage, ...]]:
-    """A tool's value as JSON text of bounded length (what is longer is cut, and says so), and the images named in it."""
-    images: list[ToolImage] = []
-
-    def named(unknown: object) -> str:
-        if not isinstance(unknown, ToolImage):
-            raise ValueError(f"{type(unknown).__name__} is no JSON.")
-        if unknown.kind in _SEEN and unknown.size <= TOOL_MAX_IMAGE_BYTES:
-            images.append(unknown)
-        return str(unknown)
-
+def _as_text(value: object) -> str:
+    """A tool's value as JSON text of bounded length (what is longer is cut, and says so)."""
     try:
-        text = json.dumps(to_jsonable_python(value, fallback=named), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(to_jsonable_python(value), ensure_ascii=False, allow_nan=False)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ToolFailedError(f"The tool's result has no JSON form: {error}") from error
     limit = TOOL_MAX_RESULT_CHARACTERS
     if len(text) > limit:
         text = json.dumps({"truncated": True, "content": text[:limit]}, ensure_ascii=False)
-    return text, tuple(images[:TOOL_MAX_IMAGES])
+    return text
 
 
 async def _run(spec: ToolSpec, arguments: Arguments, context: ToolContext) -> object:

@@ -64,26 +64,8 @@ class NextStep:
     uses_database: bool = False
 
 
-class ToolImage:
-    """An image in a tool's result: a model that sees is shown it, and its name stands in the text of the result."""
-
-    __slots__ = ("encoded", "kind")
-
-    def __init__(self, kind: str, encoded: str) -> None:
-        """`kind` is its type (`image/png`), `encoded` its bytes in base64."""
-        self.kind, self.encoded = kind, encoded
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return len(self.encoded) * 3 // 4
-
-    def __str__(self) -> str:
-        return f"[image {self.kind.removeprefix('image/')}, {max(1, self.size // 1000)} kB]"
-
-
-#: Runs a tool with validated arguments; blocks. What it returns must be JSON, a pydantic-serialisable value (with
-#: `ToolImage`s in it, if any), or its `NextStep`.
+#: Runs a tool with validated arguments; blocks. What it returns must be JSON, a pydantic-serialisable value, or
+#: its `NextStep`.
 Invoker = Callable[[Arguments, ToolContext], object]
 
 

@@ -65,8 +65,6 @@ class PromptMessage:
     content: str
     tool_calls: tuple[RequestedCall, ...] = ()
     tool_call_id: str = ""
-    #: As `data:` addresses, after the text; only of a user, and for a model that sees.
-    images: tuple[str, ...] = ()
     conversation_id: uuid.UUID | None = None
 
 
@@ -116,10 +114,6 @@ class LanguageModel(ABC):
     supports_tools: ClassVar[bool] = False
     #: How many a request may offer.
     most_tools: int = 128
-
-    def sees(self, model: str) -> bool:
-        """Whether this model, the default one where it has no name, takes `PromptMessage.images`."""
-        return False
 
     async def window(self, model: str) -> int | None:
         """How many tokens this model reads, its answer included; `None` where nobody says."""

@@ -293,12 +293,9 @@ def _seconds(said: str | None) -> float | None:
 class OpenAILanguageModel(LanguageModel):
     supports_tools: ClassVar[bool] = True
 
-    def __init__(
-        self, *, model: str = "", most_tools: int = 128, vision_models: Sequence[str] = (), **server: Any
-    ) -> None:
-        """`vision_models` are those that see images; `server` has the fields of `ServerOptions`."""
+    def __init__(self, *, model: str = "", most_tools: int = 128, **server: Any) -> None:
+        """`server` has the fields of `ServerOptions`."""
         self._model = model
-        self._vision_models = frozenset(vision_models)
         self.most_tools = most_tools
         self._server = ServerOptions(**server)
         self._clients = Clients(self._server)
@@ -313,9 +310,6 @@ class OpenAILanguageModel(LanguageModel):
     @property
     def default_model(self) -> str:
         return self._model
-
-    def sees(self, model: str) -> bool:
-        return (model or self._model) in self._vision_models
 
     async def window(self, model: str) -> int | None:
         """Asked of the server once in `_WINDOW_SECONDS`."""
@@ -473,9 +467,6 @@ def _wire_message(message: PromptMessage) -> dict[str, Any]:
     if message.tool_calls:
         wire["content"] = content or None
         wire["tool_calls"] = [call.as_json() for call in message.tool_calls]
-    if message.images:
-        shown = [{"type": "image_url", "image_url": {"url": url}} for url in message.images]
-        wire["content"] = [{"type": "text", "text": content}, *shown]
     if message.role == "tool":
         wire["tool_call_id"] = message.tool_call_id
     return wire

@@ -423,8 +423,7 @@ class _Writing:
         turn = self.turn
         if not toolbox.is_everything and not turn.request.is_resumed:
             turn.result.chosen_tools = tuple(spec.name for spec in toolbox.specs)
-        sees_images = self.llm.sees(turn.config.llm_model)
-        loop = ToolLoop(turn, toolbox, messages, self.ask, sees_images=sees_images, room=room)
+        loop = ToolLoop(turn, toolbox, messages, self.ask, room)
         reason = await loop.run()
         answer = turn.answer
         turn.trace.step("tool_loop", reason.value, detail=f"{answer.rounds} / {loop.results} / {answer.efficiency:g} %")
@@ -473,8 +472,8 @@ class _Writing:
         answer.model = reply.model
         answer.prompt_tokens += reply.usage.prompt_tokens
         answer.completion_tokens += reply.usage.completion_tokens
-        # An image costs tokens and has no characters; a server that counts oddly shortens no prompt to nothing.
-        if reply.usage.prompt_tokens > 100 and not any(message.images for message in messages):
+        # A server that counts oddly shortens no prompt to nothing.
+        if reply.usage.prompt_tokens > 100:
             calls = sum(len(call.arguments) for message in messages for call in message.tool_calls)
             characters = len(json.dumps(tools)) + calls + sum(len(message.content) for message in messages)
             ratio = max(LEAST_PER_TOKEN, characters / reply.usage.prompt_tokens)

@@ -38,15 +38,8 @@ from chat.thread.rounds import (
 )
 from chat.turn.toolbox import Toolbox
 from chat.turn.values import TurnInProgress
-from tools_registry.execution import (
-    TOOL_MAX_IMAGES,
-    TOOL_PARALLEL_CALLS,
-    ToolCall,
-    ToolResult,
-    execute_calls,
-    record_refused,
-)
-from tools_registry.tool import ToolContext, ToolImage, ToolSpec, normalised_calls
+from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, ToolResult, execute_calls, record_refused
+from tools_registry.tool import ToolContext, ToolSpec, normalised_calls
 
 #: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
 BATCH_TRIES = 3
@@ -76,9 +69,7 @@ class ToolLoop:
         toolbox: Toolbox,
         messages: Sequence[PromptMessage],
         call_model: CallModel,
-        *,
-        sees_images: bool = False,
-        room: int | None = None,
+        room: int | None,
     ) -> None:
         """`room`: the characters of exchanges and results together. Raises `ValueError` for a turn not stored."""
         request = turn.request
@@ -94,9 +85,6 @@ class ToolLoop:
         #: What stands in the place of the thread up to the end of its turn (`chat.runs.afterwards`).
         self.summary = next(iter(turn.context.summarised), None)
         self.results = 0
-        self.sees_images = sees_images
-        #: With the names of their tools, the newest last. Of this run alone: the thread has their names only.
-        self.images: list[tuple[str, ToolImage]] = []
         #: What the model said last.
         self.reply: Reply | None = None
         self._functions = tuple(spec.as_function() for spec in toolbox.specs)
@@ -238,21 +226,6 @@ class ToolLoop:
             *(message.as_prompt() for message in history),
             self.question,
             *(message.as_prompt() for message in own),
-            *self._shown_images(),
-        ]
-
-    def _shown_images(self) -> list[PromptMessage]:
-        """Return the images of tools as a user's message, because a tool's message cannot carry any."""
-        if not self.images:
-            return []
-        names = ", ".join(name for name, _image in self.images)
-        return [
-            PromptMessage(
-                "user",
-                f"[Images in the results of the tools, in this order: {names}]",
-                conversation_id=self.conversation_id,
-                images=tuple(f"data:{image.kind};base64,{image.encoded}" for _name, image in self.images),
-            )
         ]
 
     async def _plan(self, state: LoopState, content: str, calls: Sequence[RequestedCall]) -> PlannedRound:
@@ -289,9 +262,6 @@ class ToolLoop:
         await self._tell(planned, call, "running")
         result = await self._execute(planned, call)
         await in_database(finish_call, planned.pk, result)
-        if self.sees_images:
-            self.images += [(call.name, image) for image in result.images]
-            del self.images[:-TOOL_MAX_IMAGES]
         status: ToolStatus = "done" if result.success else "failed"
         await self._tell(planned, call, status, duration_ms=result.duration_ms)
 

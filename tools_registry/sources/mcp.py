@@ -34,7 +34,7 @@ from tools_registry.sources.base import (
     reach_of,
     resolved_headers,
 )
-from tools_registry.tool import Arguments, ToolImage
+from tools_registry.tool import Arguments
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -115,7 +115,7 @@ def call_tool(address: SourceAddress, name: str, arguments: Arguments) -> object
 
 
 def _shown(block: "ContentBlock") -> object:
-    """A piece of a result as a model reads it: texts and links whole, images if it sees, other binaries by name."""
+    """A piece of a result as a model reads it: texts and links whole, images and other binaries by name."""
     match block.type:
         case "text":
             return block.text
@@ -126,8 +126,7 @@ def _shown(block: "ContentBlock") -> object:
             if text is not None:
                 return {**held, "text": text}
             blob, kind = getattr(resource, "blob", ""), resource.mime_type or ""
-            is_image = kind.startswith("image/")
-            return {**held, "text": ToolImage(kind, blob) if is_image else _named(kind, blob)}
+            return {**held, "text": _named(kind, blob)}
         case "resource_link":
             told = {
                 "uri": str(block.uri),
@@ -136,9 +135,7 @@ def _shown(block: "ContentBlock") -> object:
                 "type": block.mime_type,
             }
             return {"link": {key: value for key, value in told.items() if value}}
-        case "image":
-            return ToolImage(block.mime_type, block.data)
-        case "audio":
+        case "image" | "audio":
             return _named(block.mime_type, block.data)
 
 

@@ -5,7 +5,6 @@ arguments cannot climb the path, leave the allowed hosts or set a header that th
 than GET and HEAD need a person's approval unless staff say otherwise.
 """
 
-import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +37,7 @@ from tools_registry.sources.base import (
     resolved_headers,
     target_of,
 )
-from tools_registry.tool import Arguments, ToolImage
+from tools_registry.tool import Arguments
 
 TOOL_MAX_DOCUMENT_BYTES = 30_000_000
 
@@ -165,12 +164,10 @@ def _answered(response: httpx2.Response) -> object:
     return _told(response)
 
 
-def _told(response: httpx2.Response) -> str | ToolImage:
-    """The text of an answer, or its image; what is neither is named."""
+def _told(response: httpx2.Response) -> str:
+    """The text of an answer; what is none is named."""
     kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind.startswith("image/"):
-        return ToolImage(kind, base64.b64encode(response.content).decode())
-    if b"\0" in response.content[:1_000]:
+    if kind.startswith("image/") or b"\0" in response.content[:1_000]:
         return f"({kind or 'unknown kind'}, {len(response.content)} bytes: not a text, not shown)"
     return response.text
 

@@ -545,7 +545,7 @@ class OperationTests(ServiceCase):
         assert told["body"] == "title=t+%C3%A9&sizes=1&sizes=2"
 
     def test_answer_that_is_no_text_is_named(self) -> None:
-        assert self.run_tool("picture") == "[image png, 1 kB]"
+        assert self.run_tool("picture") == "(image/png, 8 bytes: not a text, not shown)"
 
     def test_failure_of_the_service_is_told_and_counts(self) -> None:
         told = self.run_tool("broken")

@@ -148,7 +148,10 @@ class StrangeServerTests(SourceCase):
             },
             {"link": {"uri": "file:///c.txt", "name": "c", "description": "More."}},
         ]
-        assert self.run_tool("picture")[2] == {"result": {"taken": True}, "content": ["[image png, 1 kB]"]}
+        assert self.run_tool("picture")[2] == {
+            "result": {"taken": True},
+            "content": ["(image/png, 9 bytes: not a text, not shown)"],
+        }
 
     def test_secret_that_the_server_echoes_is_told_to_nobody(self) -> None:
         assert self.run_tool("echoes")[2] == "Authorization was ***"

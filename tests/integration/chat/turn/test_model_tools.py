@@ -1,7 +1,5 @@
-"""What a turn offers of tools and what that costs; what a model refuses and sees."""
+"""What a turn offers of tools and what that costs; what a model refuses."""
 
-import base64
-import json
 import time
 import uuid
 from typing import Any
@@ -34,7 +32,7 @@ from tests.tools import declared
 from tools_registry.catalog import forget_recent, permitted_now
 from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride, replace_tools_token
-from tools_registry.tool import ToolImage, ToolSpec
+from tools_registry.tool import ToolSpec
 
 ANSWER = ModelReply(tokens=["À l’accueil."])
 
@@ -115,62 +113,6 @@ class RefusedToolsTests(LoopTestCase):
                 await self.ask()
             await closed()
             assert len(offered(server.calls[0])) == 4
-
-
-PIXEL = base64.b64encode(b"\x89PNG pixel").decode()
-CAT = ModelReply(tokens=["Un chat."])
-
-
-def image(kind: str = "image/png", encoded: str = PIXEL) -> ToolImage:
-    return ToolImage(kind, encoded)
-
-
-def asked_for(*names: str) -> ModelReply:
-    calls = [{"id": f"c{n}", "name": name, "arguments": "{}"} for n, name in enumerate(names)]
-    return ModelReply(tool_calls=calls, finish_reason="tool_calls")
-
-
-class ImageTests(LoopTestCase):
-    async def last_prompt(
-        self, value: object, *, names: tuple[str, ...] = ("photo",), **options: Any
-    ) -> list[dict[str, Any]]:
-        """What the model is sent after tools whose results are `value`."""
-        tools = {name: make_tool(name, invoke=lambda _a, _c: value) for name in names}
-        with ModelServer(api_key="k") as server, declared(), served(server, **options):
-            with declared_tools(*tools.values()):
-                server.script(asked_for(*names), CAT)
-                result, _listener = await self.ask()
-            await closed()
-            assert [call.status for call in server.calls] == [200, 200]
-        assert result.answer.text == "Un chat."
-        messages: list[dict[str, Any]] = server.calls[-1].body["messages"]
-        return messages
-
-    async def test_model_that_sees_is_shown_them_after_the_results(self) -> None:
-        value = ["Here it is:", {"deep": [image()]}]
-        messages = await self.last_prompt(value, vision_models=["strict"])
-        *_others, told, shown = messages
-        assert told["role"] == "tool"
-        assert json.loads(told["content"]) == ["Here it is:", {"deep": ["[image png, 1 kB]"]}]
-        assert shown["role"] == "user"
-        text, picture = shown["content"]
-        assert "photo" in text["text"]
-        assert picture == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-
-    async def test_model_that_does_not_see_is_told_their_names_and_so_is_the_thread(self) -> None:
-        messages = await self.last_prompt(image(), vision_models=["another"])
-        assert messages[-1]["role"] == "tool"
-        assert json.loads(messages[-1]["content"]) == "[image png, 1 kB]"
-        stored = [message async for message in Message.objects.filter(role=Role.TOOL)]
-        assert [PIXEL in message.content for message in stored] == [False]
-
-    async def test_size_number_and_kind_are_bounded(self) -> None:
-        large, strange = image(encoded="A" * 1_400_000), image("image/svg+xml")
-        many = [large, strange, *[image()] * 3]
-        messages = await self.last_prompt(many, names=("photo", "photos"), vision_models=["strict"])
-        assert "[image png, 1050 kB]" in messages[-2]["content"]
-        parts = messages[-1]["content"]
-        assert [part["type"] for part in parts] == ["text", *["image_url"] * 4]
 
 
 TOOLS = (
