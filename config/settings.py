@@ -231,7 +231,7 @@ MEMORY_DB_PATH = env.str("MEMORY_DB_PATH", default="") or str(DATA_DIR / "agents
 
 MAX_DOCUMENT_BYTES = env.int("MAX_DOCUMENT_BYTES", default=50 * 1024 * 1024)
 FILE_UPLOAD_HANDLERS = [
-    "chat.page.errors.UploadsTogether",
+    "chat.page.views.UploadsTogether",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]

@@ -12,9 +12,9 @@ from config.version import VERSION
 
 #: A form that is too long, an address that is not there and a database in trouble are answered by their names, wherever
 #: they were met.
-handler400 = "chat.page.errors.refused"
-handler404 = "chat.page.errors.unknown"
-handler500 = "chat.page.errors.failed"
+handler400 = "chat.page.views.refused"
+handler404 = "chat.page.views.unknown"
+handler500 = "chat.page.views.failed"
 admin.autodiscover()
 urlpatterns = [
     path("admin/login/", limited_sign_in(admin.site.login)),

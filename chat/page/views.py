@@ -1,35 +1,52 @@
-"""The pages that readers see: the chat page, cited passages and their pages.
+"""The pages that readers see: the chat page, cited passages and their pages, with the words of their scripts, and the page
+that tells of an error.
 
 A cited page is pictures, never the file. Absent and refused are told alike.
 """
 
+import math
+import sys
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent
+from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import translation
 from django.utils.html import linebreaks
-from django.utils.translation import get_language
+from django.utils.translation import get_language, pgettext
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import conditional_page, require_safe
+from django.views.defaults import bad_request, page_not_found, server_error
 
 from agents.branding import style_source
+from agents.database import storage_error
 from agents.effective import effective_config
+from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.models import Deployment, Logo
 from chat.access.permissions import open_deployments, owned_conversation, owned_turn
 from chat.access.rate_limits import address_of, limit_reading
 from chat.access.visitors import Reader, visitor_of
-from chat.api.errors import content_policy
+from chat.api.errors import content_policy, error_response, logged
+from chat.api.openai_forms import WireError, client_language
 from chat.archive import CitedPassage, cited_passage, pages_of, passage_token
-from chat.errors import ConversationNotFoundError, LinkNotFoundError, RateLimitedError, TurnNotFoundError
+from chat.errors import (
+    ConversationNotFoundError,
+    LinkNotFoundError,
+    MessageTooLargeError,
+    RateLimitedError,
+    TurnNotFoundError,
+)
 from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason
-from chat.page.strings import page_strings, reader_strings
 from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.rendering import escape_citations, render_answer, tied
 from faqs.recall import starter_questions
@@ -270,3 +287,240 @@ def _found(request: HttpRequest, token: str) -> tuple[CitedPassage | None, Cited
 def _closed(request: HttpRequest) -> HttpResponse:
     context = {"login_url": reverse(settings.LOGIN_URL)}
     return not_kept(request, render(request, "chat/cited_page.html", context, status=404))
+
+
+def reader_strings() -> dict[str, str]:
+    """Those of pages that are only read, and of the widget."""
+    return {
+        "copy": _("Copier"),
+        "copyCode": _("Copier le code"),
+        "copied": _("Copié"),
+        "copyFailed": _("La copie a échoué"),
+        "wholeQuestion": _("Toute la question"),
+    }
+
+
+def page_strings(deployment: Deployment | None) -> dict[str, str]:
+    """An answer that a model wrote is said to be by the organisation of the deployment, or by the deployment."""
+    author = (deployment.organisation or deployment.shown_name) if deployment else ""
+    return {
+        **reader_strings(),
+        # Questions, answers and what can be done with them.
+        "you": _("Vous"),
+        "answer": _("Réponse"),
+        "searching": _("Recherche dans les documents…"),
+        "reasoning": _("Le modèle réfléchit…"),
+        "reasoned": _("Le modèle a réfléchi"),
+        "answerReady": _("Réponse : {text}"),
+        "copyHint": _("Copier la réponse et ses sources"),
+        "suggestions": _("Questions proposées"),
+        "readAs": _("Question lue ainsi : « {text} »"),
+        "askAsTyped": _("Poser telle quelle"),
+        "askAgain": _("Reposer"),
+        "askAgainHint": _("Reposer cette question"),
+        "askModelAgain": _("Demander encore au modèle"),
+        "retry": _("Réessayer"),
+        "why": _("Pourquoi cette réponse ?"),
+        "empty": _("Aucun texte n’a été produit."),
+        "unanswered": _("Cette question est restée sans réponse."),
+        "interrupted": _("Réponse interrompue"),
+        "failed": _("Réponse incomplète : une erreur est survenue"),
+        "loadFailed": _("La conversation n’a pas pu être chargée."),
+        "edit": _("Modifier"),
+        "editLabel": _("Question modifiée"),
+        "editSend": _("Renvoyer"),
+        "cancel": _("Annuler"),
+        "resume": _("Reprendre la question"),
+        "versions": _("Versions de cette question"),
+        "version": _("{position} / {count}"),
+        "versionShown": _("Version {position} sur {count}"),
+        "previousVersion": _("Version précédente"),
+        "nextVersion": _("Version suivante"),
+        # How an answer was given.
+        "source.memory_guard": _("Réponse validée en mémoire"),
+        "source.direct_qa": _("Réponse validée du document"),
+        "source.learned": _("Réponse validée par l’équipe"),
+        "source.courtesy": _("Formule de politesse"),
+        "source.extractive": _("Passages cités"),
+        "source.llm": _("Rédigée par {model}").replace("{model}", author),
+        "source.clarification": _("Précision demandée"),
+        "source.guard_rail": _("Pas trouvé"),
+        "source.round_limit": _("Arrêtée à la limite des outils"),
+        # The lines of tools.
+        "tools": _("Outils"),
+        "tool.running": _("Outil « {name} » en cours…"),
+        "tool.done": _("Outil « {name} » terminé"),
+        "tool.failed": _("L’outil « {name} » a échoué"),
+        "tool.awaiting": _("L’outil « {name} » demande votre accord"),
+        "tool.approved": _("Outil « {name} » accepté"),
+        "tool.denied": _("Outil « {name} » refusé"),
+        "tool.approve": _("Accepter"),
+        "tool.deny": _("Refuser"),
+        "tool.pause": _("Un outil demande votre accord avant de continuer."),
+        "tool.seconds": _("{seconds} s"),
+        "citedPage": _("Voir la page {page} du document"),
+        # Sources and the passage behind a citation.
+        "sources": _("Sources"),
+        "otherSource": _("1 autre passage"),
+        "otherSources": _("{n} autres passages"),
+        "consulted": _("Passages consultés ({n})"),
+        "kind.learned": _("Réponse validée"),
+        "kind.page": _("Page du web"),
+        "kind.document": _("Document"),
+        "kind.paged": _("Document, page {page}"),
+        "date.validated": _("validée le {date}"),
+        "date.read": _("lu le {date}"),
+        "citation": _("Source {n} : {title}"),
+        "sourcePage": _("p. {page}"),
+        "untitled": _("Document sans titre"),
+        "score": _("Similarité : {score}"),
+        "type.qa_pair": _("Question et réponse"),
+        "type.source_material": _("Extrait de document"),
+        # The reader's verdict on an answer.
+        "thumbUp": _("Réponse utile"),
+        "thumbDown": _("Réponse à revoir"),
+        "feedbackThanks": _("Merci de votre avis."),
+        "feedbackTakenBack": _("Avis retiré."),
+        "feedbackTitle": _("Qu’est-ce qui ne va pas ?"),
+        "feedbackComment": _("Précisez, si vous le souhaitez"),
+        "feedbackSend": _("Envoyer"),
+        "feedbackFailed": _("Votre avis n’a pas pu être enregistré."),
+        # The list of conversations.
+        "rename": _("Renommer « {title} »"),
+        "delete": _("Supprimer « {title} »"),
+        "deleteQuestion": _("« {title} » et ses messages seront effacés définitivement."),
+        "titleLabel": _("Titre de la conversation"),
+        "deleteTitle": _("Supprimer la conversation ?"),
+        "deleteOneQuestion": _("La conversation choisie et ses messages seront effacés définitivement."),
+        "deleteManyTitle": _("Supprimer {count} conversations ?"),
+        "deleteManyQuestion": _("Ces conversations et leurs messages seront effacés définitivement."),
+        "deleteSelected": _("Supprimer ({count})"),
+        "pin": _("Épingler « {title} »"),
+        "unpin": _("Détacher « {title} »"),
+        "pinned": _("Épinglées"),
+        "none": _("Vos conversations apparaîtront ici."),
+        "noneFound": _("Aucune conversation ne correspond."),
+        "today": _("Aujourd’hui"),
+        "yesterday": _("Hier"),
+        "thisWeek": _("7 derniers jours"),
+        "deleted": _("Conversation supprimée."),
+        "deletedMany": _("{count} conversations supprimées."),
+        "conversationMissing": _("Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."),
+        # Temporary chats.
+        "temporaryOn": _(
+            "Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus "
+            "tard {hours} h après le dernier message."
+        ),
+        # The question field and the connection.
+        "charactersLeft": _("Encore {n} caractères"),
+        "charactersOver": _("{n} caractères de trop"),
+        "reconnecting": _("Connexion perdue. Nouvel essai en cours ; rien n’est perdu."),
+        "storageWaiting": _(
+            "Le service est occupé ou momentanément indisponible. Votre question est gardée : elle repart d’elle-même."
+        ),
+        "storageReading": _(
+            "Le service est occupé ou momentanément indisponible. La conversation s’affichera d’elle-même."
+        ),
+        "reconnectNow": _("Réessayer maintenant"),
+        "requestFailed": _("La demande a échoué. Réessayez."),
+        "offline": _("Le serveur ne répond pas. Vérifiez votre connexion, puis réessayez."),
+        "offlineNow": _("Vous êtes hors ligne. Votre question partira dès le retour du réseau."),
+        "expired": _("Votre session a expiré. Rechargez la page."),
+        "dismiss": pgettext("close a notice", "Fermer"),
+    }
+
+
+#: All files of one form together.
+MAX_UPLOAD_BYTES = 500 * 1024 * 1024
+
+
+class _FilesTooLargeError(RequestDataTooBig):
+    """All files of a form."""
+
+
+class UploadsTogether(FileUploadHandler):
+    """Refuses a form whose files together are larger than `MAX_UPLOAD_BYTES`; other handlers take the files."""
+
+    def handle_raw_input(
+        self, input_data: Any, META: Any, content_length: int, boundary: str, encoding: str | None = None
+    ) -> None:
+        if content_length > MAX_UPLOAD_BYTES:
+            raise _FilesTooLargeError
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
+        return raw_data
+
+    def file_complete(self, file_size: int) -> None:
+        return None
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Answer an overload: JSON for programs, a page that comes back by itself for a browser."""
+    error = storage_error(sys.exc_info()[1])
+    if error is None:
+        return server_error(request)
+    with translation.override(_language(request)):
+        return logged(_said(request, error), error)
+
+
+def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses to read, as it says so itself, but for a text that is too long: whoever wrote it is told the
+    way out."""
+    if not isinstance(exception, (RequestDataTooBig, TooManyFieldsSent)):
+        return bad_request(request, exception)
+    with translation.override(_language(request)):
+        if isinstance(exception, TooManyFieldsSent):
+            message = _("Trop de lignes à la fois : au plus %(limit)d. Filtrez la liste, puis recommencez.")
+            limit = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+            return _said(request, MessageTooLargeError("too many fields", public_message=message % {"limit": limit}))
+        if isinstance(exception, _FilesTooLargeError):
+            return _said(request, MessageTooLargeError.beyond(MAX_UPLOAD_BYTES))
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        message = _(
+            "Ce texte dépasse %(limit)d Mo. Revenez à la page précédente, où votre saisie est encore, et donnez-le comme "
+            "fichier là où le formulaire en prend un."
+        ) % {"limit": limit // 1024**2}
+        return _said(request, MessageTooLargeError("form too large", public_message=message))
+
+
+class UnknownAddressError(ApplicationError):
+    code = "not_found"
+    status = 404
+
+
+def unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Programs read JSON; a browser gets the page of Django."""
+    if not request.path_info.startswith("/api/"):
+        return page_not_found(request, exception)
+    message = _("Adresse inconnue : %(method)s %(path)s.") % {"method": request.method, "path": request.path}
+    return error_response(UnknownAddressError("no such address", public_message=message))
+
+
+def _language(request: HttpRequest) -> str:
+    if request.path_info.startswith("/v1/"):
+        return client_language(request)
+    return translation.get_language_from_request(request)
+
+
+def _said(request: HttpRequest, error: ApplicationError) -> HttpResponse:
+    if request.path_info.startswith("/v1/"):
+        return WireError.of(error).response()
+    if "text/html" in request.headers.get("Accept", ""):
+        return _page(request, error)
+    return error_response(error)
+
+
+def _page(request: HttpRequest, error: ApplicationError) -> HttpResponse:
+    """Written without request and session: nothing on it may ask the database again."""
+    context: dict[str, object] = {"message": error.public_message, "retryable": error.retryable}
+    again = math.ceil(error.retry_after or 1)
+    # What a form held is still in the page before: sent again without being asked, it might be done twice.
+    context["again"] = again if error.retryable and request.method == "GET" else 0
+    page = HttpResponse(render_to_string("unavailable.html", context), status=error.status)
+    if error.retryable:
+        page["Retry-After"] = str(again)
+    page["Cache-Control"] = "no-store"
+    is_framed = request.path_info.startswith("/widget/")
+    page["Content-Security-Policy"] = content_policy(frame_ancestors="*" if is_framed else "'none'")
+    page.xframe_options_exempt = is_framed
+    return page

@@ -38,8 +38,7 @@ from chat.api.conversations import FeedbackView, shown_thread
 from chat.api.errors import answering_errors, content_policy
 from chat.errors import WidgetClosedError
 from chat.models import Conversation, Turn
-from chat.page.strings import page_strings
-from chat.page.views import feedback_config, suggestions
+from chat.page.views import feedback_config, page_strings, suggestions
 from chat.protocol import MAX_MESSAGE_CHARACTERS, valid_uuid
 from chat.runs.runner import runner
 

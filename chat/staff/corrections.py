@@ -41,7 +41,7 @@ class NothingToCorrectError(ChatError):
     code = "nothing_to_correct"
     status = 409
     default_message = _("Cet échange n’a pas de réponse à valider.")
-    #: Its reader was told so (`chat.page.strings`).
+    #: Its reader was told so (`chat.page.views`).
     temporary = _("Rien d’une conversation temporaire n’est réutilisé.")
 
 

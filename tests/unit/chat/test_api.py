@@ -31,7 +31,7 @@ from chat.api.errors import error_response
 from chat.api.openai import InterruptedTurnError
 from chat.api.openai_forms import ClientThread, RefusedFieldError, WireError, read_messages, url_citations
 from chat.api.questions import server_sent_event, websocket_frame
-from chat.page.strings import page_strings
+from chat.page.views import page_strings
 from chat.protocol import Delta, Done, Event, Failure, Meta
 from chat.runs.runner import runner
 from knowledge.errors import EmbeddingUnavailableError, VectorStoreUnavailableError

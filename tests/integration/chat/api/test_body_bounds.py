@@ -13,7 +13,7 @@ from django.test import TestCase
 from agents.models import Deployment
 from chat.api.batches import MAX_BATCH_BYTES
 from chat.api.openai import API_MAX_BODY_BYTES
-from chat.page import errors
+from chat.page import views
 from config.asgi import django_application
 from tests.factories import make_api_key, make_library, make_service_token
 
@@ -82,6 +82,6 @@ class AnnouncedBodyTests(TestCase):
 
     def test_files_of_one_form_together(self) -> None:
         form = {"first": SimpleUploadedFile("a.txt", b"a" * 600), "second": SimpleUploadedFile("b.txt", b"b" * 600)}
-        with mock.patch.object(errors, "MAX_UPLOAD_BYTES", 1_000):
+        with mock.patch.object(views, "MAX_UPLOAD_BYTES", 1_000):
             response = self.client.post("/admin/login/", form)
         assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
