@@ -1,4 +1,4 @@
-"""« Comment va le service »: what a period says in tables and charts, read from its turns.
+"""« Comment va le service »: what a period says in tables and charts, read from its turns, and the page that shows it.
 
 `DailyCount` has the sums of conversations that were deleted (`keep_counts`). Questions and ratings stand on the
 question's day.
@@ -10,19 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from django import forms
+from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+from unfold.widgets import UnfoldAdminSelectWidget
 
+from agents.admin_base import admin_page, admin_url, require
 from agents.database import short_write
 from agents.jobs import Held
 from agents.models import Deployment
+from agents.roles import limit_of, visible
 from chat.models import OPEN_STATUSES, AnswerSource, Conversation, DailyCount, Turn, TurnStatus
 
 #: What tells the rows of a day apart, and what is added up in each.
@@ -153,27 +160,13 @@ class Period:
         return [self.first + timedelta(days=at) for at in range(self.days)]
 
 
-@dataclass(slots=True)
-class Sums:
-    """What some turns come to."""
-
-    turns: int = 0
-    llm_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    timed: int = 0
-    milliseconds: int = 0
-    up: int = 0
-    down: int = 0
-
-    def add(self, found: Counter[str]) -> None:
-        for name in SUMS:
-            setattr(self, name, getattr(self, name) + found[name])
+class Sums(Counter[str]):
+    """What some turns come to, by the names of `SUMS`."""
 
     @property
     def seconds(self) -> float | None:
         """Of an answer, on average; `None` where none was timed."""
-        return self.milliseconds / self.timed / 1000 if self.timed else None
+        return self["milliseconds"] / self["timed"] / 1000 if self["timed"] else None
 
 
 class Totals:
@@ -193,21 +186,21 @@ class Totals:
                 kind, of_day = _KINDS.get(ending, "other"), self.days[day]
                 parts = (self.endings[ending], self.kinds[kind], self.deployments[place], of_day["all"], of_day[kind])
                 for sums in (self.all, *parts):
-                    sums.add(counted)
+                    sums.update(counted)
 
     def saved(self) -> dict[str, float | None] | None:
         """What stored answers saved: had the model written them too, each at the mean of those that it wrote, less what
         they took nevertheless. `None` where the model wrote no answer to compare with.
         """
         stored, model = self.kinds["stored"], self.kinds["model"]
-        if not model.turns:
+        if not model["turns"]:
             return None
         names = ("llm_calls", "prompt_tokens", "completion_tokens")
         found: dict[str, float | None] = {
-            name: getattr(model, name) * stored.turns / model.turns - getattr(stored, name) for name in names
+            name: model[name] * stored["turns"] / model["turns"] - stored[name] for name in names
         }
         means = (model.seconds, stored.seconds)
-        found["seconds"] = None if None in means else stored.turns * (means[0] - means[1])  # type: ignore[operator]
+        found["seconds"] = None if None in means else stored["turns"] * (means[0] - means[1])  # type: ignore[operator]
         return found
 
 
@@ -275,19 +268,19 @@ def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[st
 
 def _tiles(now: Totals, before: Totals) -> list[tuple[str, str, str]]:
     figures: list[tuple[str, Kind, Callable[[Totals], Any]]] = [
-        (_("Questions"), "count", lambda of: of.all.turns),
-        (_("Répondues sans modèle"), "percent", lambda of: ratio(of.kinds["stored"].turns, of.all.turns)),
-        (_("Avis favorables"), "percent", lambda of: ratio(of.all.up, of.all.up + of.all.down)),
-        (_("En échec"), "percent", lambda of: ratio(of.endings["failed"].turns, of.all.turns)),
+        (_("Questions"), "count", lambda of: of.all["turns"]),
+        (_("Répondues sans modèle"), "percent", lambda of: ratio(of.kinds["stored"]["turns"], of.all["turns"])),
+        (_("Avis favorables"), "percent", lambda of: ratio(of.all["up"], of.all["up"] + of.all["down"])),
+        (_("En échec"), "percent", lambda of: ratio(of.endings["failed"]["turns"], of.all["turns"])),
         (_("Secondes par réponse"), "decimal", lambda of: of.all.seconds),
-        (_("Appels au modèle"), "count", lambda of: of.all.llm_calls),
-        (_("Tokens lus et écrits"), "count", lambda of: of.all.prompt_tokens + of.all.completion_tokens),
+        (_("Appels au modèle"), "count", lambda of: of.all["llm_calls"]),
+        (_("Tokens lus et écrits"), "count", lambda of: of.all["prompt_tokens"] + of.all["completion_tokens"]),
     ]
     return [(title, shown(read(now), kind), shown(read(before), kind)) for title, kind, read in figures]
 
 
 def _days(now: Totals) -> Table:
-    counts = {str(name): [day[kind].turns for day in now.days.values()] for kind, name in KINDS.items()}
+    counts = {str(name): [day[kind]["turns"] for day in now.days.values()] for kind, name in KINDS.items()}
     bars = [
         {"label": name, "data": values, "backgroundColor": colour}
         for (name, values), colour in zip(counts.items(), _COLOURS, strict=True)
@@ -296,7 +289,7 @@ def _days(now: Totals) -> Table:
         "days",
         _("Questions par jour"),
         [(_("Jour"), "day"), (_("Questions"), "count"), *((name, "count") for name in counts)],
-        [(day, sums["all"].turns, *(sums[kind].turns for kind in KINDS)) for day, sums in now.days.items()],
+        [(day, sums["all"]["turns"], *(sums[kind]["turns"] for kind in KINDS)) for day, sums in now.days.items()],
         _(
             "Sans modèle : de la mémoire, de la FAQ ou d’une question-réponse. Autres voies : précision demandée, refus du "
             "garde-fou, passages cités. Non abouties : en échec, interrompues, en cours."
@@ -308,9 +301,9 @@ def _days(now: Totals) -> Table:
 def _compared(key: str, title: str, what: str, names: Mapping[Any, Any], now: Totals, before: Totals) -> Table:
     """Questions told apart by something, the most first, beside the period before."""
     here, earlier = getattr(now, key), getattr(before, key)
-    counts = {each: (here[each].turns, earlier[each].turns) for each in {*here, *earlier}}
+    counts = {each: (here[each]["turns"], earlier[each]["turns"]) for each in {*here, *earlier}}
     rows = [
-        (str(names.get(each, each)), count, ratio(count, now.all.turns), past, ratio(past, before.all.turns))
+        (str(names.get(each, each)), count, ratio(count, now.all["turns"]), past, ratio(past, before.all["turns"]))
         for each, (count, past) in sorted(counts.items(), key=lambda pair: (-pair[1][0], str(pair[0])))
         if count or past
     ]
@@ -333,13 +326,13 @@ def _savings(now: Totals, before: Totals) -> Table:
     }
     model, stored = now.kinds["model"], now.kinds["stored"]
     mean: dict[str, Any] = {"seconds": model.seconds}
-    mean |= {name: ratio(getattr(model, name), model.turns) for name in list(names)[:3]}
-    columns = [mean if model.turns else {}, now.saved() or {}, before.saved() or {}]
+    mean |= {name: ratio(model[name], model["turns"]) for name in list(names)[:3]}
+    columns = [mean if model["turns"] else {}, now.saved() or {}, before.saved() or {}]
     note = _(
         "%(count)s réponses de la mémoire, de la FAQ ou des questions-réponses ont été données sans que le modèle les rédige. "
         "Ce que cela épargne est estimé : le modèle les aurait rédigées au prix moyen de celles qu’il a rédigées dans la même "
         "période, moins ce qu’elles ont coûté quand même (titres, reformulations)."
-    ) % {"count": shown(stored.turns, "count")}
+    ) % {"count": shown(stored["turns"], "count")}
     return Table(
         "savings",
         _("Ce que les réponses sans modèle épargnent"),
@@ -351,4 +344,67 @@ def _savings(now: Totals, before: Totals) -> Table:
         ],
         [(text, *(each.get(name) for each in columns)) for name, text in names.items()],
         note,
+    )
+
+
+PERIODS = (7, 30, 90, 365)
+_USUAL_DAYS = 30
+
+
+class PeriodForm(forms.Form):
+    """Of one deployment or of all."""
+
+    deployment = forms.ModelChoiceField(
+        label=gettext_lazy("Déploiement"),
+        queryset=Deployment.objects.order_by("name"),
+        required=False,
+        empty_label=gettext_lazy("Tous"),
+        widget=UnfoldAdminSelectWidget,
+    )
+
+    def __init__(self, data: QueryDict, *, within: "QuerySet[Deployment] | None" = None) -> None:
+        super().__init__(data)
+        self._within = within
+        if within is not None:
+            field = cast("forms.ModelChoiceField[Deployment]", self.fields["deployment"])
+            field.queryset, field.empty_label = within, None
+
+    def clean_deployment(self) -> Deployment | None:
+        chosen: Deployment | None = self.cleaned_data["deployment"]
+        return self._within.first() if chosen is None and self._within is not None else chosen
+
+
+def _deployments(request: HttpRequest) -> "QuerySet[Deployment] | None":
+    """Those of a person whose work is limited to some agents, who reads of one at a time; `None` without a limit."""
+    if limit_of(request.user) is None:
+        return None
+    found = visible(request, Deployment.objects.order_by("name"))
+    if not found.exists():
+        raise PermissionDenied
+    return found
+
+
+@require_safe
+def figures(request: HttpRequest) -> HttpResponse:
+    """The tables of so many days up to today."""
+    require(request, "chat.view_figures")
+    form = PeriodForm(request.GET, within=_deployments(request))
+    days = next((each for each in PERIODS if str(each) == request.GET.get("days")), _USUAL_DAYS)
+    context: dict[str, Any] = {}
+    if form.is_valid():
+        today = timezone.localdate()
+        period = Period(today - timedelta(days=days - 1), today)
+        tiles, tables = report(period, form.cleaned_data["deployment"])
+        context = {"tiles": tiles, "tables": tables, "period": period}
+    deployment = request.GET.get("deployment", "")
+    more = {"deployment": deployment} if deployment else {}
+    return admin_page(
+        request,
+        "admin/chat/turn/figures.html",
+        model=Turn,
+        title=_("Comment va le service"),
+        form=form,
+        days=days,
+        periods=[(each, admin_url(Turn, "figures", days=each, **more), each == days) for each in PERIODS],
+        **context,
     )

@@ -32,7 +32,8 @@ from agents.admin_base import (
     stacked,
 )
 from chat.models import Conversation, Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, TurnStatus
-from chat.staff.admin import corrections, figures, simulator
+from chat.staff import figures
+from chat.staff.admin import corrections, simulator
 from chat.staff.admin.private import (
     PrivateAdmin,
     asked_text,
