@@ -18,7 +18,7 @@ from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import admin_page, admin_url, require, require_no_limit
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
-from chat.staff.admin.private import prose
+from chat.staff.admin.simulator import prose
 from chat.staff.simulator import Trial
 from knowledge.admin.documents import SeveralFilesField, store_uploads
 from knowledge.indexing.jobs import enqueue_documents

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.db.models import Count, F, OuterRef, QuerySet, Subquery
+from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
@@ -18,6 +19,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 
 from agents.admin_base import (
     ConditionFilter,
+    ReadOnlyAdmin,
     Tone,
     admin_url,
     badge,
@@ -34,19 +36,21 @@ from agents.admin_base import (
 from chat.models import Conversation, Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, TurnStatus
 from chat.staff import figures
 from chat.staff.admin import corrections, simulator
-from chat.staff.admin.private import (
-    PrivateAdmin,
-    asked_text,
-    linked_sources,
-    prose_of,
-    score_text,
-    source_badge,
-    sources_of,
-    verdict_badge,
-)
+from chat.staff.admin.corrections import verdict_badge
+from chat.staff.admin.simulator import linked_sources, prose_of, score_text, source_badge, sources_of
 from chat.staff.explanation import efficiency_grade, explain_trace
 from chat.thread.branches import branch_turns, exchange_of, in_turn_order
 from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts
+
+
+class PrivateAdmin(ReadOnlyAdmin):
+    """Rows that hold what people asked: one permission opens them, and no other stands in for it."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("chat.view_turn")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("chat.view_turn")
 
 
 @admin.register(Conversation)
@@ -404,3 +408,9 @@ class FeedbackAdmin(PrivateAdmin):
 def _only(verdicts: QuerySet[Feedback]) -> FeedbackQuerySet:
     """By their keys: what the list adds to its rows is no business of an update."""
     return Feedback.objects.filter(pk__in=list(verdicts.values_list("pk", flat=True)))
+
+
+def asked_text(text: str, conversation: Conversation) -> SafeString:
+    """A question or a title in a list, marked where its author asked for it not to last."""
+    shown = format_html('<span class="rp-clip">{}</span>', text)
+    return stacked(shown, badge(_("Temporaire"), "warning")) if conversation.is_temporary else shown

@@ -7,16 +7,17 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import admin_page, admin_url, require, signed_in
+from agents.admin_base import admin_page, admin_url, badge, require, signed_in
 from agents.errors import ApplicationError
 from agents.roles import visible
-from chat.models import Feedback, Turn, TurnStatus
-from chat.staff.admin.private import linked_sources, prose, prose_of, source_badge, verdict_badge
+from chat.models import Feedback, Turn, TurnStatus, Verdict
+from chat.staff.admin.simulator import linked_sources, prose, prose_of, source_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
 from chat.thread.branches import exchange_of
 from faqs.answers import AnswerRejectedError, check_texts, clean_answer, one_line
@@ -171,3 +172,10 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         next_url=admin_url(Turn, "correct", following.turn_id) if following else "",
         again_url=admin_url(Turn, "correct", correction.turn.pk),
     )
+
+
+def verdict_badge(given: Feedback) -> SafeString:
+    if given.withdrawn_at is not None:
+        text = _("%(verdict)s, retiré") % {"verdict": given.get_verdict_display()}
+        return badge(text)
+    return badge(given.get_verdict_display(), "good" if given.verdict == Verdict.UP else "bad")

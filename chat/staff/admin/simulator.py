@@ -1,18 +1,20 @@
 """Pages of the simulator: a question tried with any setting changed, questions asked again, and the model tried."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import admin_page, admin_url, require, signed_in
+from agents.admin_base import Tone, admin_page, admin_url, badge, require, rounded, signed_in
 from agents.errors import ApplicationError
 from agents.jobs import enqueue
 from agents.llm.base import language_model
@@ -20,13 +22,14 @@ from agents.models import OPEN_JOBS, Deployment, Job, JobKind, RuntimeSettings
 from agents.roles import visible
 from agents.setting_fields import setting_fields
 from agents.settings import ToolMode
-from chat.models import Turn
-from chat.staff.admin.private import linked_sources, prose
+from chat.models import AnswerSource, Message, Turn
+from chat.rendering import render_answer
 from chat.staff.explanation import explain_trace
 from chat.staff.model_check import told
 from chat.staff.simulator import Simulated, Trial, replay
-from faqs.models import CachedResponse, QuestionGroup
+from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
+from knowledge.models import Chunk, Document
 from tools_registry.models import ToolOverride
 from tools_registry.selection import SelectionReason, Simulation
 
@@ -240,3 +243,67 @@ def model_check(request: HttpRequest) -> HttpResponse:
         rows=told(job.report) if job else [],
         refresh_seconds=3 if job and job.status in OPEN_JOBS else 0,
     )
+
+
+# What pages show of an answer
+
+_SOURCE_TONES: dict[str, Tone] = {
+    AnswerSource.MEMORY_GUARD: "good",
+    AnswerSource.DIRECT_QA: "good",
+    AnswerSource.GUARD_RAIL: "warning",
+    AnswerSource.LLM: "busy",
+    AnswerSource.ROUND_LIMIT: "warning",
+}
+
+
+def source_badge(turn: Turn) -> SafeString | str:
+    if not turn.answer_source:
+        return "–"
+    tone = _SOURCE_TONES.get(turn.answer_source, "neutral")
+    return badge(turn.get_answer_source_display(), tone)
+
+
+def prose_of(message: Message) -> SafeString:
+    """An answer as its reader saw it; its citations lead to its sources on the same page."""
+    return prose(message.content, sources_of(message), key=str(message.turn_id))
+
+
+def sources_of(message: Message) -> list[dict[str, Any]]:
+    return [source for source in message.sources if isinstance(source, dict)]
+
+
+def prose(text: str, sources: Sequence[Mapping[str, Any]], *, key: str) -> SafeString:
+    """An answer as its reader sees it; `key` tells its sources from those of others on the page."""
+    numbers = {source["n"] for source in sources if isinstance(source.get("n"), int)}
+    html = render_answer(text, turn_id=key, source_numbers=numbers)
+    return mark_safe(html)  # noqa: S308  # sanitised there
+
+
+def score_text(score: float | None) -> str:
+    return "–" if score is None else rounded(score, 3)
+
+
+def linked_sources(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each source with links to its passage, document and validated answer, as far as they still exist."""
+    chunks = _existing(Chunk, sources, "chunk_id")
+    documents = _existing(Document, sources, "document_id")
+    answers = _existing(LearnedResponse, sources, "learned_id")
+    return [
+        {
+            **source,
+            "score": score_text(source.get("score")),
+            "chunk_url": _url_of(Chunk, source.get("chunk_id"), chunks),
+            "document_url": _url_of(Document, source.get("document_id"), documents),
+            "answer_url": _url_of(LearnedResponse, source.get("learned_id"), answers),
+        }
+        for source in sources
+    ]
+
+
+def _existing(model: type[Model], sources: list[dict[str, Any]], key: str) -> set[int]:
+    wanted = [source[key] for source in sources if isinstance(source.get(key), int)]
+    return set(model._default_manager.filter(pk__in=wanted).values_list("pk", flat=True))
+
+
+def _url_of(model: type[Model], key: object, existing: set[int]) -> str:
+    return admin_url(model, "change", key) if key in existing else ""
