@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from agents.errors import ApplicationError
 from agents.texts import read_json
-from chat.turn.follow_ups import StandaloneQuestion, standalone_question
+from chat.turn.standalone import standalone_question
+from chat.turn.values import StandaloneQuestion
 from faqs.second_key.same_question import Decision, would_serve
 from knowledge.embeddings.base import Embedder, Purpose
 from knowledge.language.spelling import NO_WORDS, Vocabulary

@@ -198,7 +198,7 @@ OUTCOMES: dict[str, dict[str, Words]] = {
     },
 }
 
-#: Why a question is taken for a follow-up (`chat.turn.follow_ups`).
+#: Why a question is taken for a follow-up (`chat.turn.standalone`).
 RULES: dict[str, Words] = {
     "connective": _("elle commence par un mot de liaison"),
     "ellipsis": _("il lui manque un verbe ou un sujet"),

@@ -22,10 +22,9 @@ from agents.llm.base import GenerationOptions, LanguageModel, language_model
 from agents.models import VERIFIER_CHECK, Agent, Deployment
 from chat.models import AnswerSource
 from chat.protocol import Delta, Event
-from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.generation import generate
 from chat.turn.prompt import build_prompt
-from chat.turn.values import Question, TurnContext, TurnInProgress, TurnRequest
+from chat.turn.values import Question, StandaloneQuestion, TurnContext, TurnInProgress, TurnRequest
 from faqs.recall import LearnedRecall
 from faqs.second_key.verifier import ModelVerifier
 from knowledge.embeddings.base import Purpose, embedder

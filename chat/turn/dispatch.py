@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from agents.database import in_database, in_thread
 from agents.effective import EffectiveConfig, Specialised
-from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.prompt import tool_ground
-from chat.turn.values import Question, TurnInProgress
+from chat.turn.values import Question, StandaloneQuestion, TurnInProgress
 from faqs.recall import recall_learned, scope_of
 from knowledge.embeddings.base import Purpose, Vectors, embedder
 from knowledge.errors import CollectionMissingError

@@ -11,9 +11,9 @@ from agents.database import in_database, in_thread
 from chat.models import AnswerSource
 from chat.telemetry import log_direct_answer
 from chat.turn.dispatch import dispatch_and_search
-from chat.turn.follow_ups import follow_up_rule
 from chat.turn.prompt import direct_text, number_sources
-from chat.turn.values import Learning, TurnInProgress
+from chat.turn.standalone import follow_up_rule
+from chat.turn.values import DIRECT_MODEL, Learning, TurnInProgress
 from faqs.learning import Lesson, reason_not_to_learn
 from faqs.recall import (
     Lookup,
@@ -147,8 +147,6 @@ def _validated(turn: TurnInProgress) -> list[tuple[int | None, str]]:
     return [(given.get(hit.learned_id), hit.question) for hit in hits]
 
 
-#: The model name of a direct answer (seed 001, section 5.1.2).
-DIRECT_MODEL = "direct_qr_match"
 #: With a model behind the second key, only the nearest candidates are worth its call.
 VERIFIED_CANDIDATES = 3
 

@@ -15,7 +15,6 @@ from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
-from chat.turn.follow_ups import StandaloneQuestion
 from chat.turn.toolbox import Toolbox, ToolGround
 from faqs.learning import Lesson
 from faqs.recall import LearnedRecall, MemoryMark, Scope
@@ -24,6 +23,9 @@ from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.language.typed import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
+
+#: The model name of a direct answer (seed 001, section 5.1.2).
+DIRECT_MODEL = "direct_qr_match"
 
 
 @dataclass(slots=True)
@@ -188,6 +190,16 @@ class TurnRequest:
     @property
     def is_dry_run(self) -> bool:
         return self.turn_id is None
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneQuestion:
+    """`text` is embedded and searched, `question` was typed; `is_follow_up` bars stored answers; `rule` says why."""
+
+    text: str
+    is_follow_up: bool
+    rule: str = ""
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

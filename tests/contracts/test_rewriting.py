@@ -12,9 +12,8 @@ import pytest
 from agents.effective import EffectiveConfig
 from agents.llm.openai import OpenAILanguageModel
 from chat.errors import IsolationError
-from chat.turn.follow_ups import StandaloneQuestion, standalone_question
-from chat.turn.standalone import INSTRUCTION, MAX_TOKENS, make_standalone
-from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest, TurnResult
+from chat.turn.standalone import INSTRUCTION, MAX_TOKENS, make_standalone, standalone_question
+from chat.turn.values import Exchange, StandaloneQuestion, TurnContext, TurnInProgress, TurnRequest, TurnResult
 from knowledge.language.spelling import NO_WORDS
 from knowledge.language.typed import read_typed
 from tests.constants import override

@@ -8,7 +8,7 @@ import pytest
 from chat.models import TurnStatus
 from chat.staff.explanation import OUTCOMES, RULES, STEPS, explain_trace
 from chat.turn import path as turn
-from chat.turn.follow_ups import follow_up_rule
+from chat.turn.standalone import follow_up_rule
 
 
 def _steps_in_the_path() -> list[ast.Call]:

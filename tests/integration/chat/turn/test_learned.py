@@ -7,8 +7,8 @@ from django.test import TestCase
 from agents.database import in_database
 from agents.models import Deployment
 from chat.models import AnswerSource
-from chat.turn.memory import DIRECT_MODEL
 from chat.turn.prompt import direct_text
+from chat.turn.values import DIRECT_MODEL
 from faqs.answers import set_status
 from faqs.models import LearnedKind, LearnedStatus
 from faqs.recall import recall_learned

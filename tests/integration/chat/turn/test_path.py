@@ -17,10 +17,9 @@ from chat.protocol import Delta, Done, Event
 from chat.runs.afterwards import settle
 from chat.runs.runner import read_turn
 from chat.thread.turns import claim_turn
-from chat.turn.memory import DIRECT_MODEL
 from chat.turn.path import run_turn
 from chat.turn.quoting import MAX_QUOTE_CHARACTERS, widened
-from chat.turn.values import TurnRequest, TurnResult
+from chat.turn.values import DIRECT_MODEL, TurnRequest, TurnResult
 from knowledge.models import Chunk, Document, DocumentStatus
 from knowledge.search import Passage, PointType
 from tests.factories import (

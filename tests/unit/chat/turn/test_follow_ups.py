@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.turn.follow_ups import follow_up_rule, leaned_on, leaning_rule, standalone_question
-from chat.turn.standalone import rejection
+from chat.turn.standalone import follow_up_rule, leaned_on, leaning_rule, rejection, standalone_question
 from tests.waiting import little_work
 
 DIALOGUES = Path(__file__).resolve().parents[4] / "benchmarks" / "followups" / "dialogues.jsonl"
