@@ -22,7 +22,7 @@ from chat.access.visitors import SomeUser
 from chat.errors import LinkNotFoundError
 from chat.models import Conversation, GoldenRun, Message, Role, Turn, TurnStatus
 from chat.rendering import plain_markdown
-from chat.thread.branches import branch_turns
+from chat.thread.messages import branch_turns
 from knowledge.language.words import ACCENTED, PLAIN, fold_letters
 from knowledge.page_viewer import CitedPages, cited_pages
 

@@ -2,7 +2,7 @@
 
 A *turn* is one user message to one final answer. Messages are written by `chat.thread` only, and read for a model
 through `Message.objects.for_conversation`. What must never happen twice is a constraint here. Turns make a tree: an
-edited question is another turn under the same `parent` (`chat.thread.branches`). A *round* is one recall of the model
+edited question is another turn under the same `parent` (`chat.thread.messages`). A *round* is one recall of the model
 after tools: planned (`ToolRound`) before they run, messages in one batch (`AppliedOperation`) after.
 """
 

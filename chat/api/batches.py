@@ -31,8 +31,7 @@ from chat.api.serializers import ErrorSerializer
 from chat.errors import InvalidMessageError, MessageTooLargeError, ServiceTokenError
 from chat.models import Conversation, Message, Role, ServiceToken
 from chat.telemetry import log_batch
-from chat.thread.branches import branch_turns, in_turn_order
-from chat.thread.messages import ThreadMessage
+from chat.thread.messages import ThreadMessage, branch_turns, in_turn_order
 from chat.thread.rounds import Batch, append_batch
 
 Schema = dict[str, Any]

@@ -47,7 +47,7 @@ from chat.archive import as_json, as_markdown, file_name, search_conversations
 from chat.errors import InvalidMessageError
 from chat.models import OPEN_STATUSES, Conversation, Message, Verdict
 from chat.runs.runner import runner
-from chat.thread.branches import read_branch, show_version
+from chat.thread.messages import read_branch, show_version
 from chat.thread.turns import interrupt_stale_turns
 from chat.thread.verdicts import give_feedback, withdraw_feedback
 

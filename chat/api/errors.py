@@ -32,7 +32,7 @@ from chat.errors import (
     UnreadableTextError,
 )
 from chat.protocol import require_utf8_form
-from chat.thread.branches import gone_error, still_there
+from chat.thread.messages import gone_error, still_there
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from chat.models import (
 )
 from chat.protocol import message_of, offered_questions
 from chat.rendering import render_answer
-from chat.thread.branches import ShownThread
+from chat.thread.messages import ShownThread
 from chat.turn.values import shown_reading
 
 

@@ -18,8 +18,7 @@ from agents.database import in_database, short_write
 from agents.effective import current_config
 from agents.llm.base import GenerationOptions, LanguageModel, PromptMessage, Reply, language_model
 from chat.models import AnswerSource, ThreadSummary, Turn, TurnStatus
-from chat.thread.branches import earlier_versions
-from chat.thread.messages import check_isolation
+from chat.thread.messages import check_isolation, earlier_versions
 from chat.thread.turns import is_unnamed, rename_conversation
 from chat.thread.verdicts import report_again
 from chat.turn.prompt import load_exchanges

@@ -32,7 +32,7 @@ from chat.protocol import AskFrame, Delta, Done, Event, Failure, Sources
 from chat.runs.afterwards import settle, write_summary, write_title
 from chat.runs.event_log import TURN_LOG_RETENTION_SECONDS, EventLogs, NumberedEvent, TurnLog, event_logs
 from chat.telemetry import REFUSED
-from chat.thread.branches import exchange_of, still_there
+from chat.thread.messages import exchange_of, still_there
 from chat.thread.rounds import BY_A_PERSON, TURN_LEASE_SECONDS, decide_call, pending_calls
 from chat.thread.turns import (
     ClaimedTurn,

@@ -16,7 +16,7 @@ from agents.models import Agent
 from chat.errors import ChatError
 from chat.models import AnswerSource, Feedback, Message, Turn, TurnStatus
 from chat.staff.simulator import Simulated, ask_again
-from chat.thread.branches import exchange_of
+from chat.thread.messages import exchange_of
 from chat.thread.verdicts import settle_verdicts
 from chat.turn.clarification import CLARIFICATION_INTRO
 from chat.turn.prompt import number_sources

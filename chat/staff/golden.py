@@ -42,7 +42,7 @@ from chat.models import (
 from chat.protocol import read_json
 from chat.runs.terminal import ask
 from chat.staff.simulator import simulate
-from chat.thread.branches import exchange_of
+from chat.thread.messages import exchange_of
 from chat.turn.values import TurnRequest
 from faqs.answers import without_citations
 from faqs.models import LearnedResponse

@@ -32,12 +32,14 @@ from chat.models import (
     TurnStatus,
 )
 from chat.telemetry import log_batch
-from chat.thread.branches import DENIED, branch_turns, hold_conversation
 from chat.thread.messages import (
+    DENIED,
     ThreadMessage,
+    branch_turns,
     calls_from_json,
     check_batch,
     failure_content,
+    hold_conversation,
     newest_messages,
     repaired,
     unanswered,

@@ -19,7 +19,7 @@ from agents.errors import StorageUnavailableError
 from chat.errors import ConversationNotFoundError, TurnNotLastError, TurnRunningError, TurnTakenOverError
 from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus
 from chat.protocol import Meta
-from chat.thread.branches import hold_conversation, parent_beside
+from chat.thread.messages import hold_conversation, parent_beside
 from chat.thread.rounds import TURN_LEASE_SECONDS, apply_abandoned_rounds
 
 #: A title is the first characters of the first question (seed 004, section 5).

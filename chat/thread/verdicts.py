@@ -14,7 +14,7 @@ from agents.database import short_write
 from agents.effective import effective_config
 from agents.errors import ApplicationError
 from chat.models import AnswerSource, Feedback, FeedbackQuerySet, Message, Role, Turn, Verdict
-from chat.thread.branches import branch_turns, earlier_versions
+from chat.thread.messages import branch_turns, earlier_versions
 from faqs.learning import entries_of_turn, report_wrong
 from faqs.models import UnansweredReason
 from faqs.unanswered import Unanswered, is_kept, keep_unanswered

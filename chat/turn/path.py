@@ -21,7 +21,7 @@ from chat.errors import AnswerNotSavedError, ConversationNotFoundError, TurnTime
 from chat.models import StopReason, TurnStatus
 from chat.protocol import Delta, Done, Event, Failure
 from chat.telemetry import RUNNING, TurnClock, log_turn
-from chat.thread.branches import still_there
+from chat.thread.messages import still_there
 from chat.thread.rounds import pending_calls
 from chat.thread.turns import Ending, save_exchange
 from chat.turn.clarification import ask_which

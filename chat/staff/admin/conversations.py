@@ -39,7 +39,7 @@ from chat.staff.admin import corrections, simulator
 from chat.staff.admin.corrections import verdict_badge
 from chat.staff.admin.simulator import linked_sources, prose_of, score_text, source_badge, sources_of
 from chat.staff.explanation import efficiency_grade, explain_trace
-from chat.thread.branches import branch_turns, exchange_of, in_turn_order
+from chat.thread.messages import branch_turns, exchange_of, in_turn_order
 from chat.thread.verdicts import dismiss_verdicts, reopen_verdicts
 
 

@@ -19,7 +19,7 @@ from agents.roles import visible
 from chat.models import Feedback, Turn, TurnStatus, Verdict
 from chat.staff.admin.simulator import linked_sources, prose, prose_of, source_badge
 from chat.staff.corrections import Correction, NothingToCorrectError, close_what_it_answers, prove
-from chat.thread.branches import exchange_of
+from chat.thread.messages import exchange_of
 from faqs.answers import AnswerRejectedError, check_texts, clean_answer, one_line
 from faqs.models import LearnedResponse
 

@@ -13,8 +13,14 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 from chat.errors import ThreadConflictError, TurnNotFoundError, TurnNotLastError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.thread import turns
-from chat.thread.branches import branch_turns, hold_conversation, load_parents, show_version, versions_on
-from chat.thread.messages import previous_question
+from chat.thread.messages import (
+    branch_turns,
+    hold_conversation,
+    load_parents,
+    previous_question,
+    show_version,
+    versions_on,
+)
 from chat.thread.rounds import Batch, append_batch, load_thread, recent_tools
 from chat.thread.turns import claim_turn, reopen_turn, save_exchange
 from chat.turn.prompt import load_exchanges

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from chat.errors import ConversationNotFoundError, IsolationError, TurnRunningError
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
-from chat.thread.branches import read_branch
-from chat.thread.messages import check_isolation, previous_question
+from chat.thread.messages import check_isolation, previous_question, read_branch
 from chat.thread.rounds import load_thread
 from chat.thread.turns import claim_turn, default_title, interrupt_stale_turns, save_exchange
 from chat.turn.prompt import load_exchanges

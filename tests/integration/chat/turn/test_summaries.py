@@ -12,7 +12,7 @@ from agents.models import Deployment
 from chat.errors import IsolationError
 from chat.models import Conversation, ThreadSummary, Turn
 from chat.runs.afterwards import write_summary
-from chat.thread.branches import show_version
+from chat.thread.messages import show_version
 from chat.thread.turns import claim_turn, save_exchange
 from chat.turn.path import run_turn
 from chat.turn.prompt import SUMMARY_REQUEST, load_exchanges, summarised
