@@ -49,9 +49,9 @@ class Rule:
 
 #: In the order in which they are looked at.
 RULES = (
-    Rule("conversations", "CONVERSATION_DAYS", "chat.archive.old_conversations", batch=50),
-    Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.archive.expired_chats", batch=50),
-    Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.archive.surplus_runs"),
+    Rule("conversations", "CONVERSATION_DAYS", "chat.retention.old_conversations", batch=50),
+    Rule("temporary_chats", "TEMPORARY_CHAT_HOURS", "chat.retention.expired_chats", batch=50),
+    Rule("golden_runs", "GOLDEN_RUNS_KEPT", "chat.retention.surplus_runs"),
     Rule("memory", "memory_max_age_days", "faqs.memory.delete_expired"),
     Rule("generations", "FINISHED_JOB_DAYS", "knowledge.indexing.rebuild.delete_abandoned"),
     Rule("files", "ORPHAN_FILE_HOURS", "knowledge.indexing.path.delete_orphans"),

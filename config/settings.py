@@ -339,7 +339,7 @@ RECOVERY = {
     "turns": "chat.thread.turns.interrupt_stale_turns",
     "answers": "faqs.answer_points.reap_learned",
     "unanswered": "faqs.unanswered.tidy_unanswered",
-    "chats": "chat.archive.forget_expired",
+    "chats": "chat.retention.forget_expired",
 }
 
 # --- Delays and bounds that several modules share -----------------------------------------------------------------------

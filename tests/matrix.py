@@ -21,7 +21,7 @@ ON_ANOTHER_DATABASE = [
     "tests/integration/faqs",
     "tests/integration/knowledge/indexing",
     "tests/integration/knowledge/vectors",
-    "tests/integration/chat/archive",
+    "tests/integration/chat/retention",
     "tests/integration/chat/runs",
     "tests/integration/chat/staff",
     "tests/integration/chat/thread",

@@ -1,26 +1,132 @@
-"""Who may open which deployment, and read which conversation, turn and answer: readers, and programs with a secret."""
+"""Readers, and who may open which deployment, and read which conversation, turn, answer and cited passage.
+
+Readers are people with a session of this site, and visitors of other sites with a token of the widget, which names
+deployment, site and visitor (browsers store no cookie of a foreign frame). Programs have a secret.
+"""
 
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar, Self
 
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.contrib.sessions.backends.base import SessionBase
+from django.core import signing
+from django.core.signing import BadSignature, Signer
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
 
 from agents.database import single_write
 from agents.models import Audience, Deployment
-from chat.access.visitors import Reader, SomeUser, WidgetVisitor
 from chat.errors import (
     ApiKeyError,
     ConversationNotFoundError,
     DeploymentClosedError,
     DeploymentNotFoundError,
+    LinkNotFoundError,
     MessageNotFoundError,
     ServiceForbiddenError,
     ServiceTokenError,
     TurnNotFoundError,
+    VisitorTokenError,
+    WidgetClosedError,
 )
-from chat.models import ApiKey, Conversation, Message, Role, ServiceToken, Turn, secret_hash
+from chat.models import ApiKey, Channel, Conversation, Message, Role, ServiceToken, Turn, secret_hash
+
+#: How long a visitor of the widget finds their conversation again.
+WIDGET_VISITOR_DAYS = 90
+
+_SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
+_VISITOR_SALT = "chat.widget.visitor"
+
+SomeUser = AbstractBaseUser | AnonymousUser
+
+
+def visitor_of(session: SessionBase) -> uuid.UUID:
+    """The id of the session's anonymous visitor, created at first use."""
+    stored = session.get("visitor")
+    if stored is None:
+        stored = session["visitor"] = str(uuid.uuid4())
+    return uuid.UUID(stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The user or anonymous visitor of a session of this site."""
+
+    channel: ClassVar[Channel] = Channel.PAGE
+    user: SomeUser
+    session: SessionBase
+
+    @classmethod
+    def of(cls, request: Any) -> Self:
+        """The reader who sent this request (of Django or REST framework)."""
+        return cls(request.user, request.session)
+
+    @classmethod
+    def now(cls, session: SessionBase) -> Self:
+        """The session's current reader: a connection may outlast a log-in."""
+        request = HttpRequest()
+        request.session = _SessionStore(session.session_key)
+        return cls(get_user(request), request.session)
+
+    @property
+    def user_id(self) -> Any:
+        return self.user.pk if self.user.is_authenticated else None
+
+    @property
+    def visitor(self) -> uuid.UUID | None:
+        """The anonymous visitor's id; `None` for a signed-in user."""
+        return None if self.user.is_authenticated else visitor_of(self.session)
+
+    @property
+    def person(self) -> Any:
+        """The person whom the rate limits count."""
+        return self.user_id or visitor_of(self.session)
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetVisitor:
+    """A visitor of another site."""
+
+    channel: ClassVar[Channel] = Channel.WIDGET
+    user_id: ClassVar[None] = None
+    deployment: Deployment
+    origin: str
+    visitor: uuid.UUID
+
+    def token(self) -> str:
+        said = {"key": self.deployment.public_key, "origin": self.origin, "visitor": self.visitor.hex}
+        return signing.dumps(said, salt=_VISITOR_SALT, compress=True)
+
+
+def new_widget_visitor(public_key: str, origin: str) -> WidgetVisitor:
+    """Raises `WidgetClosedError`."""
+    return WidgetVisitor(_widget_deployment(public_key, origin), origin, uuid.uuid4())
+
+
+def widget_visitor(token: str) -> WidgetVisitor:
+    """The visitor of a token, checked as things are now. Raises `VisitorTokenError`, or `WidgetClosedError`."""
+    try:
+        said = signing.loads(token, salt=_VISITOR_SALT, max_age=timedelta(days=WIDGET_VISITOR_DAYS))
+    except signing.BadSignature as error:
+        raise VisitorTokenError("no valid visitor token") from error
+    deployment = _widget_deployment(said["key"], said["origin"])
+    return WidgetVisitor(deployment, said["origin"], uuid.UUID(said["visitor"]))
+
+
+def _widget_deployment(public_key: str, origin: str) -> Deployment:
+    """The active public deployment with this key that allows this site (all visitors of a widget are public)."""
+    found = Deployment.objects.filter(public_key=public_key, is_active=True, audience=Audience.PUBLIC).first()
+    if found is None or origin not in found.origins:
+        raise WidgetClosedError("no deployment is offered there")
+    return found
+
 
 _OPENED_BY_MESSAGE = uuid.UUID("5a0f2c64-6a3e-4c50-9f0e-8a6c8f6f1c1d")
 
@@ -195,3 +301,34 @@ def served_conversation(token: ServiceToken, conversation_id: uuid.UUID) -> Conv
     if not conversation.deployment.is_active:
         raise DeploymentClosedError(f"deployment {conversation.deployment_id} is switched off")
     return conversation
+
+
+_SIGNER = Signer(salt="chat.cited_passages")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPassage:
+    """A source as the answer had it, with the keys of `chat.protocol.Source`."""
+
+    deployment: Deployment
+    source: Mapping[str, Any]
+
+
+def passage_token(turn_id: uuid.UUID, number: int) -> str:
+    return _SIGNER.sign_object([turn_id.hex, number])
+
+
+def cited_passage(user: SomeUser, token: str) -> CitedPassage:
+    """The passage behind a token; a missing, forged or forbidden one raises the same `LinkNotFoundError`."""
+    try:
+        turn_id, number = _SIGNER.unsign_object(token)
+    except BadSignature as error:
+        raise LinkNotFoundError("no address of a passage") from error
+    answers = Message.objects.filter(
+        turn=turn_id, role="assistant", conversation__deployment__in=open_deployments(user).values("pk")
+    ).select_related("conversation__deployment")
+    for answer in answers:
+        for source in answer.sources:
+            if source.get("n") == number:
+                return CitedPassage(answer.conversation.deployment, source)
+    raise LinkNotFoundError("no such passage for this person")

@@ -23,9 +23,8 @@ from django.utils import translation
 from agents.database import in_database, storage_error
 from agents.errors import ApplicationError, StorageUnavailableError
 from agents.logs import HEADER, accepted_id, log_foreign_origin, working_for
-from chat.access.permissions import owned_conversation, owned_turn
+from chat.access.permissions import Reader, owned_conversation, owned_turn
 from chat.access.rate_limits import address_in, limit_asking_here
-from chat.access.visitors import Reader
 from chat.api.questions import HeldRights, websocket_frame
 from chat.errors import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.models import Conversation, Turn

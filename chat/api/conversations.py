@@ -1,11 +1,17 @@
 """Conversations over HTTP: listed, searched, renamed, deleted, exported, and what readers say of answers."""
 
+import json
+import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, TextField, Value
 from django.http import HttpResponse
+from django.utils import formats, timezone
 from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
@@ -19,6 +25,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chat.access.permissions import (
+    Reader,
+    WidgetVisitor,
     kept_conversation,
     kept_conversations,
     named,
@@ -28,7 +36,6 @@ from chat.access.permissions import (
     start_conversation,
 )
 from chat.access.rate_limits import address_of, limit_opening, limit_reading
-from chat.access.visitors import Reader, WidgetVisitor
 from chat.api.serializers import (
     LIST_LIMIT,
     ChosenConversationsSerializer,
@@ -43,13 +50,62 @@ from chat.api.serializers import (
     ThreadSerializer,
     VerdictSerializer,
 )
-from chat.archive import as_json, as_markdown, file_name, search_conversations
 from chat.errors import InvalidMessageError
-from chat.models import OPEN_STATUSES, Conversation, Message, Verdict
+from chat.models import OPEN_STATUSES, Conversation, Message, Role, Verdict
+from chat.rendering import plain_markdown
 from chat.runs.runner import runner
-from chat.thread.messages import read_branch, show_version
+from chat.thread.messages import branch_turns, read_branch, show_version
 from chat.thread.turns import interrupt_stale_turns
 from chat.thread.verdicts import give_feedback, withdraw_feedback
+from knowledge.language.words import ACCENTED, PLAIN, fold_letters
+
+#: Of a person's conversations, so many of the latest are searched; so many words of the search count.
+SEARCH_MAX_CONVERSATIONS = 2_000
+SEARCH_MAX_WORDS = 8
+
+_LONGEST_WORD = 60
+
+
+class Folded(Func):
+    """`fold_letters` in the database: SQLite is given the function itself (`chat.signals`), PostgreSQL its letters."""
+
+    output_field = TextField()
+    function = "repondant_folded"
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return Func(
+            Func(*self.source_expressions, function="LOWER"),
+            Value(ACCENTED),
+            Value(PLAIN),
+            function="TRANSLATE",
+            output_field=TextField(),
+        ).as_sql(compiler, connection, **context)
+
+
+def search_conversations(own: QuerySet[Conversation], text: str) -> QuerySet[Conversation]:
+    """Those of a person's conversations that hold every word of `text`; all of them where it has none."""
+    words = _words(text)
+    if not words:
+        return own
+    latest = own.order_by("-is_pinned", "-updated_at").values("pk")
+    latest = latest[:SEARCH_MAX_CONVERSATIONS]
+    in_title = Q()
+    for word in words:
+        in_title &= Q(plain_title__contains=word)
+    found = Conversation.objects.filter(pk__in=latest).alias(plain_title=Folded(F("title")))
+    return found.filter(in_title | Q(Exists(_saying(words).filter(conversation=OuterRef("pk")))))
+
+
+def _words(text: str) -> list[str]:
+    plain = fold_letters(text).replace("\0", " ")
+    return [word[:_LONGEST_WORD] for word in plain.split()][:SEARCH_MAX_WORDS]
+
+
+def _saying(words: Iterable[str]) -> QuerySet[Message]:
+    said = Message.objects.exchanges().alias(plain=Folded(F("content")))
+    for word in words:
+        said = said.filter(plain__contains=word)
+    return said
 
 
 class CountedReading(APIView):
@@ -172,6 +228,119 @@ def shown_thread(conversation: Conversation) -> dict[str, Any]:
 def _open_turn(messages: Iterable[Message]) -> uuid.UUID | None:
     """The turn that another process runs, or that waits for an approval: to a page it runs, and is followed."""
     return next((m.turn_id for m in messages if m.turn and m.turn.status in OPEN_STATUSES), None)
+
+
+#: An export holds the last exchanges only, where there are more.
+EXPORT_MAX_EXCHANGES = 200
+
+_ADDRESS = re.compile(r"https?://[^\s<>\[\]`\\]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedExchange:
+    """A question and its answer. `answer` is Markdown, empty where there is none; `sources` are as they were given."""
+
+    question: str
+    answer: str
+    sources: list[dict[str, Any]]
+    answer_source: str
+    model: str
+    is_whole: bool
+    asked_at: datetime
+
+
+def exported_exchanges(conversation: Conversation) -> list[ExportedExchange]:
+    """The last `EXPORT_MAX_EXCHANGES` exchanges of the current branch, oldest first."""
+    turns = branch_turns(conversation.pk, conversation.leaf)
+    stored = Message.objects.for_conversation(conversation.pk).exchanges().on_branch(turns)
+    newest = stored.exclude(turn=None).select_related("turn").order_by("-id")
+    messages = list(reversed(newest[: 2 * EXPORT_MAX_EXCHANGES]))
+    answers = {m.turn_id: m for m in messages if m.role == Role.ASSISTANT}
+    return [_exchange(message, answers.get(message.turn_id)) for message in messages if message.role == Role.USER]
+
+
+def _exchange(asked: Message, answered: Message | None) -> ExportedExchange:
+    turn = asked.turn
+    return ExportedExchange(
+        question=asked.content,
+        answer=answered.content if answered else "",
+        sources=[s for s in answered.sources if isinstance(s, dict)] if answered else [],
+        answer_source=turn.answer_source if turn else "",
+        model=turn.model if turn else "",
+        is_whole=answered is not None and turn is not None and turn.status == "done",
+        asked_at=asked.created_at,
+    )
+
+
+def file_name(title: str, extension: str) -> str:
+    """A file name made from the title that every file system accepts."""
+    stem = re.sub(r"[^\w\- ]+", " ", title).strip()
+    return f"{' '.join(stem.split())[:80].rstrip() or 'conversation'}.{extension}"
+
+
+def as_json(conversation: Conversation) -> bytes:
+    body = {
+        "title": conversation.title,
+        "deployment": conversation.deployment.slug,
+        "created_at": conversation.created_at.isoformat(),
+        "exported_at": timezone.now().isoformat(),
+        "exchanges": [
+            {
+                "question": exchange.question,
+                "answer": exchange.answer,
+                "answer_source": exchange.answer_source,
+                "model": exchange.model,
+                "complete": exchange.is_whole,
+                "asked_at": exchange.asked_at.isoformat(),
+                "sources": exchange.sources,
+            }
+            for exchange in exported_exchanges(conversation)
+        ],
+    }
+    return json.dumps(body, ensure_ascii=False, indent=2).encode()
+
+
+def as_markdown(conversation: Conversation) -> bytes:
+    parts = [f"# {plain_markdown(_one_line(conversation.title))}", dated(conversation)]
+    for exchange in exported_exchanges(conversation):
+        quoted = "\n".join(f"> {line}".rstrip() for line in exchange.question.splitlines())
+        parts += [f"## {_('Question')}", quoted, exchange.answer or f"*{no_answer()}*"]
+        if exchange.answer and not exchange.is_whole:
+            parts.append(f"*{_('Réponse incomplète.')}*")
+        if exchange.sources:
+            lines = source_lines(exchange.sources, write=plain_markdown)
+            listed = "\n".join(f"- {line}" for line in lines)
+            parts += [f"**{_('Sources')}**", listed]
+    return ("\n\n".join(parts) + "\n").encode()
+
+
+def source_lines(sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str) -> list[str]:
+    """« [1] Title, p. 3 – the question that the passage answers – its address », as `write` puts them."""
+    lines = []
+    for source in sources:
+        is_learned = bool(source.get("learned_id") and source.get("question"))
+        title = _("Réponse validée") if is_learned else source.get("title")
+        title = write(_one_line(str(title or _("Document sans titre"))))
+        if isinstance(source.get("page"), int):
+            title += f", {_('p. {page}').format(page=source['page'])}"
+        question = write(_one_line(str(source.get("question") or "")))
+        address = str(source.get("url") or "")
+        named = (title, question, address if _ADDRESS.fullmatch(address) else "")
+        lines.append(f"[{source.get('n', '')}] {' – '.join(part for part in named if part)}")
+    return lines
+
+
+def dated(conversation: Conversation) -> str:
+    day = formats.date_format(timezone.localtime(conversation.created_at), "DATE_FORMAT")
+    return _("%(desk)s, conversation du %(day)s.") % {"desk": conversation.deployment.name, "day": day}
+
+
+def no_answer() -> str:
+    return _("Cette question est restée sans réponse.")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 #: By the name in `?format=`: the media type, and what writes it.

@@ -24,7 +24,7 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 
 from agents.errors import ApplicationError
 from agents.models import Deployment
-from chat.archive import passage_token
+from chat.access.permissions import passage_token
 from chat.errors import AnswerCutError, AnswerFilteredError, InvalidMessageError
 from chat.protocol import MAX_MESSAGE_CHARACTERS, Failure, kind_of, parse_json_object, valid_question
 from chat.rendering import plain_markdown

@@ -27,9 +27,8 @@ from rest_framework.views import APIView
 
 from agents.database import in_database
 from agents.errors import ApplicationError
-from chat.access.permissions import open_deployment, owned_conversation, owned_turn, start_conversation
+from chat.access.permissions import Reader, open_deployment, owned_conversation, owned_turn, start_conversation
 from chat.access.rate_limits import address_of, limit_asking
-from chat.access.visitors import Reader
 from chat.api.errors import answering_errors
 from chat.api.framework import CarriedSession, hand_out_token
 from chat.api.serializers import ErrorSerializer, StrictSerializer

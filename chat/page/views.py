@@ -33,12 +33,19 @@ from agents.effective import effective_config
 from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.models import Deployment, Logo
-from chat.access.permissions import open_deployments, owned_conversation, owned_turn
+from chat.access.permissions import (
+    CitedPassage,
+    Reader,
+    cited_passage,
+    open_deployments,
+    owned_conversation,
+    owned_turn,
+    passage_token,
+    visitor_of,
+)
 from chat.access.rate_limits import address_of, limit_reading
-from chat.access.visitors import Reader, visitor_of
 from chat.api.errors import content_policy, error_response, logged
 from chat.api.openai_forms import WireError, client_language
-from chat.archive import CitedPassage, cited_passage, pages_of, passage_token
 from chat.errors import (
     ConversationNotFoundError,
     LinkNotFoundError,
@@ -51,7 +58,7 @@ from chat.protocol import MAX_MESSAGE_CHARACTERS
 from chat.rendering import escape_citations, render_answer, tied
 from faqs.recall import starter_questions
 from knowledge.errors import PagePictureError
-from knowledge.page_viewer import CitedPages, page_picture
+from knowledge.page_viewer import CitedPages, cited_pages, page_picture
 
 
 def feedback_config() -> dict[str, Any]:
@@ -216,6 +223,16 @@ def _cited_page(deployment: Deployment | None) -> str:
     if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):
         return ""
     return f"{settings.BASE_PATH}/api/rag/turns/{{turn}}/sources/{{n}}/page"
+
+
+def pages_of(passage: CitedPassage) -> CitedPages | None:
+    """The pages of the passage, if its deployment shows pages and the document still has the passage."""
+    return cited_pages(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
+
+
+def _showing(deployment: Deployment) -> list[int]:
+    configs = effective_config(deployment).of_each_agent
+    return [config.agent_id for config in configs if config.show_cited_pages]
 
 
 PAGE_PICTURE_CACHE_SECONDS = 3_600

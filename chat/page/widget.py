@@ -29,9 +29,15 @@ from agents.branding import style_source
 from agents.database import in_database
 from agents.llm.base import language_model
 from agents.models import valid_origin
-from chat.access.permissions import owned_conversation, owned_turn, start_conversation
+from chat.access.permissions import (
+    WidgetVisitor,
+    new_widget_visitor,
+    owned_conversation,
+    owned_turn,
+    start_conversation,
+    widget_visitor,
+)
 from chat.access.rate_limits import address_of, limit_asking
-from chat.access.visitors import WidgetVisitor, new_widget_visitor, widget_visitor
 from chat.api import questions
 from chat.api.asgi import is_of_this_site
 from chat.api.conversations import FeedbackView, shown_thread

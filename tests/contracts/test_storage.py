@@ -40,7 +40,7 @@ PREPARE = f"""
 import json
 from django.contrib.auth.models import User
 from agents.models import Deployment
-from chat.access.visitors import new_widget_visitor
+from chat.access.permissions import new_widget_visitor
 from chat.models import ApiKey
 User.objects.create_superuser("martine", "m@example.org", "only-for-tests")
 deployment = Deployment.objects.get(slug="{AGENT}")

@@ -10,8 +10,7 @@ from typing import Any
 from django.test import AsyncClient, Client
 
 from agents.database import in_database
-from chat.access.visitors import visitor_of
-from chat.archive import passage_token
+from chat.access.permissions import passage_token, visitor_of
 from tests.doors.catalogue import Door
 from tests.doors.world import CALL, MARK, SITE, WIDGET, World, Writes, make_closed, make_owned, settled, widget_token
 from tests.factories import make_api_key, make_service_token, make_user

@@ -17,7 +17,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, RuntimeSettings
-from chat.access.visitors import WidgetVisitor
+from chat.access.permissions import WidgetVisitor
 from chat.models import (
     ApiKey,
     Approval,

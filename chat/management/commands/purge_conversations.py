@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from chat.archive import conversations_older_than, expired_chats, purge
+from chat.retention import conversations_older_than, expired_chats, purge
 from knowledge.management.terminal import print_json
 
 

@@ -13,6 +13,7 @@ from django.test import Client, TestCase
 
 from agents.models import Audience, Deployment
 from chat.access.permissions import (
+    Reader,
     api_key_of,
     open_deployment,
     open_deployments,
@@ -20,7 +21,6 @@ from chat.access.permissions import (
     owned_conversations,
     service_token_of,
 )
-from chat.access.visitors import Reader
 from chat.errors import ApiKeyError, ConversationNotFoundError, DeploymentNotFoundError, ServiceTokenError
 from chat.models import ApiKey, Conversation, ServiceToken
 from tests.admin_pages import superuser_client

@@ -12,7 +12,7 @@ from django.test import AsyncClient, override_settings
 
 from agents.database import in_database
 from agents.models import Agent, Deployment
-from chat.access.visitors import visitor_of
+from chat.access.permissions import visitor_of
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
 from tests.factories import make_conversation, set_settings

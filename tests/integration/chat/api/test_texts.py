@@ -9,7 +9,7 @@ from django.test import AsyncClient, Client, TestCase
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
-from chat.access.visitors import WidgetVisitor
+from chat.access.permissions import WidgetVisitor
 from chat.api.framework import EXAMPLES
 from chat.models import Conversation, Feedback, Message
 from config.version import VERSION

@@ -11,7 +11,7 @@ from django.urls import reverse
 from fpdf import FPDF
 
 from agents.models import Audience, Specialist
-from chat.archive import passage_token
+from chat.access.permissions import passage_token
 from chat.models import Message, Role
 from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, Document

@@ -23,7 +23,7 @@ from agents.branding import LOGO_SIZE, logo_png
 from agents.database import in_database
 from agents.models import Audience, Deployment, Logo, valid_origin
 from agents.settings import KNOBS, SITE_KNOBS
-from chat.access.visitors import WidgetVisitor
+from chat.access.permissions import WidgetVisitor
 from chat.models import Channel, Conversation, Feedback, Message, TurnStatus
 from tests.admin_pages import superuser_client
 from tests.constants import override

@@ -20,8 +20,8 @@ from hypothesis.extra.django import TestCase as PropertyTestCase
 
 from agents.jobs import carry_out, ensure
 from agents.models import AgentLimit, Deployment, JobKind
-from chat.archive import conversations_older_than, purge
 from chat.models import Conversation, DailyCount, Feedback, Message, Turn, TurnStatus, Verdict
+from chat.retention import conversations_older_than, purge
 from chat.staff import figures
 from chat.staff.figures import Period, Totals, merge_counts, shown
 from chat.thread.turns import Ending, claim_turn, rename_conversation, reopen_turn, save_exchange

@@ -12,8 +12,8 @@ from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.jobs import carry_out
 from agents.models import JobStatus
-from chat.archive import surplus_runs
 from chat.models import GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Message, Turn
+from chat.retention import surplus_runs
 from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_lines, row_of_turn, unmet
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override

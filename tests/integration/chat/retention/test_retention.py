@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from chat.archive import forget_expired
 from chat.models import Conversation, Feedback, Message, Turn, TurnStatus
+from chat.retention import forget_expired
 from faqs.models import CachedResponse, UnansweredQuestion
 from tests.constants import override
 from tests.factories import fresh, make_entry, make_exchange, make_turn
@@ -99,7 +99,7 @@ class RetentionTests(ReaderTest):
         assert self.purge("--older-than", "30")["deleted"] == 0
 
     def test_more_than_one_batch_is_deleted(self) -> None:
-        with mock.patch("chat.archive.BATCH", 2):
+        with mock.patch("chat.retention.BATCH", 2):
             for _ in range(4):
                 self.open_conversation()
             Conversation.objects.update(updated_at=timezone.now() - timedelta(days=400))
