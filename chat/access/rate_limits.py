@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -20,7 +20,6 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from agents.cache import TtlCache
-from agents.database import in_database
 from agents.models import RuntimeSettings
 from chat.errors import RateLimitedError
 
@@ -98,14 +97,6 @@ def limit_opening(person: uuid.UUID | int | None, address: str) -> None:
     limit_asking(person, address, what="open")
 
 
-async def limit_asking_here(person: uuid.UUID | int | None, address: str) -> None:
-    """`limit_asking` on the event loop: inline where it does not block, else in a thread."""
-    if not settings.RATE_LIMITS or _limits.is_fresh():
-        limit_asking(person, address)
-    else:
-        await in_database(limit_asking, person, address)
-
-
 def limit_reading(what: str, person: uuid.UUID | int | None, address: str) -> None:
     """Count a reading of one's own conversations (`what`: "read" or "export")."""
     per_minute = {"read": READS_PER_MINUTE, "export": EXPORTS_PER_MINUTE}[what]
@@ -159,14 +150,6 @@ def digest_of(username: str) -> str:
 
 def address_of(request: HttpRequest) -> str:
     return client_address(request.META.get("REMOTE_ADDR"), request.headers.get("X-Forwarded-For"))
-
-
-def address_in(scope: Mapping[str, Any]) -> str:
-    """The same for an ASGI scope."""
-    peer, *_port = scope.get("client") or ("",)
-    # A proxy may add a line of its own below those that it was sent.
-    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-    return client_address(peer, b",".join(forwarded).decode("latin-1"))
 
 
 def client_address(peer: str | None, forwarded: str | None) -> str:

@@ -16,7 +16,7 @@ from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.db import DatabaseError, InterfaceError
-from django.http import HttpRequest, HttpResponse, parse_cookie
+from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import translation
 
@@ -24,7 +24,7 @@ from agents.database import in_database, storage_error
 from agents.errors import ApplicationError, StorageUnavailableError
 from agents.logs import HEADER, accepted_id, log_foreign_origin, working_for
 from chat.access.permissions import Reader, owned_conversation, owned_turn
-from chat.access.rate_limits import address_in, limit_asking_here
+from chat.access.rate_limits import address_of, limit_asking
 from chat.api.questions import HeldRights, websocket_frame
 from chat.errors import RateLimitedError, ServerStoppingError, TurnNotFoundError
 from chat.models import Conversation, Turn
@@ -42,21 +42,10 @@ CLOSE_TRY_LATER = 1013
 CLOSE_RESTART = 1012
 
 
-def header_of(scope: dict[str, Any], name: bytes) -> str:
-    # A proxy may add a line of its own below those that it was sent.
-    return b",".join(value for key, value in scope["headers"] if key == name).decode("latin-1")
-
-
-def cookies_of(scope: dict[str, Any]) -> dict[str, str]:
-    return dict(parse_cookie(header_of(scope, b"cookie")))
-
-
-def language_of(scope: dict[str, Any]) -> str:
-    """As for HTTP: the language cookie, then `Accept-Language`, then the site's."""
-    request = HttpRequest()
-    request.COOKIES = cookies_of(scope)
-    request.META["HTTP_ACCEPT_LANGUAGE"] = header_of(scope, b"accept-language")
-    return translation.get_language_from_request(request)
+def request_of(scope: dict[str, Any]) -> ASGIRequest:
+    """The handshake of a socket as a request: whatever holds for HTTP holds for it."""
+    scheme = "https" if scope.get("scheme") == "wss" else "http"
+    return ASGIRequest({**scope, "scheme": scheme, "method": "GET"}, BytesIO())
 
 
 class OwnOriginOnly:
@@ -69,14 +58,14 @@ class OwnOriginOnly:
         if is_allowed(scope):
             await self._application(scope, receive, send)
             return
-        log_foreign_origin(header_of(scope, b"origin"), header_of(scope, b"host"))
+        headers = request_of(scope).headers
+        log_foreign_origin(headers.get("Origin", ""), headers.get("Host", ""))
         await WebsocketDenier()(scope, receive, send)
 
 
 def is_allowed(scope: dict[str, Any]) -> bool:
     """Whether the page that opens this socket may; without an origin it is no page."""
-    scheme = "https" if scope.get("scheme") == "wss" else "http"
-    request = ASGIRequest({**scope, "scheme": scheme, "method": "GET"}, BytesIO())
+    request = request_of(scope)
     return "HTTP_ORIGIN" in request.META and is_of_this_site(request)
 
 
@@ -137,8 +126,9 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
             self._unfollow()
 
     async def connect(self) -> None:
-        self._address = address_in(self.scope)
-        self._language = language_of(self.scope)
+        request = request_of(self.scope)
+        self._address = address_of(request)
+        self._language = translation.get_language_from_request(request)
         conversation_id: uuid.UUID = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
             await in_database(self._load, conversation_id)
@@ -208,7 +198,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels sh
         """Raises `RateLimitedError`, unless it is a message that has its turn already and comes again."""
         person = self.conversation.user_id or self.conversation.visitor
         try:
-            await limit_asking_here(person, self._address)
+            await in_database(limit_asking, person, self._address)
         except RateLimitedError:
             sent = Turn.objects.filter(conversation=self.conversation.pk, client_message_id=client_message_id)
             if not client_message_id or not await in_database(sent.exists):

@@ -118,14 +118,7 @@ class GivenFeedbackSerializer(serializers.ModelSerializer[Feedback]):
 class VerdictSerializer(serializers.Serializer[Any]):
     verdict = serializers.ChoiceField(choices=Verdict.choices)
     reason = serializers.ChoiceField(choices=FeedbackReason.choices, allow_blank=True, default="")
-    comment = serializers.CharField(allow_blank=True, default="")
-
-    def validate_comment(self, comment: str) -> str:
-        limit = FEEDBACK_MAX_CHARACTERS
-        if len(comment) > limit:
-            message = _("Au plus %(limit)d caractères.") % {"limit": limit}
-            raise serializers.ValidationError(message)
-        return comment
+    comment = serializers.CharField(allow_blank=True, default="", max_length=FEEDBACK_MAX_CHARACTERS)
 
 
 class MessageSerializer(serializers.ModelSerializer[Message]):

@@ -340,12 +340,6 @@ def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> 
     }
 
 
-def run_cost(results: Iterable[GoldenResult], way: str) -> dict[str, int]:
-    """Calls and tokens of one way (`before`, `after`)."""
-    rows = [found for each in results if (found := getattr(each, way))]
-    return {key: sum(row[key] for row in rows) for key in ("llm_calls", "prompt_tokens", "completion_tokens")}
-
-
 def questions_named(name: str) -> list[Row] | None:
     """The questions of a set or of a file; `None` where there is neither. The first row that is none is an error."""
     if (golden_set := GoldenSet.objects.filter(name=name).first()) is not None:

@@ -6,6 +6,7 @@ margin of the embedding model (`benchmarks/dispatch`); else the default agent an
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -83,11 +84,6 @@ def _leader(scores: Sequence[float]) -> tuple[int, float, float]:
     return best, scores[best], scores[best] - scores[second]
 
 
-#: By embedding model and text. Descriptions are few and short; a changed one is embedded anew.
-_described: dict[tuple[str, tuple[str, ...]], Vectors] = {}
-_MOST_DESCRIBED = 1_000
-
-
 async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> None:
     """Embed the question once, and its other readings; every later step shares the vectors."""
     model, request = embedder(), turn.request
@@ -142,11 +138,13 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
     """Search every agent and pick one. Raises `CollectionMissingError` where none has an index."""
     config = turn.config
     results = [await _searched(agent, turn.question) for agent in config.agents]
-    descriptions = [await _described_by(agent) for agent in config.agents]
+    model = turn.question.recipe.model
+    descriptions = [
+        await in_thread(_description_vectors, model, description_lines(agent.name, agent.description))
+        for agent in config.agents
+    ]
     relevance = [0.0 if result is None else result.best_relevance for result in results]
-    choice = choose_agent(
-        relevance, nearness(turn.question.vector, descriptions), margins_of(turn.question.recipe.model)
-    )
+    choice = choose_agent(relevance, nearness(turn.question.vector, descriptions), margins_of(model))
     position = choice.position
     if results[position] is None:
         # An agent without an index has nothing to answer from, be it the default one.
@@ -209,17 +207,7 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     return await in_thread(compare_late, result, query) if result.late else result
 
 
-async def _described_by(agent: Specialised) -> Vectors:
-    lines = description_lines(agent.name, agent.description)
-    key = (embedder().recipe.model, lines)
-    rows = _described.get(key)
-    if rows is None:
-        if len(_described) >= _MOST_DESCRIBED:
-            _described.clear()
-        rows = np.stack(await in_thread(_embedded, lines))
-        _described[key] = rows
-    return rows
-
-
-def _embedded(lines: tuple[str, ...]) -> list[Vectors]:
-    return list(embedder().embed(lines, purpose=Purpose.QUERY))
+@lru_cache(maxsize=1_000)
+def _description_vectors(_model: str, lines: tuple[str, ...]) -> Vectors:
+    """Descriptions are few and short; a changed one is embedded anew."""
+    return np.stack(list(embedder().embed(lines, purpose=Purpose.QUERY)))

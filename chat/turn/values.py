@@ -262,6 +262,13 @@ class Learning:
     max_age_days: int
 
 
+#: What an answer and the row of its turn call alike.
+_ANSWER_COLUMNS = (
+    *("model", "score", "best_score", "llm_calls", "prompt_tokens", "completion_tokens"),
+    *("rounds", "efficiency", "stop_reason", "is_personal", "answered_by"),
+)
+
+
 @dataclass(slots=True)
 class TurnResult:
     """The result of a turn: what is saved, and what `ask --json` prints."""
@@ -281,23 +288,13 @@ class TurnResult:
 
     def columns(self) -> dict[str, object]:
         """The columns of the turn's row for its answer."""
-        answer = self.answer
+        columns = {name: getattr(self.answer, name) for name in _ANSWER_COLUMNS}
         return {
-            "answer_source": answer.source,
-            "model": answer.model,
-            "score": answer.score,
-            "best_score": answer.best_score,
-            "llm_calls": answer.llm_calls,
-            "prompt_tokens": answer.prompt_tokens,
-            "completion_tokens": answer.completion_tokens,
-            "rounds": answer.rounds,
-            "efficiency": answer.efficiency,
-            "stop_reason": answer.stop_reason,
-            "is_personal": answer.is_personal,
-            "answered_by": answer.answered_by,
+            **columns,
+            "answer_source": self.answer.source,
             "language": self.language,
             "trace": self.trace.lines,
-            "error_code": self.error.code if self.error else answer.cut,
+            "error_code": self.error.code if self.error else self.answer.cut,
         }
 
 

@@ -89,7 +89,7 @@ class ConsumerTests(LibraryCase):
         async with self.asking() as (client, conversation, socket):
             await socket.send(type="ask", message=KNOWN, clientMessageId="a")
             await socket.until_end()
-            with mock.patch("chat.api.asgi.limit_asking_here", side_effect=RateLimitedError("limit", retry_after=1)):
+            with mock.patch("chat.api.asgi.limit_asking", side_effect=RateLimitedError("limit", retry_after=1)):
                 await socket.send(type="ask", message=KNOWN, clientMessageId="a")
                 assert (await socket.until_end())[-1]["type"] == "done"
                 await socket.send(type="ask", message=KNOWN, clientMessageId="b")
