@@ -1,4 +1,4 @@
-"""The built-in tools: search the knowledge, date and time, hand over to a person. That of the title is `chat.tools`."""
+"""The built-in tools: search the knowledge, date and time, hand over to a person."""
 
 import zoneinfo
 from dataclasses import dataclass

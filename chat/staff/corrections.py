@@ -119,19 +119,11 @@ class Correction:
         return [source.as_json() for source in number_sources(found.passages(_PASSAGES))]
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The question asked again after a correction: what it is given now, and whether that is the corrected answer."""
-
-    given: Simulated
-    is_right: bool
-
-
-def prove(turn: Turn, row: LearnedResponse) -> Proof:
-    """Ask the reader's question again in the same deployment, in its standalone form, as a dry run."""
+def prove(turn: Turn, row: LearnedResponse) -> tuple[Simulated, bool]:
+    """Ask the reader's question again, in its standalone form, as a dry run: what it is given, and whether it is `row`."""
     own, _answered = exchange_of(turn)
     given = ask_again(turn.conversation, row.question if own is None or turn.is_follow_up else own.content)
-    return Proof(given, given.learned_id == row.pk)
+    return given, given.learned_id == row.pk
 
 
 def close_what_it_answers(turn: Turn, row: LearnedResponse, owner: AbstractBaseUser | None) -> None:

@@ -119,7 +119,8 @@ def _save(
     taken = next((each for each in passages if each["n"] == data["taken"]), None)
     try:
         row = correction.keep(question=data["question"], answer=data["answer"], owner=by, taken=taken)
-        if prove(correction.turn, row).is_right:
+        _given, is_right = prove(correction.turn, row)
+        if is_right:
             close_what_it_answers(correction.turn, row, by)
     except ApplicationError as error:
         messages.error(request, str(error.public_message))
@@ -148,7 +149,7 @@ def _saved_answer(request: HttpRequest, correction: Correction) -> LearnedRespon
 
 def _proof_page(request: HttpRequest, correction: Correction, row: LearnedResponse) -> HttpResponse:
     """The question is asked again, now and each time the page is opened; a dry run."""
-    proof = prove(correction.turn, row)
+    given, is_right = prove(correction.turn, row)
     feedback: Feedback | None = getattr(correction.turn, "feedback", None)
     entries = row.superseded_entries.defer("embedding").select_related("deployment")[:_FOUND]
     withdrawn = [*entries, *row.superseded_answers.all()[:_FOUND]]
@@ -161,8 +162,9 @@ def _proof_page(request: HttpRequest, correction: Correction, row: LearnedRespon
         title=_("Corrigée"),
         turn=correction.turn,
         row=row,
-        proof=proof,
-        prose=prose(proof.given.result.answer.text, (), key="proof"),
+        given=given,
+        is_right=is_right,
+        prose=prose(given.result.answer.text, (), key="proof"),
         withdrawn=[(each, admin_url(type(each), "change", each.pk)) for each in withdrawn],
         verdict=verdict_badge(feedback) if feedback else "",
         feedback=feedback,

@@ -14,7 +14,7 @@ from agents.database import in_database, in_thread
 from faqs.models import LearnedKind
 from knowledge.search import search
 from tests.constants import override
-from tests.factories import make_conversation, make_learned, make_library, make_user
+from tests.factories import make_learned, make_library, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, execute_calls
 from tools_registry.models import ToolOverride, replace_tools_token
@@ -106,17 +106,6 @@ class BuiltinToolTests(BuiltinToolCase):
         wrong = await self.call("current_date_and_time", ToolContext(), time_zone="../etc/passwd")
         assert json.loads(result.content)["now"].endswith("+09:00")
         assert wrong.error == "tool_reported_error"
-
-    async def test_title_of_this_conversation_is_set(self) -> None:
-        conversation = await sync_to_async(make_conversation)(title="Old")
-        context = ToolContext(conversation_id=conversation.pk)
-        result = await self.call("set_conversation_title", context, title="  Carte\nde lecteur ")
-        await conversation.arefresh_from_db()
-        assert result.success
-        assert conversation.title == "Carte de lecteur"
-
-    async def test_dry_run_has_no_title_to_set(self) -> None:
-        assert not (await self.call("set_conversation_title", ToolContext(), title="x")).success
 
 
 SUMMARY = "The user lost the reader's card and wants a new one."

@@ -121,7 +121,7 @@ class CorrectingTests(TestCase):
     def test_saved_means_asked_again_and_given(self) -> None:
         row = self.save()
         page = self.client.get(admin_url(Turn, "correct", self.turn.pk, saved=row.pk))
-        assert page.context["proof"].is_right
+        assert page.context["is_right"]
         self.assertContains(page, "Prouvé")
         self.assertContains(page, RIGHT)
         assert (row.owner, row.source_message) == (self.user, self.turn.pk)
@@ -166,7 +166,7 @@ class CorrectingTests(TestCase):
         self.deployment.save()
         response = self.send(question="Quel âge a la mairie ?", answer="Cent ans.", save="1")
         page = self.client.get(response["Location"])
-        assert not page.context["proof"].is_right
+        assert not page.context["is_right"]
         self.assertContains(page, "Pas encore")
         self.assertNotContains(page, "donnée dès maintenant")
         assert fresh(report).follow_up == FollowUp.TODO
@@ -183,8 +183,8 @@ class CorrectingTests(TestCase):
         Message.objects.filter(turn=self.turn, role=Role.USER).update(content="Et le dimanche ?")
         alone = "Quels sont les horaires de la piscine le dimanche ?"
         response = self.send(question=alone, answer="De 8 heures à 13 heures.", save="1")
-        proof = self.client.get(response["Location"]).context["proof"]
-        assert (proof.given.question, proof.is_right) == (alone, True)
+        shown = self.client.get(response["Location"]).context
+        assert (shown["given"].question, shown["is_right"]) == (alone, True)
 
     def test_the_text_of_a_passage_is_followed_from_then_on(self) -> None:
         chunk = self.agent.documents.get().chunks.earliest("pk")
