@@ -4,13 +4,10 @@ A chunk whose text is unchanged keeps its row, and with it its points and vector
 is never lost: its edits move to the chunk that replaces it.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeVar
-
-from django.db import transaction
 
 from knowledge.chunking import ChunkDraft, KnowledgeUnit, places_as_json, units_as_json
 from knowledge.models import Category, Chunk, Document, UnitsOrigin
@@ -50,7 +47,11 @@ def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
         chunk.summary, chunk.source, chunk.conflict = "", None, None
         _apply(chunk, conflict)
     else:
-        _take_as_source(chunk)
+        # The document's current text is what staff's version is compared with from now on.
+        chunk.source = {key: conflict[key] for key in ("content", "parent_context", "units")}
+        if removed:
+            chunk.source["kept"] = True
+        chunk.conflict = None
         chunk.enabled = chunk.enabled or (removed and bool(conflict.get("was_enabled")))
     chunk.save()
     return chunk
@@ -127,15 +128,6 @@ def _origin(units: Sequence[dict[str, str]], found: Sequence[dict[str, str]]) ->
     return UnitsOrigin.FOUND if list(units) == list(found) else UnitsOrigin.STAFF
 
 
-def _take_as_source(chunk: Chunk) -> None:
-    """Make the document's current text the base with which staff's version is compared."""
-    conflict = chunk.conflict or {}
-    chunk.source = {key: conflict.get(key) for key in ("content", "parent_context", "units")}
-    if conflict.get("kind") == REMOVED:
-        chunk.source["kept"] = True
-    chunk.conflict = None
-
-
 def _apply(chunk: Chunk, said: dict[str, Any]) -> None:
     chunk.content, chunk.parent_context = said["content"], said["parent_context"]
     chunk.knowledge_units = said["units"]
@@ -154,115 +146,68 @@ def _kind(chunk: Chunk) -> str:
     return "" if chunk.conflict is None else str(chunk.conflict["kind"])
 
 
-def resemblance(first: str, second: str) -> float:
-    """The share of two texts that is the same words in the same order, from 0 to 1."""
-    matcher = SequenceMatcher(None, first.split(), second.split(), autojunk=False)
-    return 0.0 if matcher.quick_ratio() < 0.3 else matcher.ratio()
-
-
 #: Words in common from which a new text counts as the successor of an edited one.
 _SUCCESSOR = 0.4
 #: Added where the headings above are the same.
 _SAME_PLACE = 0.1
 _WRITE_BATCH = 500
-_CARRIED_FIELDS = (
-    "index",
-    "content",
-    "parent_context",
-    "summary",
-    "keywords",
-    "category",
-    "enabled",
-    "knowledge_units",
-    "units_origin",
-    "content_hash",
-    "source",
-    "conflict",
-    "page",
-    "places",
-    "anchor",
-)
 _MOVED_FIELDS = ("index", "conflict", "enabled", "page", "places", "anchor")
-_NAMED_FIELDS = ("parent_context", "content_hash", "category")
-
-
-@dataclass(slots=True)
-class Matches:
-    """The rows that match the drafts; dictionaries are keyed by the draft's position."""
-
-    same: dict[int, Chunk] = field(default_factory=dict)
-    #: The same text under other headings: they keep their rows with the questions written for them.
-    renamed: dict[int, Chunk] = field(default_factory=dict)
-    #: Rows without a draft, and drafts without a row.
-    left: list[Chunk] = field(default_factory=list)
-    new: dict[int, ChunkDraft] = field(default_factory=dict)
-
-
-def match_chunks(chunks: Iterable[Chunk], drafts: Sequence[ChunkDraft]) -> Matches:
-    """Match a document's rows with its current drafts; changes nothing."""
-    found = Matches()
-    rows = sorted(chunks, key=lambda chunk: -chunk.index)
-    by_hash: defaultdict[str, list[Chunk]] = defaultdict(list)
-    for chunk in rows:
-        by_hash[chunk.content_hash].append(chunk)
-    for index, draft in enumerate(drafts):
-        if by_hash[draft.content_hash]:
-            found.same[index] = by_hash[draft.content_hash].pop()
-        else:
-            found.new[index] = draft
-    by_text: defaultdict[str, list[Chunk]] = defaultdict(list)
-    kept = {chunk.pk for chunk in found.same.values()}
-    for chunk in rows:
-        if chunk.pk not in kept and not chunk.is_edited and chunk.enabled:
-            by_text[chunk.content].append(chunk)
-    for index, draft in list(found.new.items()):
-        alike = by_text[draft.content]
-        if alike and _has_the_units(alike[-1], draft):
-            found.renamed[index] = alike.pop()
-            del found.new[index]
-    kept |= {chunk.pk for chunk in found.renamed.values()}
-    found.left = [chunk for chunk in rows if chunk.pk not in kept]
-    return found
+_RENAMED_FIELDS = (*_MOVED_FIELDS, "parent_context", "content_hash", "category")
+_CARRIED_FIELDS = (*_RENAMED_FIELDS, "content", "summary", "keywords", "knowledge_units", "units_origin", "source")
 
 
 def synchronise_chunks(document: Document, drafts: Sequence[ChunkDraft]) -> None:
-    """Make the document's chunks those of `drafts`; the second of two concurrent workers sees the first's rows."""
-    with transaction.atomic():
-        list(Document.objects.select_for_update().filter(pk=document.pk))
-        _synchronise(document, drafts)
-
-
-def _synchronise(document: Document, drafts: Sequence[ChunkDraft]) -> None:
-    found, categories = match_chunks(document.chunks.all(), drafts), _categories(drafts)
-    moved = [
-        chunk
-        for index, chunk in found.same.items()
-        if chunk.conflict is not None
-        or (chunk.index, chunk.page, chunk.places, chunk.anchor) != (index, *_place_of(drafts[index]))
-    ]
-    for index, chunk in (found.same | found.renamed).items():
-        chunk.index, (chunk.page, chunk.places, chunk.anchor) = index, _place_of(drafts[index])
-        mark_found_again(chunk)
-    for index, chunk in found.renamed.items():
+    """Make the document's chunks those of `drafts`; the caller holds the document's lock."""
+    rows = sorted(document.chunks.all(), key=lambda chunk: chunk.index)
+    categories, unmatched = _categories(drafts), dict(enumerate(drafts))
+    same = _matched(rows, unmatched, lambda each: each.content_hash)
+    kept = {chunk.pk for chunk in same.values()}
+    untouched = [chunk for chunk in rows if chunk.pk not in kept and not chunk.is_edited and chunk.enabled]
+    # The same text under other headings: they keep their rows with the questions written for them.
+    renamed = _matched(untouched, unmatched, _text_and_units)
+    kept |= {chunk.pk for chunk in renamed.values()}
+    moved = []
+    for index, chunk in (same | renamed).items():
         draft = drafts[index]
-        chunk.parent_context, chunk.content_hash = draft.parent_context, draft.content_hash
-        chunk.category = categories.get(draft.category)
-    renamed, left = list(found.renamed.values()), found.left
-    carried = _carried([c for c in left if c.is_edited or not c.enabled], found.new, categories)
+        place = (index, *_place_of(draft))
+        if index in renamed:
+            chunk.parent_context, chunk.content_hash = draft.parent_context, draft.content_hash
+            chunk.category = categories.get(draft.category)
+        elif chunk.conflict is None and (chunk.index, chunk.page, chunk.places, chunk.anchor) == place:
+            continue
+        chunk.index, chunk.page, chunk.places, chunk.anchor = place
+        mark_found_again(chunk)
+        if index in same:
+            moved.append(chunk)
+    left = [chunk for chunk in rows if chunk.pk not in kept]
+    carried = _carried([chunk for chunk in left if chunk.is_edited or not chunk.enabled], unmatched, categories)
     gone = {chunk.pk for chunk in left} - {chunk.pk for chunk in carried}
-    fresh = [_chunk(document, i, d, categories.get(d.category)) for i, d in found.new.items()]
+    fresh = [_chunk(document, index, draft, categories.get(draft.category)) for index, draft in unmatched.items()]
     Chunk.objects.filter(pk__in=gone).delete()
     Chunk.objects.bulk_update(moved, _MOVED_FIELDS, batch_size=_WRITE_BATCH)
-    Chunk.objects.bulk_update(renamed, [*_MOVED_FIELDS, *_NAMED_FIELDS], batch_size=_WRITE_BATCH)
+    Chunk.objects.bulk_update(renamed.values(), _RENAMED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_update(carried, _CARRIED_FIELDS, batch_size=_WRITE_BATCH)
     Chunk.objects.bulk_create(fresh, batch_size=_WRITE_BATCH)
 
 
-def _has_the_units(chunk: Chunk, draft: ChunkDraft) -> bool:
-    """Whether the chunk holds the document's own units; units of a model or of staff stay."""
-    if draft.units:
-        return bool(chunk.knowledge_units == units_as_json(draft.units))
-    return chunk.units_origin != UnitsOrigin.FOUND
+def _matched(
+    rows: Iterable[Chunk], drafts: dict[int, ChunkDraft], key: Callable[[Chunk | ChunkDraft], Hashable]
+) -> dict[int, Chunk]:
+    """The first row for each draft of the same key, by the draft's position; those drafts are taken out of `drafts`."""
+    by_key: defaultdict[Hashable, deque[Chunk]] = defaultdict(deque)
+    for chunk in rows:
+        by_key[key(chunk)].append(chunk)
+    found = {index: by_key[key(draft)].popleft() for index, draft in drafts.items() if by_key[key(draft)]}
+    for index in found:
+        del drafts[index]
+    return found
+
+
+def _text_and_units(each: Chunk | ChunkDraft) -> tuple[str, str]:
+    """Its text and the document's own units; units of a model or of staff stay, whatever the draft has."""
+    if isinstance(each, ChunkDraft):
+        return each.content, str(units_as_json(each.units))
+    return each.content, str(each.knowledge_units if each.units_origin == UnitsOrigin.FOUND else [])
 
 
 def _carried(
@@ -300,12 +245,15 @@ def _carried(
 
 
 def _likeness(chunk: Chunk, draft: ChunkDraft) -> float:
+    """The share of the two texts that is the same words in the same order, and a little for the same headings."""
     same_place = _SAME_PLACE if chunk.parent_context == draft.parent_context else 0.0
-    return resemblance(document_text(chunk), draft.content) + same_place
+    matcher = SequenceMatcher(None, document_text(chunk).split(), draft.content.split(), autojunk=False)
+    return same_place + (0.0 if matcher.quick_ratio() < 0.3 else matcher.ratio())
 
 
 def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category | None) -> Chunk:
     units = units_as_json(draft.units)
+    page, places, anchor = _place_of(draft)
     return Chunk(
         document=document,
         index=index,
@@ -317,19 +265,16 @@ def _chunk(document: Document, index: int, draft: ChunkDraft, category: Category
         knowledge_units=units,
         units_origin=UnitsOrigin.FOUND if units else UnitsOrigin.WAITING,
         content_hash=draft.content_hash,
-        places=places_as_json(draft.places) or None,
-        page=_page_of(draft),
-        anchor=draft.anchor,
+        page=page,
+        places=places,
+        anchor=anchor,
     )
-
-
-def _page_of(draft: ChunkDraft) -> int | None:
-    return draft.places[0].page if draft.places else None
 
 
 def _place_of(draft: ChunkDraft) -> tuple[int | None, list[list[float]] | None, str]:
     """Its page, boxes and anchor."""
-    return _page_of(draft), places_as_json(draft.places) or None, draft.anchor
+    page = draft.places[0].page if draft.places else None
+    return page, places_as_json(draft.places) or None, draft.anchor
 
 
 def _categories(drafts: Iterable[ChunkDraft]) -> dict[str, Category]:

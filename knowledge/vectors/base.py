@@ -200,10 +200,6 @@ class VectorStore(ABC):
         """Configuration mistakes; neither the database nor the network is asked."""
         return []
 
-    def advice(self) -> list[str]:
-        """Sentences for operators about the state of this store, in their language; none when all is well."""
-        return []
-
     def _unit_rows(self, collection: str, recipe: Recipe, vectors: Sequence[Vector]) -> Vector:
         """`vectors` as unit rows; anything else than finite directions of the right size is refused."""
         wanted = recipe.dimensions

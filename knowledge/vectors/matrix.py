@@ -323,17 +323,8 @@ def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
 NEVER = -1
 
 
-class Mark(Protocol):
-    """A collection's version, and the newest version whose deletions were purged."""
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def purged_version(self) -> int: ...
-
-
-M = TypeVar("M", bound=Mark)
+#: A row with a collection's `version`, and the newest version whose deletions were purged, `purged_version`.
+M = TypeVar("M", bound=Any)
 C = TypeVar("C")
 
 

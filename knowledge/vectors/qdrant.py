@@ -6,7 +6,6 @@ server. A hybrid query is one request: the nearest points, those with most of th
 that says it most, which tells its rarity. Vendor errors never leave this file.
 """
 
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -53,7 +52,6 @@ _HYBRID_DEPTH = 50
 #: Points of one chunk that are looked at to complete it.
 _OTHERS_PER_GROUP = 8
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_PLAIN_KEY = re.compile(r"[\w-]+")
 
 #: How long the server may take to answer one request.
 QDRANT_TIMEOUT_SECONDS = 10.0
@@ -491,10 +489,7 @@ def _filter(payload_filter: PayloadFilter | None) -> models.Filter | None:
 
     def matching(conditions: Sequence[Condition]) -> list[Any] | None:
         return [
-            models.FieldCondition(
-                key=c.key if _PLAIN_KEY.fullmatch(c.key) else f'"{c.key}"', match=models.MatchValue(value=c.value)
-            )
-            for c in conditions
+            models.FieldCondition(key=each.key, match=models.MatchValue(value=each.value)) for each in conditions
         ] or None
 
     return models.Filter(

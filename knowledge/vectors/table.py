@@ -8,9 +8,8 @@ be used.
 
 import logging
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 from django.db import InterfaceError, OperationalError, connection, models, transaction
 from django.db.models import Count, Max, Q
-from django.utils.translation import gettext as _
 
 from knowledge.embeddings.base import Recipe
 from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
@@ -38,10 +36,8 @@ from knowledge.vectors.base import (
     point_uuid,
 )
 from knowledge.vectors.bm25 import Terms, document_terms, question_terms
-from knowledge.vectors.matrix import NEVER, Followed, FollowedCollections, Snapshot, Uncommitted
+from knowledge.vectors.matrix import Followed, FollowedCollections, Snapshot, Uncommitted
 
-#: Above this many points in one collection the table store says that Qdrant is the store for growth.
-TABLE_STORE_COMFORTABLE_POINTS = 100_000
 #: Deletions are purged this many versions later; a process that missed more loads the collection anew.
 TABLE_STORE_PURGE_VERSIONS = 1_000
 
@@ -54,67 +50,39 @@ _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
 
 
-#: Payloads of one collection that are remembered, at 1 to 3 KB each.
-_MOST_PAYLOADS = 2_000
+class _Points(Followed[VectorCollection, uuid.UUID, dict[str, Any]]):
+    """Its batches are arguments of `Matrix.apply`."""
 
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    pk: int
-    uuid: uuid.UUID
-    name: str
-    recipe: Recipe
-    version: int
-    purged_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Points of a collection: which ids are gone, and what stands."""
-
-    removed: Sequence[uuid.UUID]
-    keys: Sequence[uuid.UUID]
-    vectors: Vector
-    columns: dict[str, list[Json]]
-    terms: list[Terms]
-
-
-class _Points(Followed[_State, uuid.UUID, _Rows]):
-    #: What committed points say, of those found lately, and the version of the collection at which it was read.
-    payloads: tuple[int, dict[uuid.UUID, Any]] = (NEVER, {})
-
-    def size(self, mark: _State) -> int:
+    def size(self, mark: VectorCollection) -> int:
         return _live(mark).count() if mark.version else 0
 
-    def everything(self, mark: _State) -> Iterator[_Rows]:
+    def everything(self, mark: VectorCollection) -> Iterator[dict[str, Any]]:
         stored = _live(mark).values_list("point_id", "vector", "terms")
         for batch in batches(stored.iterator(chunk_size=_LOAD_BATCH), _LOAD_BATCH):
             keys, vectors, terms = zip(*batch, strict=True)
-            yield _Rows([], keys, _as_rows(vectors, mark), {}, _as_terms(keys, terms, mark))
+            yield {"keys": keys, "rows": _as_rows(vectors, mark), "terms": _as_terms(keys, terms, mark)}
 
-    def changes(self, mark: _State) -> _Rows:
+    def changes(self, mark: VectorCollection) -> dict[str, Any]:
         rows = VectorPoint.objects.filter(collection_id=mark.pk, version__gt=self.seen)
         found = list(rows.values_list("point_id", "deleted", "vector", "terms", "payload"))
         standing = [row for row in found if not row[1]]
         keys = [row[0] for row in standing]
-        return _Rows(
-            removed=[row[0] for row in found if row[1]],
-            keys=keys,
-            vectors=_as_rows([row[2] for row in standing], mark),
-            columns={name: [row[4].get(name) for row in standing] for name in self.matrix.column_keys},
-            terms=_as_terms(keys, [row[3] for row in standing], mark),
-        )
+        return {
+            "removed": [row[0] for row in found if row[1]],
+            "keys": keys,
+            "rows": _as_rows([row[2] for row in standing], mark),
+            "columns": {name: [row[4].get(name) for row in standing] for name in self.matrix.column_keys},
+            "terms": _as_terms(keys, [row[3] for row in standing], mark),
+        }
 
-    def purged(self, mark: _State) -> int:
+    def purged(self, mark: VectorCollection) -> int:
         now = VectorCollection.objects.filter(pk=mark.pk).aggregate(at=Max("purged_version"))
         return now["at"] or 0
 
-    def apply(self, rows: _Rows) -> None:
-        self.matrix.apply(
-            keys=rows.keys, rows=rows.vectors, removed=rows.removed, columns=rows.columns, terms=rows.terms
-        )
+    def apply(self, rows: dict[str, Any]) -> None:
+        self.matrix.apply(**rows)
 
-    def ensure_columns(self, mark: _State, names: Collection[str]) -> bool:
+    def ensure_columns(self, mark: VectorCollection, names: Collection[str]) -> bool:
         """Hold these fields of every point; whether one had to be read."""
         missing = [name for name in sorted(names) if name not in self.matrix.column_keys]
         if not missing:
@@ -138,11 +106,12 @@ class TableVectorStore(VectorStore):
 
     def ensure(self, collection: str, recipe: Recipe) -> None:
         with _translated(), transaction.atomic():
-            state = _find(collection)
-            if state is None:
-                VectorCollection.objects.get_or_create(name=collection, defaults={"recipe": recipe.as_json()})
-                state = _state(collection)
-            self._require_recipe(collection, state.recipe, recipe)
+            row = _find(collection)
+            if row is None:
+                row, _new = VectorCollection.objects.get_or_create(
+                    name=collection, defaults={"recipe": recipe.as_json()}
+                )
+            self._require_recipe(collection, Recipe.from_json(row.recipe), recipe)
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         with _writing(collection) as row:
@@ -169,13 +138,13 @@ class TableVectorStore(VectorStore):
 
     def query(self, collection: str, query: Query, wanted: Wanted) -> list[Hit]:
         with _translated():
-            state = _state(collection)
-            self._require_recipe(collection, state.recipe, query.recipe)
+            row = _collection(collection)
+            self._require_recipe(collection, Recipe.from_json(row.recipe), query.recipe)
             asked = self._unit_rows(collection, query.recipe, [query.vector])[0]
             keys = wanted.payload_filter.keys if wanted.payload_filter else frozenset()
             if wanted.lexical_weight is not None and wanted.together is not None:
                 keys |= {wanted.together.group, wanted.together.kind}
-            found = _snapshot(state, keys).top(
+            found = _snapshot(row, keys).top(
                 asked,
                 limit=wanted.limit,
                 payload_filter=wanted.payload_filter,
@@ -184,22 +153,22 @@ class TableVectorStore(VectorStore):
                 together=None if wanted.lexical_weight is None else wanted.together,
             )
             least = -2.0 if wanted.min_score is None else wanted.min_score
-            return _hits(state, [hit for hit in found if hit[1] >= least])
+            return _hits(row, [hit for hit in found if hit[1] >= least])
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         with _translated():
-            state = _state(collection)
+            row = _collection(collection)
             wanted = {point_uuid(point_id) for point_id in ids}
             return {
                 point.id: point
                 for batch in batches(wanted, _ID_BATCH)
-                for point in _points(_live(state).filter(point_id__in=batch))
+                for point in _points(_live(row).filter(point_id__in=batch))
             }
 
     def scroll(self, collection: str, *, batch_size: int = 500) -> Iterator[list[Point]]:
         with _translated():
-            state = _state(collection)
-        return _scrolled(state, batch_size)
+            row = _collection(collection)
+        return _scrolled(row, batch_size)
 
     def delete(self, collection: str, ids: Sequence[str]) -> None:
         with _writing(collection) as row:
@@ -211,21 +180,21 @@ class TableVectorStore(VectorStore):
 
     def ids_where(self, collection: str, payload_filter: PayloadFilter) -> list[str]:
         with _translated():
-            return [str(found) for found in _matching(_state(collection), payload_filter)]
+            return [str(found) for found in _matching(_collection(collection), payload_filter)]
 
     def count(self, collection: str, payload_filter: PayloadFilter | None = None) -> int:
         with _translated():
-            state = _state(collection)
+            row = _collection(collection)
             if not payload_filter:
-                return _live(state).count()
-            return sum(1 for _id in _matching(state, payload_filter))
+                return _live(row).count()
+            return sum(1 for _id in _matching(row, payload_filter))
 
     def info(self, collection: str) -> CollectionInfo:
         with _translated():
-            state = _state(collection)
-            aliases = VectorCollection.objects.filter(target_id=state.pk).order_by("name")
+            row = _collection(collection)
+            aliases = VectorCollection.objects.filter(target_id=row.pk).order_by("name")
             names = tuple(aliases.values_list("name", flat=True))
-            return CollectionInfo(state.name, state.recipe, _live(state).count(), names)
+            return CollectionInfo(row.name, Recipe.from_json(row.recipe), _live(row).count(), names)
 
     def collections(self) -> list[CollectionInfo]:
         with _translated():
@@ -247,7 +216,7 @@ class TableVectorStore(VectorStore):
         with _translated(), transaction.atomic():
             if VectorCollection.objects.filter(name=alias, target=None).exists():
                 raise KnowledgeError(f"{alias!r} is a collection and cannot be an alias.")
-            VectorCollection.objects.update_or_create(name=alias, defaults={"target_id": _state(collection).pk})
+            VectorCollection.objects.update_or_create(name=alias, defaults={"target_id": _collection(collection).pk})
 
     def resolve_alias(self, alias: str) -> str | None:
         with _translated():
@@ -260,50 +229,34 @@ class TableVectorStore(VectorStore):
 
     def drop(self, collection: str) -> None:
         with _translated(), transaction.atomic():
-            state = _find(collection)
-            if state is not None:
-                # The lock first, as every writer does, so that the two never wait for each other.
-                list(VectorCollection.objects.select_for_update().filter(pk=state.pk))
-                VectorCollection.objects.filter(pk=state.pk).delete()
+            # The lock first, as every writer does, so that the two never wait for each other.
+            if (row := _find(collection, lock=True)) is not None:
+                row.delete()
 
     def ping(self) -> None:
         with _translated(), connection.cursor() as cursor:
             cursor.execute("SELECT 1")
 
-    def advice(self) -> list[str]:
-        return [
-            _(
-                "La collection %(name)s compte %(points)d points ; au-delà de %(limit)d, installez Qdrant "
-                "(QDRANT_URL) puis lancez migrate_vectors --from table --to qdrant."
-            )
-            % {"name": info.name, "points": info.points, "limit": TABLE_STORE_COMFORTABLE_POINTS}
-            for info in self.collections()
-            if info.points > TABLE_STORE_COMFORTABLE_POINTS
-        ]
-
 
 # Reading collections.
 
 
-def _find(collection: str) -> _State | None:
+def _find(collection: str, *, lock: bool = False) -> VectorCollection | None:
     """The collection of this name or alias, in one query."""
     aliased = VectorCollection.objects.filter(name=collection).values("target")
-    found = VectorCollection.objects.filter(Q(name=collection) | Q(pk__in=aliased), target=None).order_by()
-    columns = ("pk", "uuid", "name", "recipe", "version", "purged_version")
-    for pk, identity, name, recipe, version, purged_version in found.values_list(*columns):
-        return _State(pk, identity, name, Recipe.from_json(recipe), version, purged_version)
-    return None
+    rows = VectorCollection.objects.select_for_update() if lock else VectorCollection.objects.all()
+    return rows.filter(Q(name=collection) | Q(pk__in=aliased), target=None).first()
 
 
-def _state(collection: str) -> _State:
-    state = _find(collection)
-    if state is None:
-        raise CollectionMissingError(f"There is no collection or alias {collection!r}.")
-    return state
+def _collection(name: str, *, lock: bool = False) -> VectorCollection:
+    row = _find(name, lock=lock)
+    if row is None:
+        raise CollectionMissingError(f"There is no collection or alias {name!r}.")
+    return row
 
 
-def _live(state: _State) -> models.QuerySet[VectorPoint]:
-    return VectorPoint.objects.filter(collection_id=state.pk, deleted=False)
+def _live(row: VectorCollection) -> models.QuerySet[VectorPoint]:
+    return VectorPoint.objects.filter(collection_id=row.pk, deleted=False)
 
 
 def _points(rows: models.QuerySet[VectorPoint]) -> list[Point]:
@@ -313,8 +266,8 @@ def _points(rows: models.QuerySet[VectorPoint]) -> list[Point]:
     ]
 
 
-def _scrolled(state: _State, batch_size: int) -> Iterator[list[Point]]:
-    rows = page = _live(state).order_by("point_id")
+def _scrolled(row: VectorCollection, batch_size: int) -> Iterator[list[Point]]:
+    rows = page = _live(row).order_by("point_id")
     while True:
         with _translated():
             batch = _points(page[:batch_size])
@@ -325,33 +278,21 @@ def _scrolled(state: _State, batch_size: int) -> Iterator[list[Point]]:
         page = rows.filter(point_id__gt=batch[-1].id)
 
 
-def _hits(state: _State, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
+def _hits(row: VectorCollection, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
     """The found points with their payloads; one that was deleted a moment ago is left out."""
-    keys = [key for key, *_scores in found]
-    own = Uncommitted.covers(state.uuid)
-    payloads = _payloads(state, keys) if own else _committed_payloads(state, keys)
+    payloads = _payloads(row, [key for key, *_scores in found])
     return [Hit(str(key), score, payloads[key], overlap) for key, score, overlap in found if key in payloads]
 
 
-def _committed_payloads(state: _State, keys: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Any]:
-    """Cached while the collection stands at one version: a read that is later than its mark is no older than it."""
-    points = _kept(state)
-    version, known = points.payloads
-    if version != state.version or len(known) > _MOST_PAYLOADS:
-        version, known = points.payloads = state.version, {}
-    known.update(_payloads(state, [key for key in keys if key not in known]))
-    return known
-
-
-def _payloads(state: _State, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, Any]:
+def _payloads(row: VectorCollection, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, Any]:
     found: dict[uuid.UUID, Any] = {}
     for batch in batches(keys, _ID_BATCH):
-        found.update(_live(state).filter(point_id__in=batch).values_list("point_id", "payload"))
+        found.update(_live(row).filter(point_id__in=batch).values_list("point_id", "payload"))
     return found
 
 
-def _matching(state: _State, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
-    rows = _live(state)
+def _matching(row: VectorCollection, payload_filter: PayloadFilter) -> Iterator[uuid.UUID]:
+    rows = _live(row)
     if not payload_filter:
         yield from rows.values_list("point_id", flat=True)
         return
@@ -372,36 +313,38 @@ def _holds(condition: Condition) -> Q:
 # Following the committed state.
 
 
-def _kept(state: _State) -> _Points:
-    return _matrices.get(state.uuid, lambda: _Points(state.recipe.dimensions))
+def _snapshot(row: VectorCollection, keys: Collection[str]) -> Snapshot[uuid.UUID]:
+    """The matrix at `row` or later, with the columns `keys`; after a writing in this transaction, all points anew."""
 
+    def empty() -> _Points:
+        return _Points(row.recipe["dimensions"])
 
-def _snapshot(state: _State, keys: Collection[str]) -> Snapshot[uuid.UUID]:
-    """The matrix at `state` or later, with the columns `keys`; after a writing in this transaction, all rows anew."""
-    own = Uncommitted.covers(state.uuid)
-    points = _Points(state.recipe.dimensions) if own else _kept(state)
+    own = Uncommitted.covers(row.uuid)
+    points = empty() if own else _matrices.get(row.uuid, empty)
     with points.lock:
-        changed = points.follow(state)
-        changed |= points.ensure_columns(state, keys)
+        changed = points.follow(row)
+        changed |= points.ensure_columns(row, keys)
         snapshot = points.matrix.snapshot()
     if changed and not own:
         _matrices.trim()
     return snapshot
 
 
-def _as_terms(keys: Sequence[uuid.UUID], stored: Sequence[bytes | memoryview | None], state: _State) -> list[Terms]:
+def _as_terms(
+    keys: Sequence[uuid.UUID], stored: Sequence[bytes | memoryview | None], row: VectorCollection
+) -> list[Terms]:
     """The words of rows; those of a row that has none stored are made from its payload."""
     missing = [key for key, terms in zip(keys, stored, strict=True) if terms is None]
-    payloads = _payloads(state, missing)
+    payloads = _payloads(row, missing)
     return [
         document_terms(payloads.get(key, {})) if terms is None else Terms.from_bytes(terms)
         for key, terms in zip(keys, stored, strict=True)
     ]
 
 
-def _as_rows(vectors: Sequence[bytes | memoryview], state: _State) -> Vector:
+def _as_rows(vectors: Sequence[bytes | memoryview], row: VectorCollection) -> Vector:
     flat = np.frombuffer(b"".join(vectors), dtype=_FLOAT32)
-    return flat.reshape(len(vectors), state.recipe.dimensions)
+    return flat.reshape(len(vectors), row.recipe["dimensions"])
 
 
 # Writing.
@@ -411,10 +354,7 @@ def _as_rows(vectors: Sequence[bytes | memoryview], state: _State) -> Vector:
 def _writing(collection: str) -> Iterator[VectorCollection]:
     """A transaction that holds the collection's lock; the row it gives carries the version to write."""
     with _translated(), transaction.atomic():
-        state = _state(collection)
-        row = VectorCollection.objects.select_for_update().filter(pk=state.pk).first()
-        if row is None:
-            raise CollectionMissingError(f"Collection {collection!r} has just been dropped.")
+        row = _collection(collection, lock=True)
         row.version += 1
         Uncommitted.mark(row.uuid)
         yield row

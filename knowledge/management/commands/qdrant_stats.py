@@ -15,16 +15,13 @@ class Command(JsonCommand):
         recipe = embedder().recipe
         with errors_to_terminal():
             rows = [_row(info, recipe) for info in store.collections()]
-            advice = store.advice()
         points = sum(row["points"] for row in rows)
         name = type(store).__name__
         self.tell(
             options,
-            {"store": name, "points": points, "collections": rows, "advice": advice},
+            {"store": name, "points": points, "collections": rows},
             [f"{name}: {len(rows)} collections, {points} points", *map(_line, rows)],
         )
-        for sentence in advice if not options["json"] else ():
-            self.stderr.write(self.style.WARNING(sentence))
 
 
 def _row(info: CollectionInfo, recipe: Recipe) -> dict[str, Any]:

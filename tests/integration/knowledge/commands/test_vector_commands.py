@@ -18,7 +18,6 @@ from knowledge.models import IndexBuild
 from knowledge.vectors.base import Json, Point, VectorStore, vector_store
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
-from tests.constants import override
 
 ALIAS = "agent_aide_qr_atomique"
 OLDEST, OLDER, CURRENT, BROKEN = (f"{ALIAS}_2026112{day}T035500123456" for day in range(4))
@@ -83,13 +82,6 @@ class StoreCommandTests(TestCase):
         assert by_name[CURRENT]["aliases"] == [ALIAS]
         assert by_name[CURRENT]["is_current_model"]
         assert not by_name["ancien"]["is_current_model"]
-
-    @override(TABLE_STORE_COMFORTABLE_POINTS=2)
-    def test_stats_of_a_large_table_advise_qdrant(self) -> None:
-        if not isinstance(self.store, TableVectorStore):
-            self.skipTest("the advice is the table's")
-        fill(self.store, CURRENT, 3)
-        assert "migrate_vectors" in run("qdrant_stats")["advice"][0]
 
     def test_cleanup_keeps_current_and_previous_generation(self) -> None:
         self.generations()
