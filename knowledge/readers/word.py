@@ -7,7 +7,8 @@ empty fields and tables of contents are not read; struck and deleted text is not
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import docx
@@ -17,9 +18,17 @@ from docx.text.paragraph import Paragraph
 from lxml import etree
 
 from knowledge.models import SourceType
-from knowledge.readers.base import Outline, ParsedDocument, Run, clean_text, is_page_count, joined, one_line, table_text
-from knowledge.readers.numbering import LONGEST_STYLES, Numbers, number_of
-from knowledge.readers.numbering import W as _W
+from knowledge.readers.base import (
+    Outline,
+    ParsedDocument,
+    Run,
+    clean_text,
+    counted,
+    is_page_count,
+    joined,
+    one_line,
+    table_text,
+)
 from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
@@ -28,6 +37,11 @@ _CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
 #: What stands around parts of a text and is none.
 _HOLDERS = ("sdt", "sdtContent", "customXml", "ins", "smartTag")
 _NOTES = ("footnotes", "endnotes")
+#: How `counted` names a form; any other counts in digits.
+_FORMS = {"none": "", "decimalZero": "01", "lowerLetter": "a", "upperLetter": "A", "lowerRoman": "i", "upperRoman": "I"}
+#: Styles that are based on one another, as far as they are followed.
+_LONGEST_STYLES = 20
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 #: Deleted text, text that was moved elsewhere, stops of tabulators, and the second form of what is there in a newer
@@ -53,7 +67,7 @@ def parse_docx(data: bytes, *, filename: str) -> ParsedDocument:
 
 
 def _read(document: Any) -> Outline:
-    outline, numbers = Outline(), Numbers(document)
+    outline, numbers = Outline(), _Numbers(document)
     #: The notes of items, which stand after their list.
     beside: list[str] = []
     notes = _footnotes(document)
@@ -183,14 +197,14 @@ def _paragraph(outline: Outline, part: Any, style: str, level: int, text: str, m
 
 def _heading_level(part: Any, style: str) -> int:
     """By the paragraph itself, its style or one that this is based on."""
-    level = number_of(part._p, "pPr/outlineLvl", 9)
+    level = _number_at(part._p, "pPr/outlineLvl", 9)
     based = part.style
-    for _step in range(LONGEST_STYLES):
+    for _step in range(_LONGEST_STYLES):
         if level < 9 or based is None:
             break
         if match := _HEADING_STYLE.match(based.name or ""):
             return int(match[1])
-        level, based = number_of(based.element, "pPr/outlineLvl", 9), based.base_style
+        level, based = _number_at(based.element, "pPr/outlineLvl", 9), based.base_style
     return level + 1 if level < 6 else 0
 
 
@@ -256,12 +270,12 @@ _SIGNS: dict[str, Callable[[Any], str]] = {
 }
 
 
-def _table(table: Any, outline: Outline, numbers: Numbers) -> list[list[str]]:
+def _table(table: Any, outline: Outline, numbers: "_Numbers") -> list[list[str]]:
     """The table as rows of text. Cells are read as they stand: `row.cells` repeats each for every column it claims."""
     rows: list[list[str]] = []
     above: dict[int, str] = {}
     for row in _held(table._tbl, "tr"):
-        column = number_of(row, "trPr/gridBefore", 0)
+        column = _number_at(row, "trPr/gridBefore", 0)
         current: dict[int, str] = {}
         for cell in _held(row, "tc"):
             merge = cell.find(f"{_W}tcPr/{_W}vMerge")
@@ -270,7 +284,7 @@ def _table(table: Any, outline: Outline, numbers: Numbers) -> list[list[str]]:
                 current[column] = above[column]
             else:
                 current[column] = _cell_text(cell, table, outline, numbers)
-            span = max(1, number_of(cell, "tcPr/gridSpan", 1))
+            span = max(1, _number_at(cell, "tcPr/gridSpan", 1))
             if span <= _MOST_SPANNED:
                 current |= dict.fromkeys(range(column + 1, column + span), "")
             column += span
@@ -286,7 +300,7 @@ def _in_columns(cells: dict[int, str]) -> list[str]:
     return [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
 
 
-def _cell_text(cell: Any, table: Any, outline: Outline, numbers: Numbers) -> str:
+def _cell_text(cell: Any, table: Any, outline: Outline, numbers: "_Numbers") -> str:
     """The paragraphs of a cell with their numbers, those of tables and boxes in it as well."""
     texts = []
     for node in cell.iter(f"{_W}p"):
@@ -294,3 +308,133 @@ def _cell_text(cell: Any, table: Any, outline: Outline, numbers: Numbers) -> str
         text, (mark, _depth) = _text(part, outline), numbers.mark(part) or ("", 0)
         texts.append(f"{mark} {text}" if text and mark not in ("", "-") else text)
     return "\n".join(filter(None, texts))
+
+
+# Numbers that Word counts
+
+
+def _value(element: Any, path: str, default: str = "") -> str:
+    found = element.find("/".join(_W + name for name in path.split("/"))) if element is not None else None
+    return default if found is None else found.get(f"{_W}val", default)
+
+
+def _number_at(element: Any, path: str, default: int) -> int:
+    value = _value(element, path)
+    return int(value) if value.isdecimal() and len(value) < 10 else default
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    start: int
+    form: str
+    text: str
+    is_legal: bool
+    #: A paragraph of a level above this one starts it anew.
+    restarts_below: int
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """`key` names what it counts on with; `anew` are the levels that it starts anew."""
+
+    key: str
+    levels: Mapping[int, _Level]
+    anew: tuple[int, ...]
+
+
+class _Numbers:
+    """What Word counts by itself (« Article 4 », « b) »), by `numbering.xml` and the styles; asked once a paragraph, in order.
+
+    Lists of one abstract numbering count on together; a list that overrides the start of a level starts it anew.
+    """
+
+    def __init__(self, document: Any) -> None:
+        parts = [r.target_part for r in document.part.rels.values() if r.reltype.endswith("/numbering")]
+        root = parts[0].element if parts else None
+        self._lists: dict[str, _List] = {}
+        if root is not None:
+            abstracts = {found.get(f"{_W}abstractNumId"): found for found in root.findall(f"{_W}abstractNum")}
+            linked = {_value(found, "styleLink"): found for found in abstracts.values()}
+            for number in root.findall(f"{_W}num"):
+                abstract = abstracts.get(_value(number, "abstractNumId"))
+                abstract = linked.get(_value(abstract, "numStyleLink", "?"), abstract)
+                if abstract is not None:
+                    self._lists[number.get(f"{_W}numId")] = _list(number, abstract)
+        self._counts: dict[str, dict[int, int]] = {}
+        self._begun: set[str] = set()
+
+    def mark(self, paragraph: Any) -> tuple[str, int] | None:
+        """What stands before a paragraph, `-` for a bullet, and its level; `None` for one of no list."""
+        number, depth = self._place(paragraph)
+        found = self._lists.get(number)
+        level = found.levels.get(depth) if found is not None else None
+        if found is None or level is None or _is_hidden(paragraph):
+            return None
+        counts = self._counts.setdefault(found.key, {})
+        if number not in self._begun:
+            self._begun.add(number)
+            for anew in found.anew:
+                counts.pop(anew, None)
+        counts[depth] = counts.get(depth, level.start - 1) + 1
+        for deeper in [each for each in counts if each > depth]:
+            if deeper not in found.levels or depth < found.levels[deeper].restarts_below:
+                del counts[deeper]
+        if level.form == "bullet":
+            return "-", depth
+        return re.sub(r"%(\d)", lambda at: _shown(found, counts, int(at[1]) - 1, level), level.text).strip(), depth
+
+    def _place(self, paragraph: Any) -> tuple[str, int]:
+        """The list and the level of a paragraph, by itself, its style or one that this is based on."""
+        direct = paragraph._p.find(f"{_W}pPr/{_W}numPr")
+        number = _value(direct, "numId")
+        if number:
+            return number, _number_at(direct, "ilvl", 0)
+        style = paragraph.style
+        for _step in range(_LONGEST_STYLES):
+            if style is None:
+                break
+            named = style.element.find(f"{_W}pPr/{_W}numPr")
+            if number := _value(named, "numId"):
+                levels = self._lists[number].levels if number in self._lists else {}
+                of_style = (depth for depth, level in levels.items() if level.style == style.style_id)
+                return number, _number_at(direct, "ilvl", next(of_style, _number_at(named, "ilvl", 0)))
+            style = style.base_style
+        return "", 0
+
+
+def _list(number: Any, abstract: Any) -> _List:
+    overrides = {found.get(f"{_W}ilvl"): found for found in number.findall(f"{_W}lvlOverride")}
+    levels, anew = {}, []
+    for found in abstract.findall(f"{_W}lvl"):
+        override = overrides.get(found.get(f"{_W}ilvl"))
+        own = override.find(f"{_W}lvl") if override is not None else None
+        depth = int(found.get(f"{_W}ilvl", 0))
+        levels[depth] = _level(found if own is None else own, depth, override)
+        if override is not None and override.find(f"{_W}startOverride") is not None:
+            anew.append(depth)
+    return _List(abstract.get(f"{_W}abstractNumId", ""), levels, tuple(anew))
+
+
+def _level(found: Any, depth: int, override: Any) -> _Level:
+    return _Level(
+        start=_number_at(override, "startOverride", _number_at(found, "start", 1)),
+        form=_value(found, "numFmt", "decimal"),
+        text=_value(found, "lvlText"),
+        is_legal=found.find(f"{_W}isLgl") is not None,
+        restarts_below=_number_at(found, "lvlRestart", depth),
+        style=_value(found, "pStyle"),
+    )
+
+
+def _shown(found: _List, counts: dict[int, int], depth: int, level: _Level) -> str:
+    of = found.levels.get(depth)
+    if of is None:
+        return ""
+    number = counts.setdefault(depth, of.start)
+    return counted(number, "1" if level.is_legal else _FORMS.get(of.form, "1"))
+
+
+def _is_hidden(paragraph: Any) -> bool:
+    """Whether the paragraph's own mark is deleted or hidden: Word does not count it."""
+    return any(paragraph._p.find(f"{_W}pPr/{_W}rPr/{_W}{name}") is not None for name in ("del", "moveFrom", "vanish"))
