@@ -9,25 +9,15 @@ import posixpath
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
-from bs4.element import NavigableString
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
 from knowledge.readers.base import Outline, ParsedDocument, one_line, outline_text, page_name
-from knowledge.readers.markup import (
-    BLOCKS,
-    HEADINGS,
-    TAKEN_OUT,
-    MarkupReader,
-    attribute,
-    tags_named,
-    take_out_marks,
-    tree_of,
-)
+from knowledge.readers.markup import HEADINGS, TAKEN_OUT, MarkupReader, attribute, tags_named, take_out_marks, tree_of
 from knowledge.readers.text import decode_text
 
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
@@ -149,18 +139,6 @@ def _is_furniture(tag: Tag) -> bool:
 
 
 @dataclass(slots=True)
-class _Counts:
-    """Of a part of a page: characters, those in links, headings, and links: all, within the page, to one that is read too."""
-
-    characters: int = 0
-    linked: int = 0
-    headings: int = 0
-    links: int = 0
-    local: int = 0
-    inside: int = 0
-
-
-@dataclass(slots=True)
 class _Links:
     """Where the links of one page lead; made of a whole page, before anything is taken out."""
 
@@ -204,53 +182,43 @@ class _Links:
             with suppress(ValueError):
                 tag["href"] = quote(urljoin(self.base, address), safe=_ADDRESS_SIGNS)
 
-    def counts(self) -> dict[int, _Counts]:
-        """The counts of every tag of the page, by its identity; each text is looked at once."""
-        found: dict[int, _Counts] = {}
-        tags = [self.soup, *(tag for tag in self.soup.descendants if isinstance(tag, Tag))]
-        for tag in reversed(tags):
-            parts = [astuple(found[id(child)]) for child in tag.children if isinstance(child, Tag)]
-            counts = found[id(tag)] = _Counts(*map(sum, zip(*parts, strict=True))) if parts else _Counts()
-            texts = (one_line(t) for t in tag.children if isinstance(t, NavigableString) and not isinstance(t, Comment))
-            counts.characters += sum(len(text) for text in texts if re.search(r"\w", text))
-            counts.headings += tag.name in HEADINGS
-            if tag.name == "a" and (address := attribute(tag, "href")):
-                self._count_link(counts, tag, self.target(address))
-        return found
-
-    def _count_link(self, counts: _Counts, tag: Tag, target: str) -> None:
-        counts.linked = counts.characters
-        counts.links += bool(counts.characters)
-        if counts.characters:
-            counts.local += not target or target == page_name(self.name)
-            counts.inside += target in self.pages
-
 
 def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
     """Take out parts that only lead elsewhere, but for a mark; returns how many links led to pages read as well."""
-    counts = links.counts()
     labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
     pointers = 0
     pending: list[Tag] = [soup]
     while pending:
         for child in [child for child in pending.pop().children if isinstance(child, Tag)]:
-            if child.name not in BLOCKS or not _leads(child, counts[id(child)], labels):
+            targets = _targets(child, links, labels) if child.name in _POINTERS else []
+            if not targets:
                 pending.append(child)
                 continue
-            pointers += counts[id(child)].inside
+            pointers += sum(target in links.pages for target in targets)
             child.clear()
             child.name, child.attrs = TAKEN_OUT, {}
     return pointers
 
 
-def _leads(tag: Tag, counts: _Counts, labels: Collection[str]) -> bool:
-    """Whether a part has nothing but links, but for a label of a few words, and these say nothing of their own."""
-    apart = counts.characters - counts.linked
-    if counts.headings or not counts.links or apart > min(_LONGEST_LABEL, counts.characters // 2):
-        return False
-    if tag.name not in _POINTERS or counts.links < _LEAST_POINTERS:
-        return False
-    if counts.local == counts.links:
-        said = [one_line(link.get_text()).casefold() for link in tags_named(tag, ("a",))]
-        return all(text in labels for text in said if text)
-    return counts.inside + counts.local >= 0.8 * counts.links
+def _targets(tag: Tag, links: _Links, labels: Collection[str]) -> list[str]:
+    """Where a part leads that has nothing but links, but for a label of a few words, and these say nothing of their own."""
+    marked = tags_named(tag, ("a", *HEADINGS))
+    found = [link for link in marked if attribute(link, "href") and _length(link)]
+    if len(found) < _LEAST_POINTERS or any(each.name in HEADINGS for each in marked):
+        return []
+    length = _length(tag)
+    if length - sum(map(_length, found)) > min(_LONGEST_LABEL, length // 2):
+        return []
+    targets = [links.target(attribute(link, "href")) for link in found]
+    local = sum(target in ("", page_name(links.name)) for target in targets)
+    if local == len(found):
+        said = (one_line(link.get_text()).casefold() for link in marked)
+        return targets if all(text in labels for text in said if text) else []
+    inside = sum(target in links.pages for target in targets)
+    return targets if inside + local >= 0.8 * len(found) else []
+
+
+def _length(tag: Tag) -> int:
+    """The characters of its words."""
+    texts = (one_line(text) for text in tag.find_all(string=True))
+    return sum(len(text) for text in texts if re.search(r"\w", text))
