@@ -33,10 +33,6 @@ def chunked(*blocks: Block) -> list[ChunkDraft]:
     return chunk_document(ParsedDocument("T", blocks, SourceType.TEXT))
 
 
-def words(text: str) -> list[str]:
-    return re.findall(r"\w+", text)
-
-
 def test_path_is_kept_without_the_title() -> None:
     body = " ".join(SENTENCES[:6])
     chunks = chunks_of(f"# Guide\n\n## Congés\n\n### Report\n\n{body}\n\n## Paie\n\n{body}")
@@ -84,22 +80,6 @@ def test_hash_follows_what_the_document_says() -> None:
 
 
 _word = st.text("abcdeéèàô", min_size=1, max_size=12)
-_sentence = st.lists(_word, min_size=1, max_size=30).map(lambda ws: " ".join(ws).capitalize() + ".")
-_paragraph = st.lists(_sentence, min_size=1, max_size=25).map(" ".join)
-_list = st.lists(_sentence, min_size=1, max_size=30).map(lambda xs: "- " + "\n- ".join(xs))
-_heading = st.builds(lambda n, w: "#" * n + " " + w, st.integers(2, 4), _word)
-_document = st.lists(st.one_of(_paragraph, _list, _heading), min_size=1, max_size=15)
-
-
-@given(parts=_document)
-def test_no_word_is_lost_and_order_is_kept(parts: list[str]) -> None:
-    chunks = chunks_of("\n\n".join(parts))
-    assert all(chunk.content.strip() for chunk in chunks)
-    body = words(" ".join(part for part in parts if not part.startswith("#")))
-    stream = iter(words(" ".join(chunk.content for chunk in chunks)))
-    assert all(word in stream for word in body)
-    everywhere = words(" ".join(f"{chunk.parent_context} {chunk.content}" for chunk in chunks))
-    assert set(words(" ".join(parts))) <= set(everywhere)
 
 
 LINES = [f"ligne_{n} = valeur({n})" for n in range(200)]

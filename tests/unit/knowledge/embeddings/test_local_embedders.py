@@ -35,13 +35,6 @@ def test_threads_that_arrive_together_load_once() -> None:
     assert embedder.loads == 1
 
 
-def test_warm_up_loads_the_model() -> None:
-    embedder = _CountingEmbedder()
-    assert embedder.loads == 0
-    embedder.warm_up()
-    assert embedder.loads == 1
-
-
 def test_missing_package_is_a_check_error_that_names_it() -> None:
     (message,) = _Absent().check()
     assert message.id == "knowledge.E101"

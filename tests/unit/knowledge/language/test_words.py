@@ -1,8 +1,6 @@
 """What counts as a word."""
 
-import re
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import pytest
@@ -21,10 +19,7 @@ from knowledge.language.words import (
     fold_keeping_accents,
     fold_letters,
     language_of,
-    meanings_of,
-    one_of,
     same_writing,
-    stem,
     word_class,
     word_classes,
     words,
@@ -50,36 +45,9 @@ def test_a_class_is_asked_for_one_language_or_for_all() -> None:
     assert {"the", "les"} <= word_class("stop_words")
 
 
-def test_a_class_is_matched_as_one_expression() -> None:
-    pattern = re.compile(rf"(?:{one_of('connective_openings')})")
-    assert pattern.fullmatch("dans ce cas")
-    assert pattern.fullmatch("what about")
-    assert not pattern.fullmatch("dans")
-
-
-@pytest.mark.parametrize(
-    ("language", "one", "two"),
-    [("fr", "conserver", "conservation"), ("fr", "delegues", "delegue"), ("en", "refused", "refusing")],
-)
-def test_forms_of_a_word_share_a_stem(language: str, one: str, two: str) -> None:
-    assert stem(one, language) == stem(two, language)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_language_has_a_stemmer(language: str) -> None:
-    assert stem("a", language)
-
-
 def test_a_word_of_either_language_has_one_stem() -> None:
     assert common_stem("cookies") == common_stem("cookie")
     assert common_stem("ecoles") == common_stem("ecole")
-
-
-def test_stems_are_the_same_from_several_threads() -> None:
-    words = ["conservation", "refusing", "delegues", "cookies"] * 200
-    expected = [common_stem(word) for word in words]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(common_stem, words)) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,13 +93,6 @@ def test_words_stand_folded_and_once_a_meaning() -> None:
         for word in listed.split():
             assert fold(word) == word, (meaning, word)
             assert word.isalpha(), (meaning, word)
-
-
-def test_forms_of_both_languages_mean_the_same() -> None:
-    assert set(meanings_of("renomme")) & set(meanings_of("rename"))
-    assert set(meanings_of("fichiers")) & set(meanings_of("file"))
-    assert set(meanings_of("bugs")) & set(meanings_of("tickets"))
-    assert meanings_of("zzz") == ()
 
 
 TEXTS = {

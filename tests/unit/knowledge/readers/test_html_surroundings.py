@@ -33,26 +33,15 @@ MANUAL = (
 )
 
 
-def test_links_to_neighbours_and_to_headings_of_the_page_are_no_content() -> None:
+def test_links_to_neighbours_and_headings_of_the_page_are_no_content_and_passages_have_the_anchors_of_theirs() -> None:
     parsed = read(MANUAL, MANUAL_HEAD)
-
-    assert [block.text for block in parsed.blocks] == [
-        "Le démon cron exécute des commandes.",
-        "Cinq champs.",
-        "Une seule fois.",
-        "Voir aussi anacron.",
-    ]
-
-
-def test_title_is_in_no_path() -> None:
-    parsed = read(MANUAL, MANUAL_HEAD)
-
     assert parsed.title == "9.7. Planification"
-    assert [block.headings for block in parsed.blocks] == [(), ("9.7.1. Format",), ("9.7.2. At",), ("9.7.3. Fin",)]
-
-
-def test_each_passage_has_the_anchor_of_its_heading() -> None:
-    assert [block.anchor for block in read(MANUAL, MANUAL_HEAD).blocks] == ["cron", "format", "at", "fin"]
+    assert [(block.headings, block.anchor, block.text) for block in parsed.blocks] == [
+        ((), "cron", "Le démon cron exécute des commandes."),
+        (("9.7.1. Format",), "format", "Cinq champs."),
+        (("9.7.2. At",), "at", "Une seule fois."),
+        (("9.7.3. Fin",), "fin", "Voir aussi anacron."),
+    ]
 
 
 PAGES = frozenset(f"p{n}" for n in range(8))

@@ -6,14 +6,10 @@ import re
 import pytest
 from fpdf import FPDF
 from fpdf.enums import EncryptionMethod
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 from PIL import Image
 from pytest_django.fixtures import Settings
 
-from knowledge.readers.base import Block, ParsedDocument
-from knowledge.readers.pdf.lines import _spelled
+from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import refusal
 
@@ -21,13 +17,11 @@ PHRASE = "Le locataire adresse une lettre recommandée au bailleur avant la fin 
 SENTENCE = "Le congé annuel est accordé au salarié par son employeur dans les conditions du contrat. "
 
 
-def make_pdf(*sections: tuple[str, str], title: str = "Guide des congés", head: str = "") -> FPDF:
+def make_pdf(*sections: tuple[str, str], title: str = "Guide des congés") -> FPDF:
     pdf = FPDF()
     pdf.set_title("")
     for index, (heading, text) in enumerate(sections):
         pdf.add_page()
-        if head:
-            write(pdf, f"{head} {index + 1}", 9)
         if index == 0:
             write(pdf, title, 24)
         write(pdf, heading, 16)
@@ -63,15 +57,6 @@ def test_words_cut_at_a_line_end_are_repaired() -> None:
     pdf = make_pdf(("Durée", "Le salarié doit prévenir son em-\nployeur avant de partir en vacances."))
     parsed = read(pdf)
     assert "son employeur avant" in parsed.blocks[0].text
-
-
-def test_running_heads_and_page_numbers_are_removed() -> None:
-    names = ["Durée", "Report", "Solde", "Refus"]
-    sections = [(name, f"{name} : {SENTENCE}{name} encore. {SENTENCE}") for name in names]
-    pdf = make_pdf(*sections, head="Mairie de Lille, page")
-    parsed = read(pdf)
-    assert not any("Mairie" in block.text for block in parsed.blocks)
-    assert [block.headings for block in parsed.blocks] == [(name,) for name in names]
 
 
 def test_bullets_are_a_list() -> None:
@@ -189,9 +174,6 @@ def test_damaged_file_is_refused() -> None:
     assert refusal(data[:9] + b"\xff" * (len(data) - 200) + b"startxref\n0\n%%EOF", "guide.pdf")
 
 
-WORDS = st.text(alphabet="abcdeghimnoprstuvéèàç", min_size=2, max_size=12)
-
-
 def page(pdf: FPDF | None = None, *, size: float = 11) -> FPDF:
     pdf = pdf or FPDF(unit="pt", format="A4")
     pdf.set_auto_page_break(False)
@@ -205,27 +187,8 @@ def put(pdf: FPDF, x: float, y: float, text: str, *, size: float = 11, font: str
     pdf.text(x, y, text)
 
 
-def table(pdf: FPDF, rows: list[list[str]], *, x: float = 60, y: float = 100, width: float = 120) -> None:
-    """Rows of 20 points, each cell with its borders; an empty text has no border above it."""
-    for row, cells in enumerate(rows):
-        for column, text in enumerate(cells):
-            left, top = x + column * width, y + row * 20
-            if text:
-                pdf.line(left, top, left + width, top)
-                put(pdf, left + 4, top + 14, text)
-            pdf.line(left, top, left, top + 20)
-            pdf.line(left + width, top, left + width, top + 20)
-    bottom = y + len(rows) * 20
-    pdf.line(x, bottom, x + len(rows[0]) * width, bottom)
-
-
 def texts(parsed: ParsedDocument) -> list[str]:
     return [block.text for block in parsed.blocks]
-
-
-def only(parsed: ParsedDocument, kind: str) -> Block:
-    [block] = [block for block in parsed.blocks if block.kind == kind]
-    return block
 
 
 def test_words_that_are_placed_one_by_one_are_not_glued() -> None:
@@ -271,17 +234,6 @@ def test_raised_notes_struck_text_links_and_free_notes_are_told_from_the_text() 
         "Voir le [formulaire.](https://v.example/f) Le lundi seulement",
     ]
     assert parsed.notices == ("texte barré, laissé de côté : « 7,50 F »",)
-
-
-def test_table_between_level_rules_has_its_columns() -> None:
-    pdf = page()
-    for y in (90, 110, 175):
-        pdf.line(60, y, 400, y)
-    rows = [("Pièce", "Délai"), ("Passeport", "six semaines"), ("Carte", "trois semaines"), ("Permis", "un mois")]
-    for row, (left, right) in enumerate(rows):
-        put(pdf, 62, 104 + 22 * row, left)
-        put(pdf, 240, 104 + 22 * row, right)
-    assert "| Passeport | six semaines |" in only(read(pdf), "table").text
 
 
 def test_box_around_a_note_is_no_table() -> None:
@@ -357,26 +309,3 @@ def test_turned_page_is_read_and_placed_as_it_is_shown() -> None:
     [line] = read(pdf).lines
     assert round(line.box[0], 2) == 0.1
     assert 0.08 < line.box[1] < line.box[3] < 0.12
-
-
-@given(st.lists(st.lists(WORDS, min_size=1, max_size=40), min_size=1, max_size=12))
-@hypothesis_settings(max_examples=25, deadline=None)
-def test_every_word_is_read_once_and_in_order(paragraphs: list[list[str]]) -> None:
-    pdf = FPDF(unit="pt", format="A4")
-    pdf.add_page()
-    pdf.set_font("helvetica", size=11)
-    for words in paragraphs:
-        pdf.multi_cell(0, 14, " ".join(words) + ".", align="L", new_x="LMARGIN", new_y="NEXT")
-        pdf.ln(10)
-    written = " ".join(texts(read(pdf)))
-    assert re.findall(r"\w+", written) == [word for words in paragraphs for word in words]
-
-
-@pytest.mark.parametrize(
-    ("code", "letters"), [(11, "ff"), (12, "fi"), (14, "ffi"), (0xFB02, "fl"), (7, ""), (0x61, "a")]
-)
-def test_ligatures_are_spelled_out_those_of_tex_fonts_as_well(
-    code: int, letters: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("knowledge.readers.pdf.lines.pdfium.FPDFText_IsHyphen", lambda *_place: 0)
-    assert _spelled(code, None, 0) == letters

@@ -3,11 +3,8 @@
 from typing import Any, cast
 
 import pptx
-from lxml import etree
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
-from pptx.opc.package import Part
-from pptx.opc.packuri import PackURI
 from pptx.util import Inches
 from pytest_django.fixtures import Settings
 
@@ -113,27 +110,6 @@ def test_slides_are_bounded(settings: Settings) -> None:
 def test_characters_are_bounded(settings: Settings) -> None:
     settings.MAX_DOCUMENT_CHARACTERS = 10
     assert "trop long" in refusal(powerpoint(), "a.pptx")
-
-
-def test_texts_of_a_diagram_are_a_list() -> None:
-    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
-    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    presentation = pptx.Presentation()
-    slide = add_slide(presentation, "Étapes", layout=5)
-    data = "".join(f"<a:p><a:r><a:t>{t}</a:t></a:r></a:p>" for t in ("S’inscrire", "Payer"))
-    part = Part(
-        PackURI("/ppt/diagrams/data1.xml"),
-        "application/vnd.openxmlformats-officedocument.drawingml.diagramData+xml",
-        presentation.part.package,
-        f'<d:dataModel xmlns:d="{drawing}/diagram" xmlns:a="{drawing}/main">{data}</d:dataModel>'.encode(),
-    )
-    key = slide.part.relate_to(part, f"{office}/diagramData")
-    frame = slide.shapes.add_table(1, 1, 0, 0, 10, 10)._element
-    graphic = frame.find(f".//{{{drawing}/main}}graphicData")
-    graphic.set("uri", f"{drawing}/diagram")
-    graphic[:] = [etree.fromstring(f'<d:relIds xmlns:d="{drawing}/diagram" xmlns:r="{office}" r:dm="{key}"/>')]
-    block = read(presentation).blocks[0]
-    assert (block.kind, block.text) == ("list", "- S’inscrire\n- Payer")
 
 
 def test_chart_is_a_table_under_its_title() -> None:

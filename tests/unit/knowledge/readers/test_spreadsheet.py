@@ -55,14 +55,6 @@ def test_sheet_with_question_and_answer_columns_gives_pairs() -> None:
     assert parsed.notices == ("Paie, ligne 3 : pas de réponse, ignorée",)
 
 
-def test_other_sheet_is_a_table_under_its_name() -> None:
-    parsed = read(make_workbook(**SMALL))
-    assert [(b.kind, b.text, b.headings) for b in parsed.blocks] == [
-        ("table", "| Carte | Prix |\n| --- | --- |\n| Adulte | 12 |", ("Tarifs",))
-    ]
-    assert parsed.title == "tarifs"
-
-
 def test_name_that_a_program_gave_is_no_heading() -> None:
     parsed = read(make_workbook(Tarifs=[["a", "b"]], Feuil2=[["c", "d"]]))
     assert [block.headings for block in parsed.blocks] == [("Tarifs",), ()]

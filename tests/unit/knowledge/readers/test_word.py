@@ -113,14 +113,3 @@ def test_main_part_may_have_a_number() -> None:
     document.add_paragraph("Bonjour.")
     document.part.partname = PackURI("/word/document2.xml")
     assert parse_document(saved(document), filename="n.docx").blocks[0].text == "Bonjour."
-
-
-def test_drawing_without_its_part_is_left_out() -> None:
-    document = docx.Document()
-    run = document.add_paragraph("Voici.").runs[0]._r
-    drawing = "http://schemas.openxmlformats.org/drawingml/2006"
-    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    spaces = f'xmlns:c="{drawing}/chart" xmlns:r="{office}"'
-    run.append(etree.fromstring(f'<g {spaces}><c:chart r:id="rId99"/><c:chart/></g>'))
-    parsed = parse_document(saved(document), filename="n.docx")
-    assert [block.text for block in parsed.blocks] == ["Voici."]

@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.vectors.base import Condition, PayloadFilter
-from knowledge.vectors.bm25 import (
-    MAX_QUESTION_WORDS,
-    Postings,
-    Terms,
-    content_words,
-    document_terms,
-    question_terms,
-    word_terms,
-)
+from knowledge.vectors.bm25 import MAX_QUESTION_WORDS, Terms, content_words, document_terms, question_terms, word_terms
 from knowledge.vectors.matrix import Matrix, rank_hybrid
 
 VOCABULARY = ("chat", "chien", "loup", "poule", "oeuf", "plume", "patte", "2024", "chaton")
@@ -142,34 +133,6 @@ def test_words_stay_right_when_dead_rows_are_dropped() -> None:
     found = matrix.snapshot().top(rows[0], question_terms("mot2950"), lexical_weight=1, limit=1)
     assert found[0][0] == 2_950
     assert found[0][2] > 0
-
-
-def test_segments_stay_few() -> None:
-    postings = Postings()
-    for row in range(500):
-        postings = postings.extended(row, [terms_of(f"chat mot{row}")])
-    assert len(postings.segments) <= 12
-    overlaps = postings.overlaps(question_terms("mot77"), size=500, live=500, alive=None)
-    assert int(overlaps.argmax()) == 77
-
-
-def test_filter_holds_for_words_as_for_vectors() -> None:
-    matrix: Matrix[int] = Matrix(1)
-    matrix.add_column("kind", {})
-    matrix.apply(
-        keys=[1, 2],
-        rows=np.ones((2, 1), np.float32),
-        columns={"kind": ["a", "b"]},
-        terms=[terms_of("chat"), terms_of("loup")],
-    )
-    found = matrix.snapshot().top(
-        np.ones(1, np.float32),
-        question_terms("chat"),
-        lexical_weight=1,
-        limit=5,
-        payload_filter=PayloadFilter(all_of=(Condition("kind", "b"),)),
-    )
-    assert [key for key, _, _ in found] == [2]
 
 
 scored = st.lists(
