@@ -31,11 +31,16 @@ class Answer:
 
 @dataclass(slots=True)
 class Site:
-    """What the site says; tests change `pages` while it runs. `asked` has (path, headers) of each request."""
+    """What the site says; tests change `pages` while it runs. `asked` has (path, headers) of each request, `bodies` what
+    it was sent.
+    """
 
     host: str
     scheme: str = "http"
     pages: dict[str, Answer] = field(default_factory=dict)
+    #: To any other path.
+    fallback: Answer = field(default_factory=lambda: Answer("nothing here", "text/plain", 404))
+    bodies: list[bytes] = field(default_factory=list)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     def url(self, path: str = "/") -> str:
@@ -67,7 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         site: Site = self.server.site  # type: ignore[attr-defined]
         site.asked.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
-        answer = site.pages.get(self.path, Answer("nothing here", "text/plain", 404))
+        site.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        answer = site.pages.get(self.path, site.fallback)
         if answer.etag and self.headers.get("If-None-Match") == answer.etag:
             self.send_response(304)
             self.end_headers()
@@ -92,6 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
         except OSError:
             pass  # the reader has gone, as it should
+
+    do_POST = do_PUT = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -1,12 +1,7 @@
 """Tools from MCP servers (real ones, of the official SDK) and from OpenAPI documents as services write them."""
 
-import hashlib
 import json
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
 
@@ -21,6 +16,7 @@ from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.servers.model_server import _schema_fault
+from tests.servers.web_site import Answer, Site, web_site
 from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.errors import ToolError, ToolSourceError
@@ -182,253 +178,15 @@ class McpHttpTests(SourceCase):
             refresh_source(source)
 
 
-class _Answering(BaseHTTPRequestHandler):
-    def answer(self, status: int, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-class _Service(_Answering):
-    """A small HTTP service that says what it was sent."""
-
-    def do_GET(self) -> None:
-        if self.path.startswith("/api/away"):
-            self.send_response(302)
-            self.send_header("Location", "http://169.254.169.254/")
-            self.end_headers()
-            return
-        if self.path.startswith("/api/long"):
-            self.answer(200, b"x" * 5_000, "text/plain")
-            return
-        if self.path.startswith("/api/missing"):
-            self.answer(404, b'{"reason": "no such order"}', "application/json")
-            return
-        self._echo(b"")
-
-    def do_POST(self) -> None:
-        self._echo(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def _echo(self, body: bytes) -> None:
-        said = {
-            "method": self.command,
-            "path": self.path,
-            "body": json.loads(body) if body else None,
-            "authorization": self.headers.get("Authorization"),
-            "key": hashlib.sha256(self.headers.get("Authorization", "").encode()).hexdigest(),
-            "trace": self.headers.get("X-Trace"),
-        }
-        self.answer(200, json.dumps(said).encode(), "application/json")
-
-
-DOCUMENT: dict[str, Any] = {
-    "openapi": "3.0.3",
-    "info": {"title": "Orders", "version": "1"},
-    "paths": {
-        "/orders/{id}": {
-            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
-            "get": {
-                "operationId": "getOrder",
-                "summary": "Reads an order.",
-                "parameters": [
-                    {
-                        "name": "fields",
-                        "in": "query",
-                        "description": "which fields",
-                        "schema": {"type": "array", "items": {"type": "string"}},
-                    },
-                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
-                    {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
-                ],
-            },
-        },
-        "/orders": {
-            "post": {
-                "operationId": "addOrder",
-                "summary": "Adds an order.",
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Order"}}},
-                },
-            }
-        },
-        "/away": {"get": {"operationId": "away", "summary": "Goes elsewhere."}},
-        "/long": {"get": {"operationId": "long", "summary": "Says much."}},
-        "/missing": {"get": {"operationId": "missing", "summary": "Is not there."}},
-        "/loop": {
-            "post": {
-                "operationId": "loop",
-                "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Loop"}}}},
-            }
-        },
-        "/outside": {"get": {"operationId": "outside", "parameters": [{"$ref": "http://169.254.169.254/x.json"}]}},
-    },
-    "components": {
-        "schemas": {
-            "Order": {
-                "type": "object",
-                "required": ["item"],
-                "properties": {
-                    "item": {"type": "string"},
-                    "note": {"type": "string", "nullable": True},
-                    "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
-                },
-            },
-            "Loop": {"type": "object", "properties": {"again": {"$ref": "#/components/schemas/Loop"}}},
-        }
-    },
-}
-
-
-@contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[ThreadingHTTPServer]:
-    service = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=service.serve_forever, args=(0.02,), daemon=True).start()
-    yield service
-    service.shutdown()
-    service.server_close()
-
-
-class OpenApiTests(SourceCase):
-    def setUp(self) -> None:
-        service = self.enterContext(serving(_Service))
-        self.host = f"127.0.0.1:{service.server_address[1]}"
-        self.enterContext(override_settings(TOOL_INTERNAL_HOSTS=[self.host]))
-        self.source = make_source(
-            slug="shop",
-            kind=SourceKind.OPENAPI,
-            document=json.dumps({**DOCUMENT, "servers": [{"url": f"http://{self.host}/api"}]}),
-            allowed_hosts=[self.host],
-            headers={"Authorization": "Bearer ${TOOL_SECRET_SHOP}"},
-        )
-        secret = {"TOOL_SECRET_SHOP": "s3cret", "TOOL_SECRET_SHOP_HOSTS": self.host}
-        self.enterContext(mock.patch.dict(os.environ, secret))
-        refresh_source(self.source)
-        self.tools = allow_all()
-
-    def test_operations_become_tools(self) -> None:
-        spec = self.tools.named("shop_getOrder")
-        assert spec is not None
-        assert spec.source == "openapi"
-        assert spec.description == "Reads an order."
-        assert spec.parameters["required"] == ["id"]
-        assert set(spec.parameters["properties"]) == {"id", "fields", "X-Trace"}
-
-    def test_schemas_of_3_0_become_json_schemas(self) -> None:
-        spec = self.tools.named("shop_addOrder")
-        assert spec is not None
-        body = spec.parameters["properties"]["body"]["properties"]
-        assert body["note"]["type"] == ["string", "null"]
-        assert body["count"] == {"type": "integer", "minimum": 0}
-
-    def test_reference_that_leaves_the_document_is_refused_and_one_in_a_circle_is_open(self) -> None:
-        assert {name for name, _reason in self.source.problems} == {"outside"}
-        body = self.tools.named("shop_loop").parameters["properties"]["body"]  # type: ignore[union-attr]
-        assert body["properties"]["again"] == {}
-
-    async def test_request_carries_path_query_headers_and_secret(self) -> None:
-        result = await self.call(self.tools, "shop_getOrder", id="a/../b ?", fields=["x", "y"], **{"X-Trace": "t"})
-        said = json.loads(result.content)["body"]
-        assert said["path"] == "/api/orders/a%2F..%2Fb%20%3F?fields=x&fields=y"
-        assert said["key"] == hashlib.sha256(b"Bearer s3cret").hexdigest()
-        assert said["authorization"] == "Bearer ***", "the service echoed it"
-        assert said["trace"] == "t"
-
-    def test_staff_call_it_by_hand_and_see_what_was_sent_without_its_secret(self) -> None:
-        address = admin_url(ToolOverride, "call", ToolOverride.objects.get(tool_name="shop_getOrder").pk)
-        assert '"id": ""' in superuser_client().get(address).context["form"]["arguments"].value()
-        page = superuser_client().post(address, {"arguments": '{"id": "7"}'})
-        (sent,) = page.context["sent"]
-        assert sent.startswith(f"GET http://{self.host}/api/orders/7")
-        assert "authorization: bearer ***" in sent.lower()
-        assert "s3cret" not in page.content.decode()
-        assert page.context["result"].success
-
-    async def test_redirect_is_not_followed(self) -> None:
-        result = await self.call(self.tools, "shop_away")
-        assert result.error == "tool_reported_error"
-        assert "redirects are not followed" in result.content
-
-    async def test_error_of_the_service_is_told_to_the_model(self) -> None:
-        result = await self.call(self.tools, "shop_missing")
-        assert result.error == "tool_reported_error"
-        assert "no such order" in result.content
-
-    @override(TOOL_MAX_RESPONSE_BYTES=1_000)
-    async def test_long_answer_is_refused(self) -> None:
-        assert (await self.call(self.tools, "shop_long")).error == "tool_source"
-
-    async def test_path_cannot_be_climbed(self) -> None:
-        assert (await self.call(self.tools, "shop_getOrder", id="..")).success is False
-
-    def test_server_that_is_no_allowed_host_is_refused(self) -> None:
-        self.source.allowed_hosts = ["shop.example"]
-        self.source.save()
-        with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
-            refresh_source(self.source)
-
-    def test_address_that_leads_inside_is_not_followed(self) -> None:
-        asked: list[str] = []
-
-        class Inside(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(self.path)
-
-            do_POST = do_GET
-
-        class Away(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(307)
-                self.send_header("Location", f"http://127.0.0.1:{inside.server_address[1]}/mcp")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            do_POST = do_GET
-
-        with serving(Inside) as inside, serving(Away) as away:
-            host = f"127.0.0.1:{away.server_address[1]}"
-            for kind in (SourceKind.OPENAPI, SourceKind.MCP_HTTP):
-                source = make_source(slug=f"away-{kind}", kind=kind, url=f"http://{host}/mcp")
-                with override_settings(TOOL_INTERNAL_HOSTS=[host]), pytest.raises(ToolError):
-                    refresh_source(source)
-        assert asked == []
-
-
-class _Echo(_Answering):
-    """Says what it was sent, as it was sent."""
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        kind, status = "application/json", 200
-        if "/picture" in self.path:
-            answer, kind = b"\x89PNG\r\n\x00\x00", "image/png"
-        elif "/broken" in self.path:
-            answer, status = b'{"reason": "the shelf fell down"}', 503
-        elif "/openapi.json" in self.path:
-            answer = json.dumps(
-                {"openapi": "3.0.0", "servers": [{"url": "/v3"}], "paths": {"/ping": {"get": {}}}}
-            ).encode()
-        else:
-            sent = self.headers.get("Content-Type", "")
-            told = {"path": self.path, "type": sent, "body": body.decode()}
-            answer = json.dumps(told).encode()
-        self.answer(status, answer, kind)
-
-    do_POST = do_PUT = do_GET
-
-
 FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
 BOOK = {"$ref": "#/components/schemas/Book"}
 TEXT: dict[str, Any] = {"type": "string"}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
 
 
 def parameter(name: str, where: Any, schema: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "in": where, "schema": schema, "explode": False, "style": "form", **more}
+    return {"name": name, "in": where, "schema": schema, **more}
 
 
 def body(kind: str, schema: Any, *, is_required: bool = True, **encoding: Any) -> dict[str, Any]:
@@ -439,18 +197,23 @@ def form_of(required: list[str], **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
-SHELF = parameter("shelf", "path", TEXT, required=True)
 SERVICES: dict[str, Any] = {
     "openapi": "3.0.0",
     "servers": [{"url": "http://HOST/v2"}],
     "paths": {
         "/shelves/{shelf}": {
-            "parameters": [SHELF],
+            "parameters": [parameter("shelf", "path", TEXT, required=True)],
             "get": {
                 "operationId": "readShelf",
-                "parameters": [parameter("fields", "query", {"type": "array", "items": TEXT})],
+                "summary": "Reads a shelf.",
+                "parameters": [
+                    parameter("fields", "query", TEXTS, explode=False, style="form"),
+                    parameter("tags", "query", TEXTS),
+                    parameter("X-Trace", "header", TEXT),
+                    parameter("Authorization", "header", TEXT),
+                ],
             },
-            "post": {"operationId": "addBook", "requestBody": body("application/json", BOOK, is_required=False)},
+            "post": {"operationId": "addBook", "requestBody": body(JSON, BOOK, is_required=False)},
             "put": {
                 "operationId": "nameShelf",
                 "requestBody": body(FORM, form_of(["title"], title=TEXT, sizes={"type": "array"})),
@@ -466,9 +229,9 @@ SERVICES: dict[str, Any] = {
             }
         },
         "/xml": {"post": {"operationId": "onlyXml", "requestBody": body("application/xml", {})}},
-        "/picture": {"get": {"operationId": "picture", "parameters": []}},
-        "/broken": {"get": {"operationId": "broken", "parameters": []}},
+        "/look": {"get": {"operationId": "look", "parameters": []}},
         "/strange": {"get": {"operationId": "strange", "parameters": [parameter("q", ["query"], {})]}},
+        "/outside": {"get": {"operationId": "outside", "parameters": [{"$ref": "http://169.254.169.254/x.json"}]}},
     },
     "components": {
         "schemas": {"Book": {"type": "object", "required": ["title"], "properties": {"title": TEXT, "next": BOOK}}}
@@ -476,19 +239,19 @@ SERVICES: dict[str, Any] = {
 }
 
 
-def served_by(host: str) -> dict[str, Any]:
-    return {**SERVICES, "servers": [{"url": f"http://{host}/v2"}]}
-
-
 class ServiceCase(TestCase):
+    site: Site
     host: str
     source: ToolSource
     tools: ToolList
 
     def setUp(self) -> None:
-        service = self.enterContext(serving(_Echo))
-        self.host = f"127.0.0.1:{service.server_address[1]}"
+        self.site = self.enterContext(web_site())
+        self.site.fallback = Answer('"done"', JSON)
+        self.host = self.site.host
         self.enterContext(override_settings(TOOL_INTERNAL_HOSTS=[self.host]))
+        secret = {"TOOL_SECRET_SHOP": "s3cret", "TOOL_SECRET_SHOP_HOSTS": self.host}
+        self.enterContext(mock.patch.dict(os.environ, secret))
         breakers.clear()
 
     def read(self, document: Any, **more: Any) -> None:
@@ -499,12 +262,12 @@ class ServiceCase(TestCase):
             kind=SourceKind.OPENAPI,
             document=document if isinstance(document, str) else json.dumps(document),
             allowed_hosts=[self.host],
+            headers={"Authorization": "Bearer ${TOOL_SECRET_SHOP}"},
             is_personal=False,
             **more,
         )
         refresh_source(self.source)
-        allow_all()
-        self.tools = available_tools(user_tags=VISITOR, agent_id=None)
+        self.tools = allow_all()
 
     def run_tool(self, name: str, **arguments: Any) -> Any:
         call = ToolCall("c", f"{self.source.slug}_{name}", json.dumps(arguments))
@@ -516,42 +279,95 @@ class ServiceCase(TestCase):
 class OperationTests(ServiceCase):
     def setUp(self) -> None:
         super().setUp()
-        self.read(served_by(self.host))
+        self.read({**SERVICES, "servers": [{"url": f"http://{self.host}/v2"}]})
 
     def test_operations_are_read_and_what_cannot_be_called_says_why(self) -> None:
-        assert self.source.tools.count() == 6
         refused = dict(self.source.problems)
-        assert refused.keys() == {"onlyXml", "addScan"}
+        assert refused.keys() == {"onlyXml", "addScan", "outside"}
         assert "application/xml" in refused["onlyXml"]
+        assert "leaves the document" in refused["outside"]
         for spec in self.tools:
             assert _schema_fault(dict(spec.parameters)) == "", spec.name
-        assert self.tools.named("s0_addBook").needs_approval  # type: ignore[union-attr]
+        read, add = self.tools.named("s0_readShelf"), self.tools.named("s0_addBook")
+        assert read is not None
+        assert add is not None
+        assert (read.source, read.description, read.needs_approval) == ("openapi", "Reads a shelf.", False)
+        assert read.parameters["required"] == ["shelf"]
+        assert set(read.parameters["properties"]) == {"shelf", "fields", "tags", "X-Trace"}
+        assert add.needs_approval
+        assert add.parameters["properties"]["body"]["properties"]["next"] == {}, "open where it would have no end"
 
-    def test_list_of_a_query_is_joined_as_the_document_says(self) -> None:
-        told = self.run_tool("readShelf", shelf="a b", fields=["x", "y"])
-        path, _sep, query = told["path"].partition("?")
-        assert (path, set(query.split("&"))) == ("/v2/shelves/a%20b", {"fields=x%2Cy"})
+    def test_request_carries_path_query_headers_and_secret(self) -> None:
+        self.site.fallback = Answer('"Bearer s3cret"', JSON)
+        given = {"fields": ["x", "y"], "tags": ["t", "u"], "X-Trace": "t"}
+        assert self.run_tool("readShelf", shelf="a/../b ?", **given) == "Bearer ***", "the service echoed it"
+        asked, headers = self.site.asked[-1]
+        path, _sep, query = asked.partition("?")
+        assert path == "/v2/shelves/a%2F..%2Fb%20%3F"
+        assert sorted(query.split("&")) == ["fields=x%2Cy", "tags=t", "tags=u"]
+        assert (headers["authorization"], headers["x-trace"]) == ("Bearer s3cret", "t")
+
+    def test_staff_call_it_by_hand_and_see_what_was_sent_without_its_secret(self) -> None:
+        address = admin_url(ToolOverride, "call", ToolOverride.objects.get(tool_name="s0_readShelf").pk)
+        assert '"shelf": ""' in superuser_client().get(address).context["form"]["arguments"].value()
+        page = superuser_client().post(address, {"arguments": '{"shelf": "7"}'})
+        (sent,) = page.context["sent"]
+        assert sent.startswith(f"GET http://{self.host}/v2/shelves/7")
+        assert "authorization: bearer ***" in sent.lower()
+        assert "s3cret" not in page.content.decode()
+        assert page.context["result"].success
 
     def test_body_is_json(self) -> None:
-        told = self.run_tool("addBook", shelf="a", body={"title": "t", "next": {"title": "u"}})
-        assert json.loads(told["body"]) == {"title": "t", "next": {"title": "u"}}
+        book = {"title": "t", "next": {"title": "u"}}
+        self.run_tool("addBook", shelf="a", body=book)
+        assert json.loads(self.site.bodies[-1]) == book
         stored = ToolOverride.objects.get(remote_name="addBook").operation
         assert stored.keys() == {"method", "url", "places", "has_body"}, "as older versions did"
 
     def test_form_is_sent_as_a_form(self) -> None:
-        body = {"title": "t é", "sizes": [1, 2]}
-        told = self.run_tool("nameShelf", shelf="a", body=body)
-        assert told["type"] == "application/x-www-form-urlencoded"
-        assert told["body"] == "title=t+%C3%A9&sizes=1&sizes=2"
+        self.run_tool("nameShelf", shelf="a", body={"title": "t é", "sizes": [1, 2]})
+        assert self.site.asked[-1][1]["content-type"] == FORM
+        assert self.site.bodies[-1] == b"title=t+%C3%A9&sizes=1&sizes=2"
 
     def test_answer_that_is_no_text_is_named(self) -> None:
-        assert self.run_tool("picture") == "(image/png, 8 bytes: not a text, not shown)"
+        self.site.fallback = Answer(b"\x89PNG\r\n\x00\x00", "image/png")
+        assert self.run_tool("look") == "(image/png, 8 bytes: not a text, not shown)"
 
-    def test_failure_of_the_service_is_told_and_counts(self) -> None:
-        told = self.run_tool("broken")
-        assert told["code"] == "tool_failed"
-        assert "the shelf fell down" in told["detail"]
-        assert breakers["s0_broken"]._failures == 1
+    def test_refusals_and_failures_of_the_service_are_told_and_failures_count(self) -> None:
+        for status, code, failures in ((404, "tool_reported_error", 0), (503, "tool_failed", 1)):
+            self.site.fallback = Answer('{"reason": "the shelf fell down"}', JSON, status)
+            told = self.run_tool("look")
+            assert told["code"] == code
+            assert "the shelf fell down" in told["detail"]
+            assert breakers["s0_look"]._failures == failures
+
+    def test_redirect_is_not_followed(self) -> None:
+        self.site.fallback = Answer(status=302, headers={"Location": "http://169.254.169.254/"})
+        told = self.run_tool("look")
+        assert (told["code"], "redirects are not followed" in told["detail"]) == ("tool_reported_error", True)
+
+    @override(TOOL_MAX_RESPONSE_BYTES=1_000)
+    def test_long_answer_is_refused(self) -> None:
+        self.site.fallback = Answer("x" * 5_000, "text/plain")
+        assert self.run_tool("look")["code"] == "tool_source"
+
+    def test_path_cannot_be_climbed(self) -> None:
+        assert self.run_tool("readShelf", shelf="..")["code"] == "tool_reported_error"
+
+    def test_server_that_is_no_allowed_host_is_refused(self) -> None:
+        self.source.allowed_hosts = ["shop.example"]
+        with self.assertRaisesMessage(ToolSourceError, "not among the allowed"):
+            refresh_source(self.source)
+
+    def test_address_that_leads_inside_is_not_followed(self) -> None:
+        with web_site() as inside, web_site() as away:
+            away.fallback = Answer(status=307, headers={"Location": inside.url("/mcp")})
+            for kind in (SourceKind.OPENAPI, SourceKind.MCP_HTTP):
+                source = make_source(slug=f"away-{kind}", kind=kind, url=away.url("/mcp"))
+                with override_settings(TOOL_INTERNAL_HOSTS=[away.host]), pytest.raises(ToolError):
+                    refresh_source(source)
+            assert away.asked
+        assert inside.asked == []
 
 
 class ServerTests(ServiceCase):
@@ -559,10 +375,13 @@ class ServerTests(ServiceCase):
         return {"openapi": "3.1.0", "servers": servers, "paths": {"/ping": {"get": {}}}}
 
     def test_relative_server_is_of_the_document_s_address(self) -> None:
-        self.read("", url=f"http://{self.host}/docs/openapi.json")
-        assert self.run_tool("get_ping")["path"] == "/v3/ping"
-        self.read(self.document({"url": "v4/"}), url=f"http://{self.host}/docs/openapi.json")
-        assert self.run_tool("get_ping")["path"] == "/docs/v4/ping"
+        address = self.site.url("/docs/openapi.json")
+        self.site.pages["/docs/openapi.json"] = Answer(json.dumps(self.document({"url": "/v3"})), JSON)
+        self.read("", url=address)
+        self.run_tool("get_ping")
+        self.read(self.document({"url": "v4/"}), url=address)
+        self.run_tool("get_ping")
+        assert self.site.paths() == ["/docs/openapi.json", "/v3/ping", "/docs/v4/ping"]
 
     def test_relative_server_without_an_address_says_the_way_out(self) -> None:
         with self.assertRaisesMessage(ToolSourceError, "give the document's address"):
@@ -571,7 +390,8 @@ class ServerTests(ServiceCase):
     def test_variables_have_their_defaults(self) -> None:
         variables = {"version": {"default": "v9"}}
         self.read(self.document({"url": f"http://{self.host}/{{version}}", "variables": variables}))
-        assert self.run_tool("get_ping")["path"] == "/v9/ping"
+        self.run_tool("get_ping")
+        assert self.site.paths() == ["/v9/ping"]
 
     def test_document_of_no_known_kind_says_what_it_needs(self) -> None:
         with pytest.raises(ToolSourceError, match="it needs 'openapi: 3"):
