@@ -29,7 +29,7 @@ from faqs.origins import resting_on
 from faqs.precedence import confirm_learned, supersede_older
 from faqs.second_key.same_question import are_opposites
 from knowledge.acronyms import Forms
-from knowledge.embeddings.base import Embedder, Recipe, embedder
+from knowledge.embeddings.base import Recipe, embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.indexing.points import OnProgress, PointWriter, current_generation, no_progress, remove_points
 from knowledge.search import PlannedPoint, ValidatedAnswers, plan_faq_point
@@ -136,7 +136,7 @@ def expire_reviews() -> int:
 def sync_learned(keys: Sequence[int] | None = None, *, on_progress: OnProgress = no_progress) -> SyncReport:
     """Bring the points of these rows (all of them for `None`) in line; failures are kept on the rows and reported."""
     report = SyncReport()
-    todo = LearnedResponse.objects.all() if keys is None else _among(keys)
+    todo = LearnedResponse.objects.all() if keys is None else LearnedResponse.objects.filter(pk__in=keys)
     waiting = list(todo.order_by("agent", "pk").values_list("agent", "pk"))
     done = 0
     for agent_id, pairs in groupby(waiting, key=lambda pair: pair[0]):
@@ -179,13 +179,9 @@ def remove_learned_points(*, agent_slug: str, ids: Sequence[str]) -> None:
     remove_points(agent_slug=agent_slug, ids=ids)
 
 
-def _among(keys: Sequence[int]) -> LearnedResponseQuerySet:
-    return LearnedResponse.objects.filter(pk__in=list(keys))
-
-
 def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:
     for _pass in range(MAX_PASSES):
-        rows = list(_among(keys).prefetch_related("phrasings"))
+        rows = list(LearnedResponse.objects.filter(pk__in=keys).prefetch_related("phrasings"))
         try:
             _write(agent, rows)
             supersede_older(agent, [row for row in rows if row.is_valid])
@@ -217,7 +213,7 @@ def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
         return
     store, model = vector_store(), embedder()
     shared = _shared_collection(store, model.recipe)
-    _write_into(store, shared, model, planned, donors=[])
+    PointWriter(store=store, collection=shared, embedder=model).write(planned)
     written, never_built = False, None
     for method in sorted(agent.methods_in_use()):
         for _pass in range(MAX_PASSES):
@@ -227,19 +223,12 @@ def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
                 never_built = error
                 break
             # The vectors were just made: no phrasing is embedded twice.
-            _write_into(store, generation, model, planned, donors=[shared])
+            PointWriter(store=store, collection=generation, embedder=model, donors=[shared]).write(planned)
             written = True
             if store.resolve_alias(collection_alias(agent.slug, method)) == generation:
                 break  # no rebuild has put another generation in its place meanwhile
     if never_built is not None and not written:
         raise never_built
-
-
-def _write_into(
-    store: VectorStore, collection: str, model: Embedder, planned: list[PlannedPoint], *, donors: Sequence[str]
-) -> None:
-    writer = PointWriter(store=store, collection=collection, embedder=model, donors=donors)
-    writer.write(planned)
 
 
 def _shared_collection(store: VectorStore, recipe: Recipe) -> str:

@@ -250,10 +250,6 @@ def mark_answered(group: QuestionGroup) -> None:
     group.save(update_fields=["status"])
 
 
-def dismiss(groups: "QuerySet[QuestionGroup]") -> int:
-    return groups.update(status=GroupStatus.DISMISSED)
-
-
 def _may_share_answer(question: str, other: str) -> bool:
     """Whether two questions may share an answer; not where `other` is masked, or a year or a name differs."""
     if MASKED_ADDRESS in other or MASKED_NUMBER in other:

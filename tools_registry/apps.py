@@ -24,32 +24,23 @@ class ToolsRegistryConfig(AppConfig):
 
 @checks.register()
 def check_tools(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> list[checks.CheckMessage]:
-    return [*_servers(), *_handover()]
-
-
-def _servers() -> list[checks.CheckMessage]:
+    found: list[checks.CheckMessage] = []
     servers = settings.MCP_STDIO_SERVERS
     right = isinstance(servers, dict) and all(
         isinstance(line, list) and line and all(isinstance(part, str) for part in line) for line in servers.values()
     )
-    if right:
-        return []
-    return [
-        checks.Error(
+    if not right:
+        problem = checks.Error(
             "MCP_STDIO_SERVERS is not an object of command lines.",
             hint='Write it as JSON: {"files": ["/usr/bin/mcp-files", "/srv"]}.',
             id="tools_registry.E002",
         )
-    ]
-
-
-def _handover() -> list[checks.CheckMessage]:
-    if not settings.HANDOVER_EMAILS or "console" not in settings.EMAIL_BACKEND:
-        return []
-    return [
-        checks.Warning(
+        found.append(problem)
+    if settings.HANDOVER_EMAILS and "console" in settings.EMAIL_BACKEND:
+        warning = checks.Warning(
             "HANDOVER_EMAILS is set, but mail is only written to standard output.",
             hint="Set EMAIL_URL to a mail server.",
             id="tools_registry.W001",
         )
-    ]
+        found.append(warning)
+    return found

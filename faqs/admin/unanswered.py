@@ -19,7 +19,7 @@ from agents.admin_base import ReadOnlyAdmin, Tone, admin_url, badge, clipped, li
 from agents.errors import ApplicationError
 from agents.roles import visible
 from faqs.models import GroupStatus, LearnedResponse, QuestionGroup
-from faqs.unanswered import approve_draft, dismiss, draft_from_group, group_questions, ranked_groups
+from faqs.unanswered import approve_draft, draft_from_group, group_questions, ranked_groups
 
 _GROUP_TONES: dict[str, Tone] = {
     GroupStatus.OPEN: "warning",
@@ -89,7 +89,7 @@ class QuestionGroupAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Écarter"), permissions=["dismiss"])
     def dismiss_groups(self, request: HttpRequest, queryset: QuerySet[QuestionGroup]) -> None:
         keys = list(queryset.values_list("pk", flat=True))
-        count = dismiss(QuestionGroup.objects.filter(pk__in=keys))
+        count = QuestionGroup.objects.filter(pk__in=keys).update(status=GroupStatus.DISMISSED)
         text = ngettext("%(count)d groupe écarté.", "%(count)d groupes écartés.", count)
         self.message_user(request, text % {"count": count})
 

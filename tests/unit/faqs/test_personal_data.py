@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faqs.learning import _PATTERNS, personal_data
+from faqs.learning import personal_data
 from tests.waiting import little_work
 
 
@@ -66,11 +66,3 @@ def test_no_text_is_slow(text: str) -> None:
     long = text * (8_000 // max(len(text), 1))
     with little_work(2):
         personal_data(long)
-
-
-@given(st.text(alphabet="aéxWy .,'’@+(-²٣" + "0129", max_size=60))
-def test_reading_only_what_may_match_misses_nothing(text: str) -> None:
-    for kind, pattern in _PATTERNS:
-        if kind != "name" and pattern.search(text.replace("’", "'")):
-            assert personal_data(text)
-            break
