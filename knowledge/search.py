@@ -27,7 +27,7 @@ from knowledge.errors import CollectionMissingError
 from knowledge.language.spelling import Vocabulary
 from knowledge.language.words import common_stem
 from knowledge.models import Chunk, page_address
-from knowledge.thresholds import threshold_profile
+from knowledge.thresholds import ThresholdProfile, threshold_profile
 from knowledge.vectors.base import Hit, Query, Wanted, collection_alias, vector_store
 from knowledge.vectors.bm25 import content_words
 from knowledge.vectors.payloads import OF_ONE_CHUNK, faq_payload, passage_from_hit, searched_fields, searched_filter
@@ -166,20 +166,16 @@ class SearchResult:
 
 def thresholds_for(config: EffectiveConfig, *, model: str) -> Thresholds:
     """A level's own threshold, else the measured profile of the embedding model, else off."""
-    profile = threshold_profile(model, config.agent_slug)
-    direct, guard = config.direct_answer_threshold, config.guard_rail_threshold
-    guard_questions, coverage_weight = guard, 0.0
-    if profile is not None:
-        coverage_weight = profile.coverage_weight
-    if profile is not None and direct is None:
-        direct = profile.direct_answer
-    if profile is not None and guard is None:
+    profile = threshold_profile(model, config.agent_slug) or ThresholdProfile(model)
+    direct, guard, guard_questions = config.direct_answer_threshold, config.guard_rail_threshold, None
+    if guard is None:
         guard, guard_questions = profile.guard_rail, profile.guard_rail_questions
+    direct = profile.direct_answer if direct is None else direct
     return Thresholds(
         direct_answer=direct if config.direct_answers else None,
         guard_rail=guard,
         guard_rail_questions=guard if guard_questions is None else guard_questions,
-        coverage_weight=coverage_weight,
+        coverage_weight=profile.coverage_weight,
     )
 
 

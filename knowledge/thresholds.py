@@ -66,9 +66,9 @@ class ThresholdProfile:
     """
 
     model: str
-    direct_answer: float | None
-    memory: float | None
-    guard_rail: float | None
+    direct_answer: float | None = None
+    memory: float | None = None
+    guard_rail: float | None = None
     #: From which two questions are taken to be about the same thing where no second key decides (grouping).
     same_meaning: float | None = None
     lexical_weight: float | None = None
@@ -113,8 +113,7 @@ def threshold_profile(model: str, index: str = "") -> ThresholdProfile | None:
     own = _calibrated.get((model, index)) or _calibrated.get((model, ""))
     if own is None:
         return shipped
-    base = shipped or ThresholdProfile(model, direct_answer=None, memory=None, guard_rail=None)
-    return replace(base, direct_answer=own.direct_answer, memory=own.memory)
+    return replace(shipped or ThresholdProfile(model), direct_answer=own.direct_answer, memory=own.memory)
 
 
 _loaded: TtlCache[None] = TtlCache("CALIBRATION_CACHE_SECONDS")

@@ -325,28 +325,23 @@ def store_uploads(*, agent: Agent, files: "Iterable[UploadedFile[bytes]]", categ
         name = file.name or gettext("sans nom")
         if name in seen:
             outcome.refused.append((name, gettext("un fichier du même nom est déjà dans cet envoi")))
-        elif reason := refusal_of(file):
+            continue
+        if reason := refusal_of(file):
             outcome.refused.append((name, reason))
+            continue
+        seen.add(name)
+        try:
+            stored = receive_file(agent=agent, name=name, size=file.size or 0, read=file.read, category=category)
+        except ApplicationError as error:
+            outcome.refused.append((name, str(error.public_message)))
+        except OSError as error:
+            logger.exception("An uploaded file could not be stored.")
+            outcome.refused.append((name, error.strerror or gettext("le disque a refusé le fichier")))
         else:
-            seen.add(name)
-            _store_upload(agent, name, file, category, outcome)
+            if stored.changed:
+                outcome.to_index.append(stored.document.pk)
+            (outcome.received if stored.changed else outcome.unchanged).append(name)
     return outcome
-
-
-def _store_upload(
-    agent: Agent, name: str, file: "UploadedFile[bytes]", category: Category | None, outcome: UploadOutcome
-) -> None:
-    try:
-        stored = receive_file(agent=agent, name=name, size=file.size or 0, read=file.read, category=category)
-    except ApplicationError as error:
-        outcome.refused.append((name, str(error.public_message)))
-    except OSError as error:
-        logger.exception("An uploaded file could not be stored.")
-        outcome.refused.append((name, error.strerror or gettext("le disque a refusé le fichier")))
-    else:
-        if stored.changed:
-            outcome.to_index.append(stored.document.pk)
-        (outcome.received if stored.changed else outcome.unchanged).append(name)
 
 
 def _report_upload(request: HttpRequest, outcome: UploadOutcome) -> None:

@@ -95,20 +95,16 @@ class Embedder(ABC):
         """Embed one text as a read-only vector of shape (dimensions,); the last `cached` ones are kept."""
         row = self.known_vector(text, purpose=purpose)
         if row is None:
-            row = self._keep(text, purpose, self.embed([text], purpose=purpose)[0])
+            row = self.embed([text], purpose=purpose)[0].copy()
+            row.flags.writeable = False
+            with self._lock:
+                self._recent[text, purpose] = row
         return row
 
     def known_vector(self, text: str, *, purpose: Purpose) -> Vectors | None:
         """The vector of a text that was embedded lately, at no cost: callable where nothing may block."""
         with self._lock:
             return self._recent.get((text, purpose))
-
-    def _keep(self, text: str, purpose: Purpose, row: Vectors) -> Vectors:
-        kept = row.copy()
-        kept.flags.writeable = False
-        with self._lock:
-            self._recent[text, purpose] = kept
-        return kept
 
     @cached_property
     def _recent(self) -> "LRUCache[tuple[str, Purpose], Vectors]":

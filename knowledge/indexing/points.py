@@ -51,7 +51,7 @@ GROUP_POINTS = 1_024
 FIRST_GROUP_POINTS = 64
 #: Times that a write follows an alias which was moved meanwhile.
 _MAX_MOVES = 3
-_STAMP = re.compile(r"_\d{8}T\d{12}$")
+_GENERATION = re.compile(r"(?P<alias>agent_.+)_\d{8}T\d{6,}")
 
 
 class OnProgress(Protocol):
@@ -138,12 +138,16 @@ def new_generation(agent: Agent, method: IndexingMethod) -> str:
     return f"{collection_alias(agent.slug, method)}_{stamp}"
 
 
+def alias_of(collection: str) -> str:
+    """The alias that a generation is made for; empty for another collection."""
+    found = _GENERATION.fullmatch(collection)
+    return found["alias"] if found else ""
+
+
 def generations(store: VectorStore, agent: Agent, method: IndexingMethod) -> list[str]:
     """Every generation that the store holds, oldest first."""
     alias = collection_alias(agent.slug, method)
-    return sorted(
-        info.name for info in store.collections() if _STAMP.search(info.name) and _STAMP.sub("", info.name) == alias
-    )
+    return sorted(info.name for info in store.collections() if alias_of(info.name) == alias)
 
 
 def previous_alias(agent: Agent, method: IndexingMethod) -> str:
@@ -222,13 +226,6 @@ def _id(chunk: Chunk, kind: PointType, ordinal: int = 0) -> str:
 
 
 @dataclass(slots=True)
-class WriteCounts:
-    embedded: int = 0
-    reused: int = 0
-    written: int = 0
-
-
-@dataclass(slots=True)
 class PointWriter:
     """Writes planned points into one collection; `donors` are collections whose vectors may be reused."""
 
@@ -236,7 +233,9 @@ class PointWriter:
     collection: str
     embedder: Embedder
     donors: Sequence[str] = ()
-    counts: WriteCounts = field(default_factory=WriteCounts)
+    embedded: int = 0
+    reused: int = 0
+    written: int = 0
 
     def write(self, planned: Sequence[PlannedPoint], on_progress: OnProgress = no_progress) -> None:
         done = 0
@@ -253,13 +252,13 @@ class PointWriter:
         Whoever writes beside others lists before the rows are read: a point written meanwhile belongs to a row written
         before it, and is no stray.
         """
-        written = self.counts.written
+        written = self.written
         self.write(planned, on_progress)
         wanted = {point.id for point in planned}
         strays = [point_id for point_id in listed if point_id not in wanted]
         if strays:
             self.store.delete(self.collection, strays)
-        return bool(strays) or self.counts.written != written
+        return bool(strays) or self.written != written
 
     def _write_batch(self, batch: list[PlannedPoint]) -> None:
         ids = [point.id for point in batch]
@@ -272,8 +271,8 @@ class PointWriter:
         points = [Point(p.id, vectors[p.id], p.payload) for p in missing]
         if points:
             self.store.upsert(self.collection, points)
-        self.counts.written += len(points)
-        self.counts.reused += len(batch) - len(missing)
+        self.written += len(points)
+        self.reused += len(batch) - len(missing)
 
     def _vectors(self, points: list[PlannedPoint], known: dict[str, Point]) -> dict[str, Vectors]:
         vectors: dict[str, Vectors] = {}
@@ -283,13 +282,13 @@ class PointWriter:
             old = known.get(point.id)
             if old is not None and embedded_text(old.payload) == (text, purpose):
                 vectors[point.id] = old.vector
-                self.counts.reused += 1
+                self.reused += 1
             else:
                 fresh.setdefault(purpose, []).append((point.id, text))
         for purpose, group in fresh.items():
             rows = self.embedder.embed([text for _, text in group], purpose=purpose)
             vectors.update({key: row for (key, _), row in zip(group, rows, strict=True)})
-            self.counts.embedded += len(group)
+            self.embedded += len(group)
         return vectors
 
 
@@ -475,8 +474,8 @@ def _write_as_rows_say(
         points = [point for each in planned.values() for point in each]
         writer = PointWriter(store=store, collection=collection, embedder=model)
         writer.settle(points, listed, on_progress)
-        report.embedded += writer.counts.embedded
-        reused = writer.counts.reused if not attempt else reused
+        report.embedded += writer.embedded
+        reused = writer.reused if not attempt else reused
         written = planned
         moved = store.resolve_alias(collection_alias(agent.slug, method)) != collection
         if not moved and _fingerprints(_plan(keys, method)) == _fingerprints(written):

@@ -5,23 +5,21 @@ recipe are the same. Two generations are kept. Every point is compared with its 
 that none is lost and none comes back.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from agents.history import INDEX_IN_SERVICE, log_event
 from agents.models import OPEN_JOBS, Agent, IndexingMethod, JobKind
-from agents.texts import read_json
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError, EmbeddingInputError, EmbeddingMismatchError, KnowledgeError
 from knowledge.indexing.points import (
     IndexReport,
     OnProgress,
     PointWriter,
+    alias_of,
     fingerprint,
     generations,
     new_generation,
@@ -37,7 +35,6 @@ from knowledge.synonyms import learn_from
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, collection_alias, vector_store
 from knowledge.vectors.payloads import document_of, validated_answers
 
-_GENERATION = re.compile(r"(?P<alias>agent_.+)_\d{8}T\d{6,}")
 #: Passes for what changes while a generation is filled; what changes after the last follows by itself.
 MAX_PASSES = 3
 
@@ -54,7 +51,7 @@ def fill_generation(
     _verify(store, generation, planned)
     learn_from(agent.documents.all())
     report.count(agent)
-    report.points, report.embedded = len(planned), writer.counts.embedded
+    report.points, report.embedded = len(planned), writer.embedded
     report.reused = report.points - report.embedded
     return report
 
@@ -213,8 +210,8 @@ def unused_generations() -> list[CollectionInfo]:
     unfinished = {build.generation for build in IndexBuild.objects.filter(status__in=OPEN_JOBS)}
     of_alias: defaultdict[str, list[CollectionInfo]] = defaultdict(list)
     for info in infos:
-        if match := _GENERATION.fullmatch(info.name):
-            of_alias[match["alias"]].append(info)
+        if alias := alias_of(info.name):
+            of_alias[alias].append(info)
     found = []
     for alias, same in sorted(of_alias.items()):
         newest = max(info.name for info in same)  # stamps sort by time
@@ -270,25 +267,6 @@ def compare_questions(
             changes = {"is_changed": was != now or before is None, "has_other_best": was[:1] != now[:1]}
             compared.append({"question": question, "before": before, "after": after, **changes})
     return compared
-
-
-def questions_from_file(path: Path) -> list[str]:
-    """One question a line: plain text, or JSON objects (`{"question": …}`) or strings."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise KnowledgeError(f"{path} cannot be read: {error}", public_message=f"{path} : {error}") from error
-    questions = (_question(line.strip()) for line in lines if line.strip())
-    return list(dict.fromkeys(question for question in questions if question))
-
-
-def _question(line: str) -> str:
-    try:
-        value = read_json(line)
-    except ValueError:
-        return line
-    found = value.get("question") if isinstance(value, dict) else value
-    return found.strip() if isinstance(found, str) else ""
 
 
 def _retrieve(agent: Agent, question: str, collection: str) -> list[dict[str, Any]] | None:

@@ -151,10 +151,7 @@ def _note_copy(page: WebPage, reason: str, report: IndexReport) -> None:
     if not page.document.file:
         page.document.delete()
         return
-    page.state, page.error = PageState.LEFT, reason
-    if not page.switched_off:
-        _switch(page, on=False)
-    _save(page)
+    _disable(page, PageState.LEFT, reason)
 
 
 def _chosen(source: WebSource, addresses: Sequence[str], report: IndexReport) -> list[str]:
@@ -227,29 +224,34 @@ def _as_utf8(found: Fetched, suffix: str) -> bytes:
 
 
 def _note_gone(page: WebPage, found: Gone, report: IndexReport) -> None:
-    """Disable a page that is gone at two readings in a row, once: who enables it again is not overruled."""
+    """Disable a page that is gone at two readings in a row."""
     report.gone += 1
-    before, page.error = page.error, _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
-    report.skip(page.document.name, page.error)
-    if page.state != PageState.GONE:
-        page.state = PageState.GONE if page.error == before else PageState.FAILED
-        if page.state == PageState.GONE and not page.switched_off:
-            _switch(page, on=False)
+    reason = _("Le site a répondu par l’erreur %(status)d.") % {"status": found.status}
+    report.skip(page.document.name, reason)
+    is_again, page.error = page.error == reason, reason
     _fail_if_empty(page)
+    if page.state != PageState.GONE and is_again:
+        _disable(page, PageState.GONE, reason)
+        return
+    page.state = page.state if page.state == PageState.GONE else PageState.FAILED
     _save(page)
 
 
 def _note_left(source: WebSource, listed: set[str], report: IndexReport) -> None:
-    """Pages that the sitemap lists no more are disabled, once: who enables one again is not overruled."""
+    """Disable pages that the sitemap lists no more."""
     for page in source.pages.exclude(state=PageState.LEFT).select_related("document"):
-        if page.document.name in listed:
-            continue
-        report.gone += 1
-        page.state, page.error = PageState.LEFT, ""
-        report.skip(page.document.name, _("Le plan du site ne liste plus cette page."))
-        if not page.switched_off:
-            _switch(page, on=False)
-        _save(page)
+        if page.document.name not in listed:
+            report.gone += 1
+            report.skip(page.document.name, _("Le plan du site ne liste plus cette page."))
+            _disable(page, PageState.LEFT)
+
+
+def _disable(page: WebPage, state: PageState, error: str = "") -> None:
+    """Take a page out of answers, once: who enables it again is not overruled."""
+    page.state, page.error = state, error
+    if not page.switched_off:
+        _switch(page, on=False)
+    _save(page)
 
 
 def _note_failure(page: WebPage, error: KnowledgeError, report: IndexReport) -> None:

@@ -3,13 +3,14 @@
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.db.models import QuerySet
 from django.utils.html import strip_tags
 from django.utils.safestring import SafeString
 from tqdm import tqdm
@@ -18,6 +19,8 @@ from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from knowledge.indexing.points import OnProgress
 from knowledge.models import BuildPhase
+
+M = TypeVar("M", Agent, Deployment)
 
 _PHASE_UNITS = {
     BuildPhase.FETCHING: "page",
@@ -87,25 +90,22 @@ class JsonCommand(BaseCommand):
 
 
 def agent_named(slug: str) -> Agent:
-    with errors_to_terminal():
-        agent = Agent.objects.filter(slug=slug).first()
-    if agent is None:
-        raise _unknown(Agent, slug, "Create it")
-    return agent
+    return _named(Agent.objects.all(), slug)
 
 
 def deployment_named(slug: str) -> Deployment:
+    return _named(Deployment.objects.select_related("agent"), slug)
+
+
+def _named(rows: "QuerySet[M]", slug: str) -> M:
     with errors_to_terminal():
-        deployment = Deployment.objects.select_related("agent").filter(slug=slug).first()
-    if deployment is None:
-        raise _unknown(Deployment, slug, "Create one")
-    return deployment
-
-
-def _unknown(model: type[Agent] | type[Deployment], slug: str, create: str) -> CommandError:
-    kind = model._meta.model_name
-    known = ", ".join(model.objects.values_list("slug", flat=True)) or "none yet"
-    return CommandError(f"There is no {kind} {slug!r} ({kind}s: {known}). {create} with: manage.py create_agent {slug}")
+        row = rows.filter(slug=slug).first()
+    if row is None:
+        kind = rows.model._meta.model_name
+        known = ", ".join(rows.values_list("slug", flat=True)) or "none yet"
+        create = f"Create it with: manage.py create_agent {slug}"
+        raise CommandError(f"There is no {kind} {slug!r} ({kind}s: {known}). {create}")
+    return row
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
@@ -123,19 +123,11 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "  {questions_waiting} chunks answer by their text; a worker has the model write their questions".format(
             **report
         )
-    yield from _skipped_lines(report["skipped"])
+    skipped: dict[str, list[str]] = {}
+    for row in report["skipped"]:
+        skipped.setdefault(row["reason"], []).append(row["item"])
+    for reason, names in skipped.items():
+        more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
+        yield f"  skipped: {', '.join(names[:LISTED_NAMES])}{more}: {reason}"
     for row in report["failed"]:
         yield f"  failed: {row['item']}: {row['reason']}"
-
-
-def _skipped_lines(rows: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    items: dict[str, list[str]] = {}
-    for row in rows:
-        items.setdefault(row["reason"], []).append(row["item"])
-    for reason, names in items.items():
-        yield f"  skipped: {_names(names)}: {reason}"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - LISTED_NAMES} more" if len(names) > LISTED_NAMES else ""
-    return ", ".join(names[:LISTED_NAMES]) + more

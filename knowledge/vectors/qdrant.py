@@ -106,17 +106,15 @@ class QdrantVectorStore(VectorStore):
         return [hit for hit in hits if wanted.min_score is None or hit.score >= wanted.min_score]
 
     def _hybrid(self, collection: str, asked: Vector, terms: Terms, wanted: Wanted, lexical_weight: float) -> list[Hit]:
-        found, rarities = self._either_way(collection, asked, terms, wanted)
+        points, rarities = self._either_way(collection, asked, terms, wanted)
         worth = {
             term: weight * rarity
             for term, weight, rarity in zip(terms.ids.tolist(), terms.weights.tolist(), rarities, strict=True)
         }
-        scored = [
-            (point_id, _cosine(float(dense @ asked)), _overlap(held, worth))
-            for point_id, (dense, held, _payload) in found.items()
-        ]
+        found = {hit.id: hit for hit in (_scored(point, asked, worth) for point in points)}
+        scored = [(hit.id, hit.score, hit.overlap) for hit in found.values()]
         ranked = rank_hybrid(scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS)
-        hits = [Hit(point_id, cosine, found[point_id][2], overlap) for point_id, cosine, overlap in ranked]
+        hits = [found[point_id] for point_id, _cosine, _overlap in ranked]
         if wanted.together is not None:
             hits += self._others(collection, asked, worth, hits, wanted)
         return hits
@@ -246,8 +244,8 @@ class QdrantVectorStore(VectorStore):
 
     def _either_way(
         self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
-    ) -> tuple[dict[str, tuple[Vector, dict[int, float], Payload]], list[float]]:
-        """Points near the vector or with the terms (vector, terms, payload by id), and how rare each term is."""
+    ) -> tuple[list[models.ScoredPoint], list[float]]:
+        """Points near the vector or with the terms, with their vectors, and how rare each term is."""
         kept, depth = _filter(wanted.payload_filter), max(wanted.limit, _HYBRID_DEPTH)
         requests = [
             models.QueryRequest(query=vector.tolist(), filter=kept, limit=depth, with_payload=True, with_vector=True)
@@ -267,11 +265,7 @@ class QdrantVectorStore(VectorStore):
         with self._asking() as client:
             answers = client.query_batch_points(self._name(collection), requests)
         lists = 2 if len(terms) else 1
-        found: dict[str, tuple[Vector, dict[int, float], Payload]] = {
-            str(point.id): (*_both_vectors(point.vector), point.payload or {})
-            for answer in answers[:lists]
-            for point in answer.points
-        }
+        found = [point for answer in answers[:lists] for point in answer.points]
         unknown = rarity(self.count(collection), 0) if len(terms) else 0.0
         rarities = []
         for term, answer in zip(terms.ids.tolist(), answers[lists:], strict=True):
@@ -309,16 +303,11 @@ class QdrantVectorStore(VectorStore):
             ).points
         known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
         others: dict[tuple[Any, Any], Hit] = {}
-        for point in found:
-            payload: Payload = point.payload or {}
-            dense, held = _both_vectors(point.vector)
-            kind = (payload.get(together.group), payload.get(together.kind))
-            hit = Hit(str(point.id), _cosine(float(dense @ vector)), payload, _overlap(held, worth))
+        for hit in sorted((_scored(point, vector, worth) for point in found), key=lambda hit: (-hit.score, hit.id)):
+            kind = (hit.payload.get(together.group), hit.payload.get(together.kind))
             if kind[1] is not None and kind not in known:
-                best = others.get(kind)
-                if best is None or (-hit.score, hit.id) < (-best.score, best.id):
-                    others[kind] = hit
-        return sorted(others.values(), key=lambda hit: (-hit.score, hit.id))
+                others.setdefault(kind, hit)
+        return list(others.values())
 
     def _wanted(self, collection: str, ids: Sequence[str]) -> Iterator[list[str]]:
         """The ids, each once, in batches; where there is none, that the collection exists is asked all the same."""
@@ -469,6 +458,11 @@ def _both_vectors(vector: Any) -> tuple[Vector, dict[int, float]]:
     terms = vector.get(_TERMS)
     held = {} if terms is None else dict(zip(terms.indices, terms.values, strict=True))
     return np.asarray(vector.get(_DENSE, ()), dtype=np.float32), held
+
+
+def _scored(point: models.ScoredPoint, asked: Vector, worth: dict[int, float]) -> Hit:
+    dense, held = _both_vectors(point.vector)
+    return Hit(str(point.id), _cosine(float(dense @ asked)), point.payload or {}, _overlap(held, worth))
 
 
 def _sparse(terms: Terms) -> models.SparseVector:

@@ -2,16 +2,15 @@
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from agents.models import Agent, IndexingMethod
-from chat.staff.golden import recent_questions
+from chat.staff.golden import questions_named, recent_questions
 from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
 from knowledge.indexing.points import IndexReport
-from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, questions_from_file, rollback_agent_index
+from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, rollback_agent_index
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 
 Report = dict[str, Any]
@@ -35,9 +34,7 @@ class Command(JsonCommand):
         what.add_argument("--enqueue", action="store_true", help="hand over to the worker")
         parser.add_argument(
             "--questions",
-            type=Path,
-            metavar="FILE.jsonl",
-            help="with --dry-run: compare what these questions retrieve (default: the last real ones)",
+            help="with --dry-run, a JSONL file or the name of a set: compare what they retrieve (default: the last real ones)",
         )
         super().add_arguments(parser)
 
@@ -49,8 +46,7 @@ class Command(JsonCommand):
         chosen = next((verb for name, verb in act.items() if options[name]), _rebuild)
         with errors_to_terminal():
             if options["dry_run"]:
-                path = options["questions"]
-                asked = questions_from_file(path) if path else recent_questions(agent, PREVIEW_QUESTIONS)
+                asked = _questions(agent, options["questions"])
                 reports = [_preview(agent, each, asked) for each in methods]
             else:
                 if options["rollback"]:
@@ -66,6 +62,15 @@ class Command(JsonCommand):
         else:
             lines = iter([f"generation: {total['generation']}"])
         self.tell(options, total, lines)
+
+
+def _questions(agent: Agent, named: str | None) -> Sequence[str]:
+    if not named:
+        return recent_questions(agent, PREVIEW_QUESTIONS)
+    rows = questions_named(named)
+    if rows is None:
+        raise CommandError(f"There is no set and no file {named}.")
+    return [row["question"] for row in rows]
 
 
 def _preview_lines(total: Report) -> Iterator[str]:

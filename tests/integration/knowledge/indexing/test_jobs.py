@@ -177,9 +177,9 @@ class PreviewTests(TestCase):
 
     def test_dry_run_of_the_command_compares_the_questions_of_a_file(self) -> None:
         path = Path(tempfile.mkdtemp()) / "questions.jsonl"
-        path.write_text('{"question": "Quel est le tarif ?"}\n"Horaires ?"\n\n')
+        path.write_text('{"question": "Quel est le tarif ?"}\nHoraires ?\n\n')
         out = io.StringIO()
-        options: dict[str, Any] = {"dry_run": True, "questions": path, "json": True}
+        options: dict[str, Any] = {"dry_run": True, "questions": str(path), "json": True}
         call_command("rebuild_agent_index", self.agent.slug, stdout=out, **options)
         report = json.loads(out.getvalue())
         assert (report["added"], report["removed"], report["changed"]) == (0, 0, 1)
