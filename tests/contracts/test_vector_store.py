@@ -161,14 +161,6 @@ def test_collections_are_listed_by_name_with_recipe_size_and_aliases(filled: Vec
     assert animals.recipe == RECIPE
 
 
-def test_removed_alias_leaves_its_collection(filled: VectorStore) -> None:
-    filled.point_alias("zoo", "animals")
-    filled.remove_alias("zoo")
-    filled.remove_alias("zoo")
-    assert filled.resolve_alias("zoo") is None
-    assert filled.info("animals").aliases == ()
-
-
 def test_collection_made_again_under_its_name_is_empty(filled: VectorStore) -> None:
     ask(filled)
     filled.drop("animals")
@@ -182,15 +174,21 @@ def test_collection_made_again_under_its_name_is_empty(filled: VectorStore) -> N
 # Aliases.
 
 
-def test_alias_moves_to_another_collection(filled: VectorStore) -> None:
+def test_alias_moves_to_another_collection_and_can_be_removed(filled: VectorStore) -> None:
     filled.ensure("machines", RECIPE)
     filled.upsert("machines", [point(9, [1, 0, 0], name="train")])
     filled.point_alias("current", "animals")
     assert numbers(ask(filled, "current")) == [1, 3, 2, 4]
     filled.point_alias("current", "machines")
     assert numbers(ask(filled, "current")) == [9]
-    assert filled.resolve_alias("current") == "machines"
     assert filled.info("animals").aliases == ()
+    with pytest.raises(CollectionMissingError):
+        filled.point_alias("current", "nowhere")
+    assert filled.resolve_alias("current") == "machines"
+    filled.remove_alias("current")
+    filled.remove_alias("current")
+    assert filled.resolve_alias("current") is None
+    assert filled.count("machines") == 1
 
 
 def test_verbs_work_through_an_alias(filled: VectorStore) -> None:
@@ -200,13 +198,6 @@ def test_verbs_work_through_an_alias(filled: VectorStore) -> None:
     filled.delete("zoo", filled.ids_where("zoo", PayloadFilter(all_of=(Condition("name", "loup"),))))
     assert filled.count("animals") == filled.count("zoo") == 3
     assert set(filled.fetch("zoo", [ident(5), ident(1)])) == {ident(5)}
-
-
-def test_alias_to_a_missing_collection_leaves_the_old_one(filled: VectorStore) -> None:
-    filled.point_alias("zoo", "animals")
-    with pytest.raises(CollectionMissingError):
-        filled.point_alias("zoo", "nowhere")
-    assert filled.resolve_alias("zoo") == "animals"
 
 
 def test_alias_cannot_take_the_name_of_a_collection(filled: VectorStore) -> None:

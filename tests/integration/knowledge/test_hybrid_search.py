@@ -60,14 +60,6 @@ class HybridSearchTests(TestCase):
             with lexical_weight(weight) if weight else nullcontext():
                 assert find(agent, QUESTION, collection=generation).hits
 
-    def test_score_stays_the_cosine(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        with lexical_weight(5.0):
-            hybrid = {hit.point_id: hit.score for hit in find(agent, QUESTION).hits}
-        plain = {hit.point_id: hit.score for hit in find(agent, "").hits}
-        assert all(plain[point] == score for point, score in hybrid.items() if point in plain)
-
     def test_least_similarity_is_a_cosine_also_for_words(self) -> None:
         agent = make_agent()
         add_document(agent)

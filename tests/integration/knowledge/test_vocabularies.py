@@ -14,10 +14,9 @@ class VocabularyTests(TestCase):
         self.agent = make_agent()
         self.name = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
 
-    def test_agent_without_an_index_has_no_words(self) -> None:
-        assert not vocabulary_of([self.name]).forms
-
     def test_words_are_read_with_their_spelling_and_remembered(self) -> None:
+        assert not vocabulary_of([self.name]).forms, "there is no index yet"
+        TtlCache.clear_all()
         add_document(self.agent)
         words = vocabulary_of([self.name])
         assert words.forms["bibliotheque"] == "bibliothèque"

@@ -89,12 +89,6 @@ class ReadingTests(TestCase):
         (line,) = [line for line in result.trace.lines if line["step"] == "embedding"]
         assert line["detail"] == LONG_QUESTION
 
-    async def test_synonym_of_staff_is_found_too(self) -> None:
-        await self.confirm("BAL", "boîte à lettres")
-        await sync_to_async(make_learned)(self.agent, question="Qui répare la boîte à lettres ?", answer="Le gardien.")
-        result = await self.ask("Qui répare la BAL ?")
-        assert result.answer.text.startswith("Le gardien.")
-
     def add_question(self, question: str, answer: str) -> None:
         add_document(self.agent, name="terms.md", text=f"# Termes\n\n## {question}\n\n{answer}\n")
 

@@ -32,13 +32,6 @@ def opened(agent: Agent) -> str:
 
 
 class SiteTests(TestCase):
-    def test_menu_of_a_site_is_in_no_passage(self) -> None:
-        agent = make_agent()
-        add_site(agent)
-        said = " ".join(Chunk.objects.values_list("content", flat=True))
-        assert "piscine numéro 5" in said
-        assert "Annuaire" not in said
-
     @override_settings(PARSE_ISOLATED=True)
     def test_child_that_reads_is_told_the_pages(self) -> None:
         agent = make_agent()

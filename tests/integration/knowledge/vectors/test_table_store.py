@@ -160,10 +160,6 @@ class CommittedTests(TransactionTestCase):
             self.store.upsert("other", [point(1)])
         assert [info.name for info in self.store.collections()] == ["c"]
 
-    def test_reading_in_a_transaction_without_writes_uses_the_shared_matrix(self) -> None:
-        with transaction.atomic(), self.assertNumQueries(2):
-            assert found(self.store) == [1, 2, 3, 4]
-
     def test_concurrent_writers_lose_nothing_and_hide_nothing(self) -> None:
         def write(start: int) -> None:
             for number in range(start, start + 10):
