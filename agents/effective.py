@@ -1,21 +1,35 @@
-"""The settings that apply to one turn: deployment over agent over site, resolved once; all that a turn reads of knobs.
+"""The settings that apply to one turn: deployment over agent over site, resolved once; and how forms show them.
 
 A threshold of `None` is set at no level: the measured profile of the embedding model decides (`knowledge.thresholds`).
+`knowledge` registers it here, because `agents` imports no other app.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from django import forms
+from django.conf import settings
 from django.db.models import Exists, OuterRef
-from django.utils.translation import get_language
+from django.utils import formats
+from django.utils.functional import Promise
+from django.utils.text import Truncator
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminNullBooleanSelectWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from agents.cache import TtlCache
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.settings import KNOBS
+from agents.settings import KNOBS, SITE_KNOBS, Kind
 
-Level = Literal["deployment", "agent", "site", "default", "profile"]
+Level = Literal["agent", "site", "default", "profile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +129,8 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
 
 
 def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> EffectiveConfig:
-    knobs = {name: _resolve(name, site=site, agent=agent, deployment=deployment)[0] for name in KNOBS}
+    overlay = deployment.config_overlay
+    own = {name: overlay[name] for name in KNOBS if overlay.get(name) is not None}
     config = EffectiveConfig(
         deployment_id=deployment.pk,
         deployment_slug=deployment.slug,
@@ -123,24 +138,25 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
         agent_id=agent.pk,
         agent_slug=agent.slug,
         indexing_method=deployment.method_of(agent),
-        **knobs,
+        **{name: own[name] if name in own else _inherited(name, site, agent).value for name in KNOBS},
     )
-    return replace(config, guard_rail_message=_refusal(config))
+    staffs = config.guard_rail_message
+    return replace(config, guard_rail_message=_(staffs) if staffs else own_refusal(config))
 
 
-def with_settings(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
+def with_settings(config: EffectiveConfig, changes: Mapping[str, Any]) -> EffectiveConfig:
     """The configuration with these settings replaced, for each of its agents, as a what-if run needs it."""
-    if not settings:
+    if not changes:
         return config
-    agents = (replace(each, config=_changed(each.config, settings)) for each in config.agents)
-    return replace(_changed(config, settings), agents=tuple(agents))
+    agents = (replace(each, config=_changed(each.config, changes)) for each in config.agents)
+    return replace(_changed(config, changes), agents=tuple(agents))
 
 
-def _changed(config: EffectiveConfig, settings: Mapping[str, Any]) -> EffectiveConfig:
-    changed = replace(config, **settings)
+def _changed(config: EffectiveConfig, changes: Mapping[str, Any]) -> EffectiveConfig:
+    changed = replace(config, **changes)
     # The refusal says what the desk answers, and who else may.
-    if settings.keys() & {"presentation", "contact"} and "guard_rail_message" not in settings:
-        return replace(changed, guard_rail_message=_refusal(replace(changed, guard_rail_message="")))
+    if changes.keys() & {"presentation", "contact"} and "guard_rail_message" not in changes:
+        return replace(changed, guard_rail_message=own_refusal(changed))
     return changed
 
 
@@ -161,14 +177,21 @@ _recent: TtlCache[EffectiveConfig] = TtlCache("CONFIG_CACHE_SECONDS")
 
 def agent_setting(agent: Agent | None, name: str) -> Any:
     """One knob for work that belongs to an agent (the site, without one) and to none of its deployments (indexing)."""
-    return _resolve(name, site=RuntimeSettings.load(), agent=agent, deployment=None)[0]
+    return _inherited(name, RuntimeSettings.load(), agent).value
 
 
-def _refusal(config: EffectiveConfig) -> str:
-    """The refusal of the desk: staff's words, else the default one in the reader's language."""
-    if config.guard_rail_message:
-        return _(config.guard_rail_message)
-    return own_refusal(config)
+def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:
+    """Every knob as agents inherit it from the site, or as the deployments of `agent` do from both."""
+    site = RuntimeSettings.load()
+    return [_inherited(name, site, agent) for name in KNOBS]
+
+
+def _inherited(name: str, site: RuntimeSettings, agent: Agent | None) -> InheritedSetting:
+    own = None if agent is None else agent.settings.get(name)
+    if own not in (None, ""):
+        return InheritedSetting(name, own, "agent")
+    value = site.get(name)
+    return InheritedSetting(name, value, "profile" if value is None else "site")
 
 
 def own_refusal(config: EffectiveConfig) -> str:
@@ -181,12 +204,8 @@ def presentation_of(config: EffectiveConfig) -> str:
     """What this desk answers: staff's words, else a default sentence with its name."""
     if config.presentation:
         return _(config.presentation)
-    return default_presentation(config.deployment_name)
-
-
-def default_presentation(name: str) -> str:
-    """What a desk answers where staff wrote nothing."""
-    return _("« %(name)s » répond aux questions d’après ses documents et ses réponses validées.") % {"name": name}
+    said = _("« %(name)s » répond aux questions d’après ses documents et ses réponses validées.")
+    return said % {"name": config.deployment_name}
 
 
 def default_guard_rail_message(presentation: str) -> str:
@@ -196,19 +215,98 @@ def default_guard_rail_message(presentation: str) -> str:
     ) % {"presentation": presentation}
 
 
-def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:
-    """Every knob as agents inherit it from the site, or as the deployments of `agent` do from both."""
-    site = RuntimeSettings.load()
-    return [InheritedSetting(name, *_resolve(name, site=site, agent=agent, deployment=None)) for name in KNOBS]
+# --- In forms --------------------------------------------------------------------------------------------------------
 
 
-def _resolve(
-    name: str, *, site: RuntimeSettings, agent: Agent | None, deployment: Deployment | None
-) -> tuple[Any, Level]:
-    if deployment is not None and deployment.config_overlay.get(name) is not None:
-        return deployment.config_overlay[name], "deployment"
-    own = None if agent is None else agent.settings.get(name)
-    if own not in (None, ""):
-        return own, "agent"
-    value = site.get(name)
-    return value, "profile" if value is None else "site"
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """The measured thresholds of the embedding model in use, by setting; none where it was never measured."""
+
+    model: str
+    thresholds: Mapping[str, float | None]
+
+
+ProfileSource = Callable[[], ModelProfile | None]
+
+#: The settings that an unmeasured embedding model leaves without a value.
+THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold", "memory_threshold")
+
+_LEVELS: dict[Level, str | Promise] = {
+    "agent": gettext_lazy("agent"),
+    "site": gettext_lazy("réglages du site"),
+    "default": gettext_lazy("valeur d’origine"),
+    "profile": gettext_lazy("profil du modèle d’embedding"),
+}
+_profile_source: ProfileSource = lambda: None  # noqa: E731  # until `knowledge` registers its own
+
+
+def register_profile_source(source: ProfileSource) -> None:
+    """Register the function that returns the measured thresholds."""
+    global _profile_source
+    _profile_source = source
+
+
+def current_profile() -> ModelProfile | None:
+    return _profile_source()
+
+
+def unmeasured_model() -> str:
+    """The embedding model in use when its thresholds of answers were never measured, else an empty string."""
+    profile = current_profile()
+    if profile is None or any(name in profile.thresholds for name in THRESHOLD_SETTINGS):
+        return ""
+    return profile.model
+
+
+def inherited_text(setting: InheritedSetting, profile: ModelProfile | None) -> str:
+    """« Hérité : 0,72 (profil du modèle) »."""
+    if setting.value is None and setting.level == "profile":
+        value = _profile_text(setting.name, profile)
+    else:
+        value = _with_level(value_text(setting.name, setting.value), setting.level)
+    return _("Hérité : %(value)s") % {"value": value}
+
+
+def value_text(name: str, value: Any) -> str:
+    """A setting's value in words."""
+    if isinstance(value, bool):
+        return _("Oui") if value else _("Non")
+    if isinstance(value, (int, float)):
+        return formats.localize(value)
+    knob = SITE_KNOBS.get(name)
+    if choice := dict(knob.choices if knob else ()).get(value):
+        return str(choice)
+    if value:
+        return f"« {Truncator(str(value)).chars(120)} »"
+    if name == "llm_model":
+        return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
+    return _("rien")
+
+
+def _profile_text(name: str, profile: ModelProfile | None) -> str:
+    measured = profile.thresholds.get(name) if profile is not None else None
+    if measured is None and name not in THRESHOLD_SETTINGS:
+        return _("aucun seuil")
+    if measured is None:
+        return _("désactivé (pas de profil mesuré pour le modèle d’embedding)")
+    return _with_level(formats.localize(measured), "profile")
+
+
+def _with_level(text: str, level: Level) -> str:
+    return f"{text} ({_LEVELS[level]})"
+
+
+_WIDGETS: dict[Kind, Any] = {
+    "switch": UnfoldAdminNullBooleanSelectWidget,
+    "choice": UnfoldAdminSelectWidget,
+    "count": UnfoldAdminIntegerFieldWidget,
+    "number": UnfoldAdminDecimalFieldWidget,
+    "line": UnfoldAdminTextInputWidget,
+    "text": UnfoldAdminTextareaWidget,
+}
+
+
+def setting_fields(*, of_site: bool = False) -> dict[str, forms.Field]:
+    """A new field for each setting, by its name, in the admin's widget; none is required."""
+    knobs = SITE_KNOBS if of_site else KNOBS
+    return {name: knob.field(_WIDGETS[knob.kind]) for name, knob in knobs.items()}

@@ -16,7 +16,16 @@ from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, 
 
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, link, linked
 from agents.branding import logo_png
-from agents.effective import InheritedSetting, inherited_settings
+from agents.effective import (
+    InheritedSetting,
+    ModelProfile,
+    current_profile,
+    inherited_settings,
+    inherited_text,
+    setting_fields,
+    unmeasured_model,
+    value_text,
+)
 from agents.llm.base import language_model
 from agents.models import (
     VERIFIER_CHECK,
@@ -31,14 +40,6 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.setting_fields import (
-    ModelProfile,
-    current_profile,
-    inherited_text,
-    setting_fields,
-    unmeasured_model,
-    value_text,
-)
 from agents.settings import GROUPS, KNOBS, SITE_GROUPS, SITE_KNOBS, Knob, setting_errors
 
 #: The generated fields of a deployment are named apart from the model's own.

@@ -25,11 +25,11 @@ from django.views.decorators.http import require_safe
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
 from agents.admin_base import Tone, admin_url, duration_text, moment_text
+from agents.effective import unmeasured_model
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
 from agents.models import Agent, Deployment, JobStatus
 from agents.roles import limit_of, may_reach, visible
-from agents.setting_fields import unmeasured_model
 from chat.models import Feedback, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
 from faqs.answers import answers_to_review, entries_to_review

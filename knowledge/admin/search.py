@@ -12,7 +12,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin, Tone, badge, change_link
-from agents.setting_fields import ModelProfile, register_profile_source
+from agents.effective import ModelProfile, register_profile_source
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration

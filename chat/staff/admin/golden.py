@@ -28,9 +28,9 @@ from agents.admin_base import (
     require,
     signed_in,
 )
+from agents.effective import setting_fields, value_text
 from agents.models import JobStatus
 from agents.roles import visible
-from agents.setting_fields import setting_fields, value_text
 from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Turn
 from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
 from chat.staff.golden import (

@@ -10,9 +10,9 @@ from django.utils import translation
 from agents.effective import (
     EffectiveConfig,
     default_guard_rail_message,
-    default_presentation,
     effective_config,
     inherited_settings,
+    presentation_of,
 )
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings
 from agents.settings import KNOBS
@@ -80,7 +80,7 @@ class EffectiveConfigTests(TestCase):
         own.config_overlay = {"presentation": "Je connais la piscine."}
         for language in ("fr", "en"):
             with translation.override(language):
-                expected = default_guard_rail_message(default_presentation(shipped.name))
+                expected = default_guard_rail_message(presentation_of(effective_config(shipped)))
                 assert effective_config(shipped).guard_rail_message == expected
                 assert "Je connais la piscine." in effective_config(own).guard_rail_message
 
