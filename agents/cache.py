@@ -1,16 +1,56 @@
-"""A cache in each process for values that change rarely: the process that writes calls `clear`, others await expiry."""
+"""What a process holds: the backends of a setting, loaded once, and values that change rarely.
+
+The process that writes such a value calls `clear`; others await its expiry.
+"""
 
 import math
 import threading
 import time
 from collections.abc import Callable, Hashable
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from weakref import WeakSet
 
 from cachetools import TLRUCache
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 
 T = TypeVar("T")
+
+
+class BackendHandler(Generic[T]):
+    """The instances of a settings dictionary, by alias; ask with `in` first whether there is one."""
+
+    def __init__(self, setting: str, base: "type[T]") -> None:
+        self._setting = setting
+        self._base = base
+        self._instances: dict[str, T] = {}
+        self._lock = threading.Lock()
+        setting_changed.connect(self._forget)
+
+    def __contains__(self, alias: str) -> bool:
+        return alias in getattr(settings, self._setting)
+
+    def __getitem__(self, alias: str) -> T:
+        with self._lock:
+            if alias not in self._instances:
+                self._instances[alias] = self._load(alias)
+            return self._instances[alias]
+
+    def _load(self, alias: str) -> T:
+        if alias not in self:
+            raise ImproperlyConfigured(f"{self._setting} has no alias {alias!r}.")
+        entry = getattr(settings, self._setting)[alias]
+        instance = import_string(entry["BACKEND"])(**entry.get("OPTIONS", {}))
+        if not isinstance(instance, self._base):
+            raise ImproperlyConfigured(f"{entry['BACKEND']} is not a {self._base.__name__}.")
+        return instance
+
+    def _forget(self, *, setting: str, **_kwargs: Any) -> None:
+        if setting == self._setting:
+            with self._lock:
+                self._instances.clear()
 
 
 class TtlCache(Generic[T]):

@@ -18,7 +18,7 @@ from django.core import checks
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 
-from agents.backends import BackendHandler
+from agents.cache import BackendHandler
 from agents.errors import LLMError
 
 Role = Literal["system", "user", "assistant", "tool"]

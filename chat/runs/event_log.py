@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
-from agents.backends import BackendHandler
+from agents.cache import BackendHandler
 from chat.protocol import FINAL_EVENTS, Beat, Delta, Event
 
 #: A follower hears something at least this often: proxies cut what is silent, the strictest of the samples after 30 s.

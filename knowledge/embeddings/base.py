@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 from django.core.checks import CheckMessage
 
-from agents.backends import BackendHandler
+from agents.cache import BackendHandler
 from knowledge.errors import EmbeddingInputError, EmbeddingUnavailableError
 from knowledge.language.words import bounded_marks
 

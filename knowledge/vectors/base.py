@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from django.core.checks import CheckMessage
 
-from agents.backends import BackendHandler
+from agents.cache import BackendHandler
 from agents.models import IndexingMethod
 from knowledge.embeddings.base import Recipe
 from knowledge.errors import EmbeddingMismatchError, KnowledgeError
