@@ -1,14 +1,13 @@
 """Where a client of ours may connect: never to an internal address unless the operator said so.
 
 A name is resolved once, and the connection goes to the checked address under the name. Redirects are not followed here.
-What an answer holds is bounded after decompression. The environment's proxies and certificates are ignored.
+An answer is not compressed, and bounded. The environment's proxies and certificates are ignored.
 """
 
 import asyncio
 import ipaddress
 import socket
 import ssl
-import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +23,11 @@ _SPECIAL = tuple(
 )
 #: The part of IPv6 that is given out for the open network (RFC 4291, section 2.5.4); all the rest is special.
 _UNICAST = ipaddress.ip_network("2000::/3")
-#: How much is unpacked at once.
-_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a client may connect to, and how much of an answer it reads (bytes, unpacked); `None`: any.
+    """What a client may connect to, and how much of an answer it reads (bytes); `None`: any.
 
     `hosts`: `host`, or `host:port` where the port is not the usual one. `internal`: may have an internal address.
     """
@@ -94,7 +91,7 @@ class _GuardedTransport(httpx2.HTTPTransport):
         check_url(request.url, self._reach)
         found = _lookup(request.url, self._reach)
         response = super().handle_request(_pinned(request, found, self._reach))
-        response.stream = _BoundedStream(response.stream, _Unpacker(response, self._reach))
+        response.stream = _BoundedStream(response, self._reach)
         return response
 
 
@@ -107,7 +104,7 @@ class _GuardedAsyncTransport(httpx2.AsyncHTTPTransport):
         check_url(request.url, self._reach)
         found = await asyncio.to_thread(_lookup, request.url, self._reach)
         response = await super().handle_async_request(_pinned(request, found, self._reach))
-        response.stream = _BoundedStream(response.stream, _Unpacker(response, self._reach))
+        response.stream = _BoundedStream(response, self._reach)
         return response
 
 
@@ -135,8 +132,8 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
         raise reach.error(f"The host {host} has an internal address.")
     request.extensions = {**request.extensions, "sni_hostname": _name(request.url)}
     request.url = request.url.copy_with(host=addresses[0])
-    # The only packing whose unpacked size is bounded here.
-    request.headers["Accept-Encoding"] = "gzip"
+    # So that what is counted is all that is read.
+    request.headers["Accept-Encoding"] = "identity"
     return request
 
 
@@ -150,60 +147,29 @@ def is_public(address: str) -> bool:
     return not (parsed.is_multicast or parsed.is_reserved)
 
 
-class _Unpacker:
-    """Unpacks an answer piece by piece and ends it where it grows beyond what may be read."""
+class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """An answer's bytes, counted; `stream` is of the kind that the client asks for."""
 
     def __init__(self, response: httpx2.Response, reach: Reach) -> None:
+        packing = response.headers.get("Content-Encoding", "").strip().lower()
+        if packing not in ("", "identity"):
+            raise reach.error(f"The answer is packed, which was not asked for: {packing[:50]}.")
+        self._stream: Any = response.stream
         self._reach, self._left = reach, reach.max_bytes
-        packing = response.headers.pop("Content-Encoding", "").strip().lower()
-        if packing not in ("", "identity", "gzip", "x-gzip"):
-            raise reach.error(f"The answer is packed in a way that was not asked for: {packing[:50]}.")
-        if packing in ("gzip", "x-gzip"):
-            response.headers.pop("Content-Length", None)
-        self._gzip = zlib.decompressobj(wbits=31) if "gzip" in packing else None
-        self._has_begun = False
 
-    def feed(self, piece: bytes) -> Iterator[bytes]:
-        if self._gzip is None:
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._stream:
             yield self._counted(piece)
-            return
-        self._has_begun = True
-        while piece:
-            try:
-                unpacked = self._gzip.decompress(piece, _PIECE)
-            except zlib.error as error:
-                raise self._reach.error("The answer is packed wrongly.") from error
-            yield self._counted(unpacked)
-            piece = self._gzip.unconsumed_tail
 
-    def finish(self) -> None:
-        """After the last piece: an answer that was cut is none. (One without a body, as to HEAD, has begun nothing.)"""
-        if self._gzip is not None and self._has_begun and not self._gzip.eof:
-            raise self._reach.error("The answer was cut.")
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            yield self._counted(piece)
 
     def _counted(self, piece: bytes) -> bytes:
         self._left -= len(piece)
         if self._left < 0:
             raise self._reach.error(f"An answer is longer than {self._reach.max_bytes} bytes.")
         return piece
-
-
-class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """An answer's bytes, unpacked and counted; `stream` is of the kind that the client asks for."""
-
-    def __init__(self, stream: Any, unpacker: _Unpacker) -> None:
-        self._stream, self._unpacker = stream, unpacker
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._stream:
-            yield from self._unpacker.feed(piece)
-        self._unpacker.finish()
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._stream:
-            for part in self._unpacker.feed(piece):
-                yield part
-        self._unpacker.finish()
 
     def close(self) -> None:
         self._stream.close()

@@ -113,26 +113,21 @@ def test_redirect_is_handed_back_not_followed() -> None:
             assert client.get(site.url()).is_redirect
 
 
-def test_answer_is_bounded_before_and_after_unpacking() -> None:
+def test_answer_is_bounded_and_never_unpacked() -> None:
     bomb = gzip.compress(b"0" * 5_000_000)
-    cut = gzip.compress(os.urandom(4_000))[:-300]
-    packed = {"Content-Encoding": "gzip"}
     pages = {
         "/long": Answer(b"x" * 10_001),
-        "/bomb": Answer(bomb, headers=packed),
-        "/cut": Answer(cut, headers=packed),
-        "/twice": Answer(gzip.compress(bomb), headers={"Content-Encoding": "gzip, gzip"}),
-        "/other": Answer(b"x", headers={"Content-Encoding": "br"}),
-        "/fine": Answer(gzip.compress(b"a" * 9_000), headers=packed),
+        "/bomb": Answer(bomb, headers={"Content-Encoding": "gzip"}),
+        "/fine": Answer(b"a" * 9_000),
     }
     assert len(bomb) < 10_000
     with web_site(pages) as site:
         with guarded_client(reach(internal=[site.host]), timeout=2) as client:
-            for path in ("/long", "/bomb", "/cut", "/twice", "/other"):
+            for path in ("/long", "/bomb"):
                 with pytest.raises(RefusedError):
                     client.get(site.url(path))
             assert client.get(site.url("/fine")).text == "a" * 9_000
-            assert site.asked[-1][1]["accept-encoding"] == "gzip"
+            assert site.asked[-1][1]["accept-encoding"] == "identity"
 
 
 def test_tls_is_verified_with_the_name_although_the_connection_goes_to_an_address() -> None:

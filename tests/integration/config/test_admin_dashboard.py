@@ -1,9 +1,9 @@
 """The first page of the admin."""
 
 from django.test import TestCase
+from django.urls import reverse
 
 from agents.admin_base import admin_url
-from agents.models import Agent
 from knowledge.models import Document
 from tests.admin_pages import make_staff, superuser_client
 from tests.factories import make_deployment
@@ -13,7 +13,7 @@ class DashboardTest(TestCase):
     def test_a_new_site_is_told_where_to_begin(self) -> None:
         page = superuser_client().get("/admin/")
         self.assertContains(page, "Pour commencer")
-        self.assertContains(page, f'href="{admin_url(Agent, "add")}"')
+        self.assertContains(page, reverse("admin-first-agent"))
 
     def test_a_site_that_has_everything_is_told_what_waits(self) -> None:
         deployment = make_deployment()
