@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,38 +58,28 @@ _UNAVAILABLE: Detail = {"status": "unavailable"}
 _FINE = frozenset({"ok", "unknown", "off"})
 
 
-@dataclass(frozen=True, slots=True)
 class Part:
-    """Something that an answer may need; `look` raises, or returns what it found."""
+    """Something that an answer may need, with what the last look found; `look` raises, or returns that."""
 
-    name: str
-    look: Callable[[], Detail]
-    is_required: bool = False
-
-
-class _Look:
-    """The last look at one part, and the one that may be under way."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
+    def __init__(self, name: str, look: Callable[[], Detail], is_required: bool = False) -> None:
+        self.name, self.is_required = name, is_required
         self.detail: Detail = {"status": "unknown"}
-        self._thread: threading.Thread | None = None
+        self._look = look
+        self._thread = threading.Thread()
 
     def begin(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name=f"probe-{self.part.name}", daemon=True)
+        if not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name=f"probe-{self.name}", daemon=True)
             self._thread.start()
 
     def end(self, deadline: float) -> None:
-        if self._thread is None:
-            return
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if self._thread.is_alive():
             self._found(_UNAVAILABLE, "no answer in time")
 
     def _run(self) -> None:
         try:
-            self._found(self.part.look())
+            self._found(self._look())
         except Exception as error:  # noqa: BLE001  # a library of each part, with errors of its own: all say that it is down
             self._found(_UNAVAILABLE, error)
         finally:
@@ -100,7 +89,7 @@ class _Look:
         is_news, self.detail = detail["status"] != self.detail["status"], detail
         if is_news and not self.is_fine:
             # Once for each change: whoever asks every second is no reason for a line a second.
-            logger.warning("%s is %s %s", self.part.name, detail["status"], " ".join(str(why).split()))
+            logger.warning("%s is %s %s", self.name, detail["status"], " ".join(str(why).split()))
 
     @property
     def is_fine(self) -> bool:
@@ -111,7 +100,7 @@ class Readiness:
     """The parts of this process, looked at when somebody asks."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        self._looks = [_Look(part) for part in parts]
+        self._parts = parts
         self._looking = threading.Lock()
         self._looked_at = float("-inf")
 
@@ -123,18 +112,17 @@ class Readiness:
                     self._look()
             finally:
                 self._looking.release()
-        ill = [look.part for look in self._looks if not look.is_fine]
+        ill = [part for part in self._parts if not part.is_fine]
         is_down = any(part.is_required for part in ill)
         status = "unavailable" if is_down else "degraded" if ill else "ok"
-        parts = {look.part.name: {"required": look.part.is_required, **look.detail} for look in self._looks}
-        return {"status": status, "parts": parts}
+        return {"status": status, "parts": {p.name: {"required": p.is_required, **p.detail} for p in self._parts}}
 
     def _look(self) -> None:
         deadline = time.monotonic() + PROBE_TIMEOUT_SECONDS
-        for look in self._looks:
-            look.begin()
-        for look in self._looks:
-            look.end(deadline)
+        for part in self._parts:
+            part.begin()
+        for part in self._parts:
+            part.end(deadline)
         self._looked_at = time.monotonic()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.templatetags.static import static
@@ -28,7 +28,7 @@ from agents.admin_base import Tone, admin_url, duration_text, moment_text
 from agents.effective import unmeasured_model
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import Agent, Deployment, JobStatus
+from agents.models import JobStatus
 from agents.roles import limit_of, may_reach, visible
 from chat.models import Feedback, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
@@ -55,32 +55,16 @@ _UNREACHABLE = (PageState.GONE, PageState.LEFT)
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Fill the first page (the setting `UNFOLD` names this function)."""
-    may_begin = request.user.has_perms(FIRST_AGENT_RIGHTS) and limit_of(request.user) is None
+    is_new = not Document.objects.exists() and limit_of(request.user) is None
     waiting = (each.line(request) for each in WAITING)
     lines = (_worker(request), _model(request), *waiting, _unmeasured(request))
     return {
         **context,
         "work": [line for line in lines if line is not None],
-        "first_steps": _first_steps(request),
-        "guided_url": reverse("admin-first-agent") if may_begin else "",
+        "begin_url": reverse("admin-first-agent") if is_new and request.user.has_perms(FIRST_AGENT_RIGHTS) else "",
         "figures": admin_url(Turn, "figures") if request.user.has_perm("chat.view_figures") else "",
         "has_language_model": language_model() is not None,
     }
-
-
-def _first_steps(request: HttpRequest) -> list[tuple[Words, str, bool]]:
-    """What a new site still needs, in order; nothing once all of it is there."""
-    steps: tuple[tuple[Words, type[Model]], ...] = (
-        (_("Créer un agent"), Agent),
-        (_("Lui donner des documents"), Document),
-        (_("Le proposer à une adresse (un déploiement)"), Deployment),
-    )
-    shown = [
-        (title, admin_url(model, "add"), model._default_manager.exists())
-        for title, model in steps
-        if request.user.has_perm(model._meta.label_lower.replace(".", ".add_"))
-    ]
-    return [] if all(done for _title, _address, done in shown) else shown
 
 
 @dataclass(frozen=True, slots=True)
