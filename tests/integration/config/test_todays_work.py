@@ -139,12 +139,6 @@ class TodaysWorkTest(TestCase):
             IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC, status=status)
         assert "Indexations en échec" not in self.lines()
 
-    def test_a_worker_that_is_dead_is_said_first(self) -> None:
-        IndexBuild.objects.create(agent=self.agent, kind=JobKind.SYNC)
-        with mock.patch("config.desk.home.waiting_seconds", return_value=9_999.0):
-            first = next(iter(self.lines().values()))
-        assert "à l’arrêt" in str(first.title)
-
     def test_a_model_that_fails_is_said_and_one_that_answers_again_is_not(self) -> None:
         title = "Le modèle de langage ne répond pas"
         with mock.patch("config.desk.home.language_model", return_value=object()):

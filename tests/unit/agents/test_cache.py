@@ -31,13 +31,6 @@ def test_value_is_read_again_when_it_is_too_old(clock: mock.Mock) -> None:
     assert (cache.is_fresh(), read()) == (False, 1)
 
 
-def test_each_key_has_its_own_value() -> None:
-    cache: TtlCache[str] = TtlCache(10.0)
-    assert cache.get(lambda: "one", 1) == "one"
-    assert cache.get(lambda: "two", 2) == "two"
-    assert cache.get(lambda: "other", 1) == "one"
-
-
 def test_setting_is_looked_at_when_a_value_is_read() -> None:
     cache, values = TtlCache[int]("CONFIG_CACHE_SECONDS"), count()
     with override_settings(CONFIG_CACHE_SECONDS=60.0):
@@ -52,13 +45,6 @@ def test_number_of_values_is_bounded() -> None:
     for key in range(5):
         cache.get(lambda: 0, key)
         assert sum(cache.is_fresh(each) for each in range(5)) <= 2
-
-
-def test_error_is_not_remembered() -> None:
-    cache: TtlCache[int] = TtlCache(10.0)
-    with pytest.raises(ZeroDivisionError):
-        cache.get(lambda: 1 // 0)
-    assert cache.get(lambda: 1) == 1
 
 
 def test_what_was_being_read_when_it_was_forgotten_is_read_again() -> None:

@@ -67,16 +67,6 @@ def final(chunks: list[StreamChunk]) -> Reply:
 # Decoding
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_bytes_cut_anywhere_give_the_same_text(server: ModelServer, size: int, line_end: str) -> None:
-    server.script(ModelReply(tokens=TOKENS, split_bytes=size, line_end=line_end))
-    chunks = streamed(model_of(server))
-    assert "".join(chunk.text for chunk in chunks) == TEXT
-    assert final(chunks).text == TEXT
-    assert final(chunks).usage.completion_tokens == len(TOKENS)
-
-
 def test_comments_that_keep_the_connection_alive_are_skipped(server: ModelServer) -> None:
     server.script(ModelReply(tokens=TOKENS, keep_alive_comments=True))
     assert final(streamed(model_of(server))).text == TEXT
