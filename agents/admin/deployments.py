@@ -50,7 +50,7 @@ TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """A row with a field for each setting of its level (`with_settings`); what is left empty inherits."""
+    """A row with a field for each setting of its level (added below); what is left empty inherits."""
 
     #: The column that holds the settings, the start of their fields' names, and which there are.
     column: ClassVar[str] = "settings"
@@ -70,6 +70,10 @@ class SettingsForm(forms.ModelForm[Any]):
             field = self.fields.get(self.prefix_of_settings + setting.name)
             if field is not None:
                 _describe_field(field, setting, profile)
+        for name in (METHOD, METHOD_FIELD):
+            if name in self.fields:
+                methods = (f"{method.label} : {method.description}" for method in IndexingMethod)
+                self.fields[name].help_text = " ".join(methods)
         for field in self.fields.values():
             # Most texts here are a few lines; the theme's ten would push the settings off the page.
             if isinstance(field.widget, forms.Textarea):
@@ -116,20 +120,8 @@ class SettingsForm(forms.ModelForm[Any]):
         return super().save(commit)
 
 
-def with_settings(form: type[SettingsForm]) -> None:
-    """Give a form its fields of settings."""
-    for name, field in setting_fields(of_site=form.knobs is SITE_KNOBS).items():
-        form.declared_fields[form.prefix_of_settings + name] = field
-    form.base_fields.update(form.declared_fields)
-
-
 class AgentForm(SettingsForm):
     """An agent; each setting left empty comes from the site."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if (method := self.fields.get("indexing_method")) is not None:
-            method.help_text = _methods_text()
 
 
 class RuntimeSettingsForm(SettingsForm):
@@ -160,6 +152,12 @@ class DeploymentForm(SettingsForm):
         ),
     )
     without_logo = forms.BooleanField(label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
+    overlay_indexing_method = forms.ChoiceField(
+        label=_("Méthode d’indexation"),
+        choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+    )
 
     class Meta:
         model = Deployment
@@ -168,11 +166,6 @@ class DeploymentForm(SettingsForm):
     def clean_logo_file(self) -> bytes | None:
         file = self.cleaned_data.get("logo_file")
         return logo_png(file) if file else None
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if (method := self.fields.get(METHOD_FIELD)) is not None:
-            method.help_text = _methods_text()
 
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings(self.instance.agent if self.instance.agent_id else None)
@@ -191,11 +184,6 @@ class DeploymentForm(SettingsForm):
         return super().save(commit)
 
 
-def _methods_text() -> str:
-    """What each indexing method does."""
-    return " ".join(f"{method.label} : {method.description}" for method in IndexingMethod)
-
-
 def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
     """The inherited value first: it is what staff look for."""
     if isinstance(field, forms.NullBooleanField):
@@ -211,13 +199,9 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
 
 
 for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
-    with_settings(_form)
-DeploymentForm.base_fields[METHOD_FIELD] = DeploymentForm.declared_fields[METHOD_FIELD] = forms.ChoiceField(
-    label=_("Méthode d’indexation"),
-    choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
-    required=False,
-    widget=UnfoldAdminSelectWidget,
-)
+    for _name, _field in setting_fields(of_site=_form.knobs is SITE_KNOBS).items():
+        _form.declared_fields[_form.prefix_of_settings + _name] = _field
+    _form.base_fields.update(_form.declared_fields)
 
 
 #: What the page of a first agent does, one step after the other (`config.desk.first_agent`).
