@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, NoReturn
 
 from celery import current_app, shared_task
 from celery.exceptions import OperationalError, SoftTimeLimitExceeded
@@ -81,13 +81,11 @@ class UnexpectedJobError(ApplicationError):
     default_message = _lazy("Erreur inattendue ; le journal du worker la détaille.")
 
 
-class OnProgress(Protocol):
-    """Called with the done and the total count of a phase; may raise to stop the work."""
-
-    def __call__(self, done: int, total: int, phase: Any = "", /) -> None: ...
+#: Called with the done and the total count of a phase, and its name; may raise to stop the work.
+OnProgress = Callable[[int, int, Any], None]
 
 
-def _no_progress(done: int, total: int, phase: Any = "", /) -> None:
+def _no_progress(_done: int, _total: int, _phase: Any) -> None:
     """Ignore the progress, for callers without a display."""
 
 
@@ -133,9 +131,6 @@ class Held:
             changes |= {"phase": phase, "phase_started_at": timezone.now()}
         self.keep(**changes)
         self.watcher(done, total, phase)
-
-
-Verb = Callable[[Held], Outcome | None]
 
 
 def _raise_why_lost(job_id: int) -> NoReturn:

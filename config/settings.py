@@ -458,8 +458,8 @@ UNFOLD: dict[str, object] = {
     "SITE_URL": f"{BASE_PATH}/",
     "SHOW_LANGUAGES": True,
     "DASHBOARD_CALLBACK": "config.desk.home.dashboard",
-    "STYLES": ["config.desk.home.stylesheet"],
-    "SCRIPTS": ["config.desk.home.script"],
+    "STYLES": [f"{STATIC_URL}agents/admin.css"],
+    "SCRIPTS": [f"{STATIC_URL}agents/admin.js"],
     "SIDEBAR": {"navigation": "config.desk.home.navigation"},
     # Those of the page: 600 is its accent (`chat/static/chat/chat.css`).
     "COLORS": {

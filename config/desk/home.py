@@ -16,7 +16,6 @@ from django.contrib import admin
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -416,11 +415,3 @@ def advanced(request: HttpRequest) -> HttpResponse:
         "sections": _open_to(ADVANCED, request),
     }
     return TemplateResponse(request, "admin/advanced.html", context)
-
-
-def stylesheet(_request: HttpRequest) -> str:
-    return static("agents/admin.css")
-
-
-def script(_request: HttpRequest) -> str:
-    return static("agents/admin.js")
