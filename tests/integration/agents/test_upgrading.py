@@ -21,3 +21,15 @@ def test_limits_of_a_day_that_go_are_said(
     told = capsys.readouterr().err
     assert ("are dropped" in told) is is_said
     assert not is_said or "5000 calls" in told
+
+
+def test_desk_that_only_observed_stays_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = SimpleNamespace(slug="a", settings={"shadow_mode": True, "match_count": 4}, save=mock.Mock())
+    other = SimpleNamespace(slug="b", config_overlay={"shadow_mode": False, "direct_answers": True}, save=mock.Mock())
+    rows = {"RuntimeSettings": [], "Agent": [agent], "Deployment": [other]}
+    apps = mock.Mock()
+    apps.get_model.side_effect = lambda _app, model: mock.Mock(**{"objects.using.return_value": rows[model]})
+    import_module("agents.migrations.0024_observe_by_what_if").drop(apps, mock.Mock())
+    assert agent.settings == {"match_count": 4, "direct_answers": False, "memory": False, "clarification": False}
+    assert other.config_overlay == {"direct_answers": True}
+    assert "Agent a" in capsys.readouterr().err
