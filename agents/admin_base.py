@@ -19,10 +19,11 @@ from django.contrib.admin.options import IncorrectLookupParameters, get_content_
 from django.contrib.admin.utils import get_fields_from_path, quote
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.contrib.auth.models import AbstractBaseUser
-from django.core.exceptions import FieldDoesNotExist, PermissionDenied, ValidationError
+from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied, ValidationError
 from django.db import DataError
 from django.db.models import BigIntegerField, Field, JSONField, Model, QuerySet
 from django.db.models.constants import LOOKUP_SEP
+from django.db.models.sql import Query
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -176,21 +177,11 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
 
     def _compares(self, lookup: str) -> bool:
         """Whether all that follows the column, or the name of a filter, in a look-up only compares it."""
-        opts = self.opts
-        parts = lookup.split(LOOKUP_SEP)
-        if parts[0] != "pk" and parts[0] not in {field.name for field in opts.get_fields()}:
-            parts.pop(0)  # A filter's own, such as `created_at_from`: no column.
-        while parts:
-            try:
-                field = opts.pk if parts[0] == "pk" else opts.get_field(parts[0])
-            except FieldDoesNotExist:
-                break
-            parts.pop(0)
-            related = getattr(field, "related_model", None)
-            if not (isinstance(related, type) and issubclass(related, Model)):
-                break
-            opts = related._meta
-        return _COMPARISONS.issuperset(parts)
+        try:
+            compared, _column, _expression = Query(self.model).solve_lookup_type(lookup)
+        except FieldError:
+            compared = lookup.split(LOOKUP_SEP)[1:]  # A filter's own, such as `created_at_from`: no column.
+        return _COMPARISONS.issuperset(compared)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """A column that no form shows (a hash, a token) is looked up only where the list offers it."""
