@@ -24,7 +24,6 @@ from django.core.cache import cache as shared_cache
 from django.db import DatabaseError, connections, transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -35,7 +34,7 @@ from prometheus_client.registry import Collector
 
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import Job, JobKind, JobStatus
+from agents.models import JOB_FAILURES, Job, JobKind, JobStatus
 from chat.telemetry import MODEL_SEEN
 from config.version import VERSION
 from knowledge.models import IndexBuild
@@ -211,16 +210,12 @@ _PROBES = {"/healthz": healthz, "/readyz": readyz}
 def answer_probes(get_response: Any) -> Any:
     """Ahead of everything else: a probe has no session, and `ALLOWED_HOSTS` does not name the address it came by."""
 
-    async def asynchronous(request: HttpRequest) -> HttpResponseBase:
-        if probe := _PROBES.get(request.path_info):
-            return await sync_to_async(probe)(request)
-        response: HttpResponseBase = await get_response(request)
-        return response
+    async def asynchronous(request: HttpRequest) -> Any:
+        probe = _PROBES.get(request.path_info)
+        return await (sync_to_async(probe)(request) if probe else get_response(request))
 
-    def synchronous(request: HttpRequest) -> HttpResponseBase:
-        probe = _PROBES.get(request.path_info, get_response)
-        response: HttpResponseBase = probe(request)
-        return response
+    def synchronous(request: HttpRequest) -> Any:
+        return _PROBES.get(request.path_info, get_response)(request)
 
     return asynchronous if iscoroutinefunction(get_response) else synchronous
 
@@ -249,11 +244,10 @@ def _job_figures() -> Iterator[GaugeMetricFamily]:
     jobs = GaugeMetricFamily("repondant_index_jobs", "Indexing jobs, by status.", labels=["status"])
     found = dict(IndexBuild.objects.values_list("status").annotate(Count("pk")).order_by())
     # Of which some files failed is a failure, as it is for staff: whoever is alerted of one is alerted of both.
-    partly = found.pop(JobStatus.PARTLY_FAILED, 0)
-    for status in JobStatus.values:
+    found[JobStatus.FAILED] = sum(found.get(status, 0) for status in JOB_FAILURES)
+    for status in JobStatus:
         if status != JobStatus.PARTLY_FAILED:
-            extra = partly if status == JobStatus.FAILED else 0
-            jobs.add_metric([status], found.get(status, 0) + extra)
+            jobs.add_metric([status], found.get(status, 0))
     yield jobs
     yield GaugeMetricFamily(
         "repondant_jobs_waiting_seconds",
