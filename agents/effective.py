@@ -215,9 +215,6 @@ def default_guard_rail_message(presentation: str) -> str:
     ) % {"presentation": presentation}
 
 
-# --- In forms --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
     """The measured thresholds of the embedding model in use, by setting; none where it was never measured."""

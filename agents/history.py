@@ -81,8 +81,6 @@ PHRASINGS = "phrasings"
 #: What a line says of an index that another took the place of, by hand: no column of a row.
 INDEX_IN_SERVICE = "index_in_service"
 
-# --- Who acts, and by which door -------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class Acting:

@@ -426,10 +426,6 @@ class WorkerState:
     seen_at: datetime | None = None
     alive: tuple[Job, ...] = ()
 
-    @property
-    def is_missing(self) -> bool:
-        return self.state != "ok"
-
 
 def worker_state() -> WorkerState:
     """One query. Raises `DatabaseError`."""

@@ -387,16 +387,12 @@ VERIFIER_CHECK = "verifier"
 class JobKind(models.TextChoices):
     """Every kind of background job; `settings.JOBS` names the function of each."""
 
-    #: Files of an agent that are read and indexed.
     DOCUMENTS = "documents", _("Documents")
     REBUILD = "rebuild", _("Reconstruction")
     SYNC = "sync", _("Mise à jour")
     REFRESH = "refresh", _("Relecture du web")
-    #: Of documents that answer already (`knowledge.indexing.questions`).
     QUESTIONS = "questions", _("Écriture de questions")
-    #: What the language model can be trusted with (`chat.staff.model_check`).
     MODEL_CHECK = "model_check", _("Vérification du modèle")
-    #: Golden questions of a run (`chat.staff.golden`).
     GOLDEN = "golden", _("Questions de référence")
     #: What indexes lack is looked for: of an agent, or every few minutes of all.
     RECONCILE = "reconcile", _("Comparaison des index")
@@ -408,9 +404,7 @@ class JobKind(models.TextChoices):
     TOOL_SOURCE = "tool_source", _("Lecture d’une source d’outils")
     #: Every few seconds: what a dead process left is taken up again, and what is due is begun.
     RECOVER = "recover", _("Reprise des travaux")
-    #: Every night: what is past its time is deleted.
     RETENTION = "retention", _("Nettoyage")
-    #: After that: the figures of the days that are over.
     FIGURES = "figures", _("Compte des jours")
     #: No work: a worker that lives holds this row.
     WORKER = "worker", _("Worker")

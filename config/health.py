@@ -184,9 +184,6 @@ def _model() -> Detail:
     return MODEL_SEEN.as_json()
 
 
-# --- What is asked over HTTP -----------------------------------------------------------------------------------------
-
-
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> HttpResponse:

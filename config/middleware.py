@@ -19,9 +19,8 @@ _POLICY = "Content-Security-Policy"
 #: What is no page loads nothing, even where a browser is led to it directly: JSON, files, scripts, pictures.
 _NO_PAGE = content_policy(script_src="'none'", style_src="'none'", connect_src="'none'", frame_ancestors="'none'")
 _PAGE = content_policy(img_src="'self' data:", form_action="'self'", frame_ancestors="'none'")
-#: The admin's theme runs on Alpine, which makes functions of the attributes of its templates ('unsafe-eval'), and
-#: writes widths and colours as style attributes ('unsafe-inline' for styles). No script within a page runs, there
-#: either.
+#: The admin's theme runs on Alpine, which makes functions of attributes ('unsafe-eval'), and writes style attributes
+#: ('unsafe-inline' for styles). No script within a page runs, there either.
 _ADMIN_PAGE = content_policy(
     script_src="'self' 'unsafe-eval'",
     style_src="'self' 'unsafe-inline'",

@@ -98,9 +98,6 @@ class Waiting:
         return Line(self.title, self.address(), self.remedy, self.tone, shown) if count else None
 
 
-# --- What has stopped ------------------------------------------------------------------------------------------------
-
-
 def _worker(request: HttpRequest) -> Line | None:
     """No alarm on a site that never had a worker, while nothing waits."""
     workers = worker_state()
@@ -153,9 +150,6 @@ def _unmeasured(request: HttpRequest) -> Line | None:
         )
         % {"model": model},
     )
-
-
-# --- What waits ------------------------------------------------------------------------------------------------------
 
 
 def _failed_turns_address() -> str:
@@ -261,9 +255,6 @@ WAITING: tuple[Waiting, ...] = (
         _failed_turns_address,
     ),
 )
-
-
-# --- The sidebar, and the rest -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
