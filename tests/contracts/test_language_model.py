@@ -172,13 +172,6 @@ def test_a_failure_raises_the_projects_error_while_streaming(stage: Stage, kind:
             ask()
 
 
-def test_a_silent_server_is_given_up() -> None:
-    with ModelServer([ModelReply(hang_after=0)]) as server:
-        model = OpenAILanguageModel(base_url=server.base_url, model="contract", read_timeout=0.5, max_retries=0)
-        with pytest.raises(LLMTimeoutError):
-            model.complete(MESSAGES, OPTIONS)
-
-
 def test_closing_a_stream_early_ends_it_and_the_next_call_works(stage: Stage) -> None:
     stage.say(["mot "] * 500)
     stage.say(["Oui."])

@@ -1,8 +1,6 @@
 """What is cached is read again when it is too old, or when somebody said to forget it."""
 
-import threading
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from unittest import mock
 
@@ -56,22 +54,6 @@ def test_what_was_being_read_when_it_was_forgotten_is_read_again() -> None:
 
     assert cache.get(overtaken) == "before"
     assert cache.get(lambda: "after") == "after"
-
-
-def test_many_threads_read_a_value_each_may_use() -> None:
-    cache: TtlCache[int] = TtlCache(10.0, most=3)
-    found: list[bool] = []
-
-    def work() -> None:
-        found.extend(cache.get(partial(int, key), key) == key for key in [*range(7)] * 50)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4 * 7 * 50
-    assert all(found)
 
 
 def test_all_are_forgotten_at_once() -> None:

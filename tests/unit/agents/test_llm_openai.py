@@ -236,21 +236,6 @@ def test_a_server_that_asks_for_an_hour_is_not_waited_for(server: ModelServer) -
     assert len(server.calls) == 1
 
 
-def test_a_connection_that_the_server_closed_meanwhile_is_replaced(server: ModelServer) -> None:
-    server.script(ModelReply(tokens=TOKENS, cut_after=1), ModelReply(tokens=TOKENS))
-    model = model_of(server, max_retries=0)
-
-    async def cut_then_whole() -> str:
-        with pytest.raises(LLMResponseError):
-            async for _chunk in model.stream(MESSAGES, GenerationOptions()):
-                pass
-        chunks = [chunk async for chunk in model.stream(MESSAGES, GenerationOptions())]
-        await model.aclose()
-        return final(chunks).text
-
-    assert asyncio.run(cut_then_whole()) == TEXT
-
-
 @pytest.mark.parametrize(("refused", "sent_instead"), [("max_tokens", "max_completion_tokens"), ("temperature", None)])
 def test_a_refused_optional_argument_is_left_out_once_and_for_all(refused: str, sent_instead: str | None) -> None:
     with ModelServer(refused=[refused]) as server:
@@ -358,11 +343,6 @@ def test_finished_streams_leave_their_connection_to_the_next(server: ModelServer
     assert len(server.calls) == 5
     assert server.accepted == 1
     assert server.disconnects == 0
-
-
-def test_each_event_loop_has_its_own_client(server: ModelServer) -> None:
-    model = model_of(server)
-    assert [final(streamed(model)).finish_reason for _ in range(3)] == ["stop"] * 3
 
 
 # Secrets
