@@ -257,11 +257,16 @@ def unmeasured_model() -> str:
 
 def inherited_text(setting: InheritedSetting, profile: ModelProfile | None) -> str:
     """« Hérité : 0,72 (profil du modèle) »."""
-    if setting.value is None and setting.level == "profile":
-        value = _profile_text(setting.name, profile)
+    value = setting.value
+    if value is None and profile is not None:
+        value = profile.thresholds.get(setting.name)
+    if value is not None or setting.level != "profile":
+        shown = f"{value_text(setting.name, value)} ({_LEVELS[setting.level]})"
+    elif setting.name in THRESHOLD_SETTINGS:
+        shown = _("désactivé (pas de profil mesuré pour le modèle d’embedding)")
     else:
-        value = _with_level(value_text(setting.name, setting.value), setting.level)
-    return _("Hérité : %(value)s") % {"value": value}
+        shown = _("aucun seuil")
+    return _("Hérité : %(value)s") % {"value": shown}
 
 
 def value_text(name: str, value: Any) -> str:
@@ -278,19 +283,6 @@ def value_text(name: str, value: Any) -> str:
     if name == "llm_model":
         return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
     return _("rien")
-
-
-def _profile_text(name: str, profile: ModelProfile | None) -> str:
-    measured = profile.thresholds.get(name) if profile is not None else None
-    if measured is None and name not in THRESHOLD_SETTINGS:
-        return _("aucun seuil")
-    if measured is None:
-        return _("désactivé (pas de profil mesuré pour le modèle d’embedding)")
-    return _with_level(formats.localize(measured), "profile")
-
-
-def _with_level(text: str, level: Level) -> str:
-    return f"{text} ({_LEVELS[level]})"
 
 
 _WIDGETS: dict[Kind, Any] = {

@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 from agents import jobs
 from agents.database import first_line, short_write
 from agents.errors import ApplicationError
-from agents.models import Job, JobKind, JobStatus
+from agents.models import OPEN_JOBS, Job, JobKind
 
 #: The hour, local time, at which a worker deletes what is past its time.
 RETAIN_HOUR = 3
@@ -115,10 +115,7 @@ def _before(days: int) -> datetime:
 
 
 def finished_jobs() -> QuerySet[Job]:
-    finished = Job.objects.filter(finished_at__lt=_before(settings.FINISHED_JOB_DAYS)).exclude(
-        status__in=(JobStatus.QUEUED, JobStatus.RUNNING)
-    )
-    return finished if settings.FINISHED_JOB_DAYS else Job.objects.none()
+    return Job.objects.filter(finished_at__lt=_before(settings.FINISHED_JOB_DAYS)).exclude(status__in=OPEN_JOBS)
 
 
 def expired_sessions() -> QuerySet[Session]:

@@ -289,7 +289,7 @@ CONVERSATION_DAYS = env.int("CONVERSATION_DAYS", default=0)
 #: A browser unseen for so long has to sign in again, or no longer finds its conversations.
 SESSION_DAYS = env.int("SESSION_DAYS", default=14)
 SESSION_COOKIE_AGE = SESSION_DAYS * 24 * 3600
-#: Finished indexing jobs, and the lines of the admin's log; 0: never.
+#: Finished jobs.
 FINISHED_JOB_DAYS = 90
 #: Who changed what (`agents.history`); 0: for ever.
 AUDIT_LOG_DAYS = env.int("AUDIT_LOG_DAYS", default=730)
