@@ -4,6 +4,9 @@ import json
 from collections.abc import Mapping
 from gettext import NullTranslations
 from typing import Any
+from weakref import WeakSet
+
+from django.utils.translation.trans_real import translation
 
 
 def storable(text: str) -> str:
@@ -34,3 +37,13 @@ class FrenchPlurals(NullTranslations):
 
     def ngettext(self, singular: str, plural: str, count: int) -> str:
         return singular if abs(count) < 2 else plural
+
+
+_taught: WeakSet[NullTranslations] = WeakSet()
+
+
+def count_in_french(**_kwargs: object) -> None:
+    """Teach the French plural once all apps are loaded; said again, it adds nothing."""
+    if (french := translation("fr")) not in _taught:
+        french.add_fallback(FrenchPlurals())
+        _taught.add(french)

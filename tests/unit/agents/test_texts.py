@@ -1,6 +1,7 @@
 """Texts of others become such that every database and every socket takes them."""
 
 import json
+import sys
 
 import pytest
 from django.utils import translation
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.llm.base import PromptMessage, seen_text
 from agents.llm.openai import _wire_message
-from agents.texts import read_json, storable, storable_value
+from agents.texts import count_in_french, read_json, storable, storable_value
 
 #: Halves of characters, too.
 _ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()) | st.sampled_from("\0\ud83d\ude00"))
@@ -49,6 +50,13 @@ def test_nothing_is_singular_in_french(count: int, said: str) -> None:
 def test_nothing_is_plural_in_english() -> None:
     with translation.override("en"):
         assert ngettext("gant", "gants", 0) == "gants"
+
+
+def test_plurals_said_again_are_looked_up_once() -> None:
+    for _again in range(sys.getrecursionlimit()):
+        count_in_french()
+    with translation.override("fr"):
+        assert ngettext("gant", "gants", 0) == "gant"
 
 
 def _tags(text: str) -> str:
