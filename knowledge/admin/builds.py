@@ -38,7 +38,7 @@ from agents.models import GIVEN_UP_JOBS, OPEN_JOBS, Agent, IndexingMethod, JobSt
 from agents.roles import agents_for
 from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import enqueue_questions, enqueue_rebuild, retry_build
-from knowledge.indexing.questions import waiting_count
+from knowledge.indexing.questions import questions_model, waiting_passages
 from knowledge.models import Document, IndexBuild
 
 
@@ -67,9 +67,10 @@ def begin_questions(request: HttpRequest) -> HttpResponse:
 
 
 def _passages_waiting(agent: Agent) -> str:
-    count = waiting_count(agent)
-    if count is None:
+    model = questions_model(agent)
+    if model is None:
         return gettext("Aucun modèle n’écrit de questions pour cet agent.")
+    count = len(waiting_passages(agent, model))
     text = ngettext("%(count)d passage attend des questions.", "%(count)d passages attendent des questions.", count)
     return text % {"count": count}
 

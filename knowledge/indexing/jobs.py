@@ -33,7 +33,7 @@ from knowledge.indexing.points import (
     stale_documents,
 )
 from knowledge.indexing.questions import questions_model, waiting_passages, write_questions
-from knowledge.indexing.rebuild import complete_generation, fill_generation, is_in_service, put_in_service
+from knowledge.indexing.rebuild import build_generation
 from knowledge.indexing.refresh import next_reading, refresh_pages
 from knowledge.models import BuildPhase, Document, DocumentStatus, IndexBuild, WebSource
 from knowledge.vectors.base import collection_alias, vector_store
@@ -195,7 +195,8 @@ def _status(build: IndexBuild, report: IndexReport) -> JobStatus:
 def _carried_out(build: IndexBuild, held: Held, on_progress: OnProgress) -> IndexReport:
     agent = build.indexed_agent
     if build.kind == JobKind.REBUILD:
-        return _rebuild(build, on_progress)
+        method = IndexingMethod(build.method)
+        return build_generation(agent=agent, method=method, generation=build.generation, on_progress=on_progress)
     report = IndexReport()
     if build.kind == JobKind.QUESTIONS:
         gives_way = partial(_seconds_for_others, build, time.monotonic()) if held.in_background else lambda: None
@@ -233,15 +234,6 @@ def _refresh(build: IndexBuild, held: Held, report: IndexReport, on_progress: On
         changed = refresh_pages(source, since=build.created_at, report=report, on_progress=on_progress)
         build.payload["document_ids"] = sorted({*build.document_ids, *(document.pk for document in changed)})
         held.keep(payload=build.payload)
-
-
-def _rebuild(build: IndexBuild, on_progress: OnProgress) -> IndexReport:
-    agent, method, generation = build.indexed_agent, IndexingMethod(build.method), build.generation
-    if is_in_service(agent=agent, method=method, generation=generation):
-        return complete_generation(agent=agent, method=method, generation=generation)
-    report = fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
-    put_in_service(agent=agent, method=method, generation=generation)
-    return report
 
 
 def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnProgress = no_progress) -> None:

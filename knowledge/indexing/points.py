@@ -103,11 +103,6 @@ class IndexReport:
         self.documents, self.chunks = agent.documents.count(), chunks.count()
         self.waiting = chunks.waiting().count()
 
-    def go_on_from(self, told: Mapping[str, Any]) -> None:
-        """Count what an earlier attempt of the same work did (`as_json`)."""
-        for name in _OF_THE_MODEL:
-            setattr(self, name, told.get(name, 0))
-
     def absorb(self, other: "IndexReport") -> None:
         """Add another run's counts."""
         for name in _COUNTS + _OF_THE_WEB:
@@ -129,7 +124,6 @@ class IndexReport:
 
 
 _COUNTS = (*("documents", "chunks", "points", "embedded", "reused", "model_calls", "rejected", "waiting"),)
-_OF_THE_MODEL = ("model_calls", "rejected")
 _OF_THE_WEB = ("pages", "unchanged", "gone")
 
 

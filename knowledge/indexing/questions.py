@@ -203,12 +203,6 @@ def signature(model: LanguageModel, content_hash: str) -> str:
     return f"{model.default_model[:200]}:{PROMPT_VERSION}:{content_hash}"
 
 
-def waiting_count(agent: Agent, document_ids: Collection[int] | None = None) -> int | None:
-    """How many passages the model would be asked about; `None` where no model is asked."""
-    model = questions_model(agent)
-    return None if model is None else len(waiting_passages(agent, model, document_ids))
-
-
 #: In how many seconds the job should come back, where others go first; else `None`.
 GivesWay = Callable[[], float | None]
 
@@ -220,7 +214,7 @@ def write_questions(
     model = questions_model(build.indexed_agent)
     if model is None:
         return
-    report.go_on_from(build.report)
+    report.model_calls, report.rejected = (build.report.get(name, 0) for name in ("model_calls", "rejected"))
     with ThreadPoolExecutor(UNIT_GENERATION_PARALLEL, thread_name_prefix="questions") as pool:
         _Run(build, report, model, pool).carry_out(on_progress, gives_way)
 

@@ -39,6 +39,20 @@ from knowledge.vectors.payloads import document_of, validated_answers
 MAX_PASSES = 3
 
 
+def build_generation(
+    *, agent: Agent, method: IndexingMethod, generation: str, on_progress: OnProgress = no_progress
+) -> IndexReport:
+    """Fill a generation and put it in service. One whose alias has moved is not filled again: others write there."""
+    if vector_store().resolve_alias(collection_alias(agent.slug, method)) == generation:
+        put_in_service(agent=agent, method=method, generation=generation)
+        report = IndexReport(points=vector_store().count(generation), generation=generation)
+        report.count(agent)
+        return report
+    report = fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
+    put_in_service(agent=agent, method=method, generation=generation)
+    return report
+
+
 def fill_generation(
     *, agent: Agent, method: IndexingMethod, generation: str, on_progress: OnProgress = no_progress
 ) -> IndexReport:
@@ -79,26 +93,8 @@ def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> 
             store.drop(name)
 
 
-def is_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> bool:
-    return vector_store().resolve_alias(collection_alias(agent.slug, method)) == generation
-
-
-def complete_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> IndexReport:
-    """Complete a rebuild that stopped after its alias had moved. It is not filled again: others write there."""
-    put_in_service(agent=agent, method=method, generation=generation)
-    report = IndexReport(points=vector_store().count(generation), generation=generation)
-    report.count(agent)
-    return report
-
-
-def discard_generation(*, agent: Agent, method: IndexingMethod, generation: str) -> None:
-    """Drop a generation that readers do not use."""
-    if not is_in_service(agent=agent, method=method, generation=generation):
-        vector_store().drop(generation)
-
-
-def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
-    """The generation in service before the current one; raises where there is none that can be searched."""
+def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
+    """Return the generation to go back to, its points of other apps up to date; raises where none can be searched."""
     store = vector_store()
     target = previous_generation(store, agent, method)
     if target is None:
@@ -116,13 +112,7 @@ def rollback_target(*, agent: Agent, method: IndexingMethod) -> str:
             )
             % {"model": stored.model},
         )
-    return target
-
-
-def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
-    """Update the points of other apps in the rollback's target, which is returned: errors come before the rollback."""
-    target = rollback_target(agent=agent, method=method)
-    donor = vector_store().resolve_alias(collection_alias(agent.slug, method))
+    donor = store.resolve_alias(collection_alias(agent.slug, method))
     _follow_registered(agent, method, target, donor=donor)
     return target
 
@@ -250,7 +240,7 @@ def preview_rebuild(
             fill_generation(agent=agent, method=method, generation=generation, on_progress=on_progress)
             told["questions"] = compare_questions(agent, method, generation, questions)
         finally:
-            discard_generation(agent=agent, method=method, generation=generation)
+            vector_store().drop(generation)
     return told
 
 

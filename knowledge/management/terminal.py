@@ -119,10 +119,6 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield "  {pages} pages: {unchanged} unchanged, {gone} gone".format(**report)
     elif report.get("unchanged"):
         yield "  {unchanged} of them unchanged, not read again".format(**report)
-    if "questions_waiting" in report:
-        yield "  {questions_waiting} chunks answer by their text; a worker has the model write their questions".format(
-            **report
-        )
     skipped: dict[str, list[str]] = {}
     for row in report["skipped"]:
         skipped.setdefault(row["reason"], []).append(row["item"])

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +39,8 @@ Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 
 
-class Key(Hashable, Protocol):
-    """What identifies a row: hashable, and ordered because ties go by key."""
-
-    def __lt__(self, other: Any, /) -> bool: ...
-
-
-K = TypeVar("K", bound=Key)
+#: What identifies a row: hashable, and ordered because ties go by key.
+K = TypeVar("K", bound=Any)
 
 #: How far float32 products may be from the cosines that decide the order.
 _SLACK = np.float32(5e-6)
@@ -89,10 +84,7 @@ class Snapshot(Generic[K]):
         for condition in payload_filter.all_of:
             kept &= self._matching(condition)
         if payload_filter.any_of:
-            either = np.zeros(len(self.rows), dtype=np.bool_)
-            for condition in payload_filter.any_of:
-                either |= self._matching(condition)
-            kept &= either
+            kept &= np.any([self._matching(condition) for condition in payload_filter.any_of], axis=0)
         for condition in payload_filter.none_of:
             kept &= ~self._matching(condition)
         return kept
@@ -185,7 +177,7 @@ class Matrix(Generic[K]):
 
     def __init__(self, dimensions: int, *, capacity: int = 0) -> None:
         self._lock = threading.Lock()
-        self._dimensions = dimensions
+        self.dimensions = dimensions
         self._store: Vector = np.empty((capacity, dimensions), dtype=np.float32)
         self._keys: list[K] = []
         self._row_of: dict[K, int] = {}
@@ -193,10 +185,6 @@ class Matrix(Generic[K]):
         self._columns: dict[str, _Column] = {}
         self._postings = Postings()
         self._snapshot: Snapshot[K] = Snapshot(self._keys, self._store[:0], 0)
-
-    @property
-    def dimensions(self) -> int:
-        return self._dimensions
 
     @property
     def column_keys(self) -> tuple[str, ...]:
@@ -261,7 +249,7 @@ class Matrix(Generic[K]):
         if size <= len(self._store):
             return
         capacity = max(size, 2 * len(self._store))
-        store = np.empty((capacity, self._dimensions), dtype=np.float32)
+        store = np.empty((capacity, self.dimensions), dtype=np.float32)
         store[: len(self._keys)] = self._store[: len(self._keys)]
         self._store = store
         for column in self._columns.values():

@@ -19,15 +19,9 @@ POINT_NAMESPACE = uuid.UUID("5e0a1b44-6c0b-5d0e-9d0f-7c3c1f6a2b90")
 
 
 #: The fields in which words are looked for, and how much a word of each counts.
-SEARCHED_FIELDS: Mapping[str, float] = {
-    "question": 1.0,
-    "summary": 1.0,
-    "source_doc": 1.0,
-    "document_title": 1.0,
-    "parent_context": 1.0,
-    "content": 1.0,
-    "display_text": 1.0,
-}
+SEARCHED_FIELDS: Mapping[str, float] = dict.fromkeys(
+    ("question", "summary", "source_doc", "document_title", "parent_context", "content", "display_text"), 1.0
+)
 #: In a point that has a question, the answer says less about what it is for than the question does.
 SEARCHED_BESIDE_A_QUESTION: Mapping[str, float] = {"question": 1.0, "display_text": 0.25}
 #: The fields that filters look at, of which a store may keep an index.

@@ -23,7 +23,6 @@ from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStore
 from knowledge.models import VectorCollection, VectorPoint
 from knowledge.vectors.base import (
     CollectionInfo,
-    Condition,
     Hit,
     Json,
     PayloadFilter,
@@ -297,17 +296,12 @@ def _matching(row: VectorCollection, payload_filter: PayloadFilter) -> Iterator[
         yield from rows.values_list("point_id", flat=True)
         return
     # The database gives "1" and 1 alike; what it finds is compared again.
-    for condition in payload_filter.all_of:
-        rows = rows.filter(_holds(condition))
-    if payload_filter.any_of:
-        rows = rows.filter(reduce(or_, map(_holds, payload_filter.any_of)))
+    rows = rows.filter(*(Q((f"payload__{each.key}", each.value)) for each in payload_filter.all_of))
+    either = [Q((f"payload__{each.key}", each.value)) for each in payload_filter.any_of]
+    rows = rows.filter(reduce(or_, either, Q()))
     for point_id, payload in rows.values_list("point_id", "payload").iterator(chunk_size=_LOAD_BATCH):
         if payload_filter.matches(payload):
             yield point_id
-
-
-def _holds(condition: Condition) -> Q:
-    return Q(**{f"payload__{condition.key}": condition.value})
 
 
 # Following the committed state.

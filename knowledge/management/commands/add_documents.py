@@ -3,7 +3,6 @@
 import os
 from argparse import ArgumentParser
 from collections import defaultdict
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from knowledge.errors import PageRefusedError
 from knowledge.indexing.jobs import build_missing_indexes, enqueue_questions, refresh_now
 from knowledge.indexing.path import index_documents, store_files
 from knowledge.indexing.points import IndexReport
-from knowledge.indexing.questions import waiting_count
 from knowledge.indexing.refresh import add_source
 from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal, progress_bar, report_lines
 from knowledge.models import Category, WebSource, page_address
@@ -49,22 +47,11 @@ class Command(JsonCommand):
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
-            waiting = queue_questions(agent, files)
-        told = report.as_json() | waiting
+            enqueue_questions(agent=agent, document_ids=[document.pk for document in documents])
+        told = report.as_json()
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:
             raise CommandError("No document could be indexed; the reasons are above.")
-
-
-def queue_questions(agent: Agent, names: Collection[str]) -> dict[str, Any]:
-    """Have a worker write what questions these documents wait for; how many, for the report."""
-    loaded = agent.documents.filter(name__in=names) if len(names) < 500 else agent.documents.all()
-    keys = list(loaded.values_list("pk", flat=True))
-    count = waiting_count(agent, keys)
-    if not count:
-        return {}
-    enqueue_questions(agent=agent, document_ids=keys)
-    return {"questions_waiting": count}
 
 
 def keep_addresses(

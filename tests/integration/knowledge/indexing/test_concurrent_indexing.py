@@ -152,7 +152,7 @@ class OvertakenTests(TestCase):
     def test_unexpected_error_ends_the_build_and_is_kept(self) -> None:
         build = create_rebuild(agent=self.agent, method=QA)
         with (
-            mock.patch.object(run, "fill_generation", side_effect=ZeroDivisionError("x")),
+            mock.patch.object(run, "build_generation", side_effect=ZeroDivisionError("x")),
             self.assertLogs("agents.jobs", "ERROR"),
             pytest.raises(ApplicationError, match="ZeroDivisionError"),
         ):

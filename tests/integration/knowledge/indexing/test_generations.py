@@ -180,7 +180,7 @@ class WrittenMeanwhileTests(TestCase):
         assert self.store.resolve_alias(self.alias) == build.generation
         add_document(self.agent, name="late.md")
         retry_build(build)
-        with mock.patch("knowledge.indexing.jobs.fill_generation", side_effect=AssertionError):
+        with mock.patch("knowledge.indexing.rebuild.fill_generation", side_effect=AssertionError):
             report = run_build(build.pk)
         assert report is not None
         assert (report.documents, report.points) == (2, 10)
