@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q
 
 from agents.cache import TtlCache
 from agents.effective import EffectiveConfig, agent_setting
@@ -272,7 +272,7 @@ def _stems(text: str) -> frozenset[str]:
 
 def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "") -> SearchResult:
     """Keep the hits whose chunk or answer is the agent's; complete legacy hits, add answers that wait for the index."""
-    by_rank, where = _existing_chunks(result.hits, agent_id)
+    chunks = _existing_chunks(result.hits, agent_id)
     faq_hits = [hit for hit in result.hits if hit.is_faq]
     answers = answers_above().confirm(faq_hits, agent_id, question) if faq_hits or question else ConfirmedAnswers()
     standing = {hit.point_id: hit for hit in answers.hits}
@@ -280,12 +280,10 @@ def confirm_passages(result: SearchResult, *, agent_id: int, question: str = "")
     for hit in result.hits:
         if hit.is_faq:
             kept += [standing[hit.point_id]] if hit.point_id in standing else []
-            continue
-        chunk_id = hit.chunk_id or by_rank.get((hit.document_id, hit.chunk_index))
-        if hit.document_id is None:
+        elif hit.document_id is None:
             kept.append(hit)
-        elif chunk_id in where:
-            kept.append(hit.with_values(chunk_id=chunk_id, **where[chunk_id]))
+        elif found := chunks.get(hit.chunk_id or (hit.document_id, hit.chunk_index)):
+            kept.append(hit.with_values(**found))
     return SearchResult(hits=tuple(kept), late=tuple(answers.late))
 
 
@@ -313,33 +311,19 @@ def compare_late(result: SearchResult, query: Query) -> SearchResult:
     return _in_order(hits)
 
 
-def _chunk_rows(chunks: QuerySet[Chunk]) -> QuerySet[Chunk, tuple[Any, ...]]:
-    return chunks.order_by().values_list(
-        "pk", "document_id", "index", "document__name", "anchor", "page", "document__indexed_at"
-    )
-
-
-def _existing_chunks(
-    hits: Sequence[Passage], agent_id: int
-) -> tuple[dict[tuple[int | None, int | None], int], dict[int | None, dict[str, Any]]]:
-    """The chunks behind the hits: keys by document and rank (for `legacy`); by key, `url`, `page` and `read_at`."""
-    ids = [hit.chunk_id for hit in hits if hit.chunk_id is not None]
-    legacy = [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]
-    rows = [*_chunk_rows(Chunk.objects.current().filter(pk__in=ids, document__agent=agent_id))]
-    if legacy:
-        rows += _chunk_rows(
-            Chunk.objects.current().filter(
-                document__in={hit.document_id for hit in legacy},
-                index__in={hit.chunk_index for hit in legacy},
-                document__agent_id=agent_id,
-            )
-        )
-    by_rank: dict[tuple[int | None, int | None], int] = {(document, rank): pk for pk, document, rank, *_ in rows}
-    where: dict[int | None, dict[str, Any]] = {
-        pk: {"chunk_index": rank, "url": page_address(name, anchor), "page": page, "read_at": read_at}
-        for pk, _document, rank, name, anchor, page, read_at in rows
-    }
-    return by_rank, where
+def _existing_chunks(hits: Sequence[Passage], agent_id: int) -> dict[object, dict[str, Any]]:
+    """What completes a hit, of each served chunk behind the hits: by its key, and by document and rank (`legacy`)."""
+    wanted = Q(pk__in={hit.chunk_id for hit in hits if hit.chunk_id is not None})
+    if legacy := [hit for hit in hits if hit.chunk_id is None and hit.document_id is not None]:
+        documents, ranks = {hit.document_id for hit in legacy}, {hit.chunk_index for hit in legacy}
+        wanted |= Q(document__in=documents, index__in=ranks)
+    rows = Chunk.objects.current().filter(wanted, document__agent=agent_id).order_by()
+    found: dict[object, dict[str, Any]] = {}
+    columns = ("pk", "document_id", "index", "document__name", "anchor", "page", "document__indexed_at")
+    for pk, document, rank, name, anchor, page, read_at in rows.values_list(*columns):
+        place = {"url": page_address(name, anchor), "page": page, "read_at": read_at}
+        found[pk] = found[document, rank] = {"chunk_id": pk, "chunk_index": rank, **place}
+    return found
 
 
 #: Points whose words are read, about a second: further ones have the same words.
