@@ -23,7 +23,7 @@ session = [
 #: Below `api/rag/turns/<uuid:turn_id>/`.
 turn = [
     path("events", questions.turn_events, name="turn-events"),
-    path("approvals", questions.ApprovalsView.as_view(), name="turn-approvals"),
+    path("approvals", questions.decide_call, name="turn-approvals"),
     path("sources/<int:number>/page", views.own_page, name="turn-source-page"),
     path("retry", questions.retry_turn, name="turn-retry"),
     path("stop", questions.stop_turn, name="turn-stop"),

@@ -70,11 +70,14 @@ def add_questions(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
     events, turn, csrf = SCHEMAS["events"], SCHEMAS["turn"], SCHEMAS["csrf"]
     chat = _operation("rag_chat", "200", events, csrf)
     chat["requestBody"] = {"required": True, "content": {"application/json": {"schema": SCHEMAS["question"]}}}
+    decision = _operation("turn_approvals_decide", "200", SCHEMAS["decided"], turn, csrf)
+    decision["requestBody"] = {"required": True, "content": {"application/json": {"schema": SCHEMAS["decision"]}}}
     below = "/api/rag/turns/{turn_id}/"
     result["paths"] |= {
         "/api/rag/chat": {"post": chat},
         f"{below}events": {"get": _operation("turn_events", "200", events, turn, SCHEMAS["after"])},
         f"{below}retry": {"post": _operation("turn_retry", "200", events, turn, csrf)},
+        f"{below}approvals": {"post": decision},
         f"{below}stop": {"post": _operation("turn_stop", "202", SCHEMAS["stopped"], turn, csrf)},
     }
     for path, operations in result["paths"].items():

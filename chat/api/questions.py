@@ -10,20 +10,13 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any, ClassVar, Protocol
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.http.response import StreamingHttpResponse
 from django.utils import translation
 from django.views.decorators.http import require_GET, require_POST
-from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
-from rest_framework.permissions import AllowAny
-from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from agents.database import in_database
 from agents.errors import ApplicationError
@@ -31,7 +24,6 @@ from chat.access.permissions import Reader, open_deployment, owned_conversation,
 from chat.access.rate_limits import address_of, limit_asking
 from chat.api.errors import answering_errors
 from chat.api.framework import CarriedSession, hand_out_token
-from chat.api.serializers import ErrorSerializer, StrictSerializer
 from chat.errors import ApprovalOverError, InvalidMessageError, MessageTooLargeError
 from chat.models import Approval, Conversation, Turn, TurnStatus
 from chat.protocol import (
@@ -49,7 +41,6 @@ from chat.protocol import (
 from chat.rendering import render_answer
 from chat.runs.runner import runner
 from chat.thread.rounds import approvals_of
-from tools_registry.tool import MAX_CALL_ID
 
 
 class HeldRights:
@@ -261,62 +252,20 @@ async def stop_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBas
     return JsonResponse({"stopped": stopped}, status=202)
 
 
-class DecisionSerializer(StrictSerializer):
-    toolCallId = serializers.CharField(max_length=MAX_CALL_ID, trim_whitespace=False)
-    approved = serializers.BooleanField()
-
-
-class ApprovalSerializer(serializers.Serializer[Any]):
-    toolCallId = serializers.CharField(source="call.id")
-    toolName = serializers.CharField(source="call.name")
-    arguments = serializers.CharField(
-        source="call.arguments", help_text="A JSON object, as text: it is what is approved."
-    )
-    approval = serializers.ChoiceField(choices=Approval.values)
-
-
-class TurnApprovalsSerializer(serializers.Serializer[Any]):
-    turnId = serializers.UUIDField()
-    status = serializers.ChoiceField(choices=TurnStatus.values)
-    approvals = ApprovalSerializer(many=True)
-
-
-class ApprovalsView(APIView):
-    """For whoever owns the turn's conversation, and nobody else."""
-
-    permission_classes = [AllowAny]
-
-    @extend_schema(operation_id="turn_approvals", responses={200: TurnApprovalsSerializer, 404: ErrorSerializer})
-    def get(self, request: Request, turn_id: uuid.UUID) -> Response:
-        """The calls of a turn that ask for approval, waiting or decided."""
-        return _body(owned_turn(Reader.of(request), turn_id))
-
-    @extend_schema(
-        operation_id="turn_approvals_decide",
-        request=DecisionSerializer,
-        responses={200: TurnApprovalsSerializer, **dict.fromkeys((403, 404, 409), ErrorSerializer)},
-    )
-    def post(self, request: Request, turn_id: uuid.UUID) -> Response:
-        """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
-        turn = owned_turn(Reader.of(request), turn_id)
-        form = DecisionSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        call_id, is_approved = form.validated_data["toolCallId"], form.validated_data["approved"]
-        try:
-            async_to_sync(runner.decide)(
-                turn,
-                tool_call_id=call_id,
-                is_approved=is_approved,
-                language=translation.get_language() or settings.LANGUAGE_CODE,
-            )
-        except ApprovalOverError:
-            decided = {call.call.id: call.approval for call in approvals_of(turn.pk)}
-            if decided.get(call_id) != (Approval.APPROVED if is_approved else Approval.DENIED):
-                raise
-        turn.refresh_from_db()
-        return _body(turn)
-
-
-def _body(turn: Turn) -> Response:
-    body = {"turnId": turn.pk, "status": turn.status, "approvals": approvals_of(turn.pk)}
-    return Response(TurnApprovalsSerializer(body).data)
+@require_POST
+@_edge
+async def decide_call(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseBase:
+    """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
+    caller, body = SessionCaller(request), read_object(request)
+    turn = await in_database(caller.turn, turn_id)
+    call_id, is_approved = str(body.get("toolCallId")).replace("\0", ""), body.get("approved")
+    if not isinstance(is_approved, bool):
+        raise InvalidMessageError("`approved` is true or false")
+    try:
+        await runner.decide(turn, tool_call_id=call_id, is_approved=is_approved, language=caller.language())
+    except ApprovalOverError:
+        decided = {call.call.id: call.approval for call in await in_database(approvals_of, turn.pk)}
+        if decided.get(call_id) != (Approval.APPROVED if is_approved else Approval.DENIED):
+            raise
+    await in_database(turn.refresh_from_db)
+    return JsonResponse({"turnId": str(turn.pk), "status": turn.status})

@@ -1,6 +1,5 @@
 """JSON of conversations and messages, and the wire names they carry."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -187,14 +186,6 @@ class ThreadSerializer(serializers.Serializer[Any]):
     temporary = serializers.BooleanField()
     messages = MessageSerializer(many=True)
     runningTurn = RunningTurnSerializer(allow_null=True)
-
-
-class StrictSerializer(serializers.Serializer[Any]):
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
-            refused = {str(name)[:100]: [_("Champ inconnu.")] for name in unknown}
-            raise serializers.ValidationError(refused)
-        return super().to_internal_value(data)
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
