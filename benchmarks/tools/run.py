@@ -74,7 +74,7 @@ def measure_turn_step() -> None:
 
     from agents.effective import effective_config
     from agents.models import Agent, Deployment
-    from chat.turn.toolbox import choose_tools, load_tool_ground
+    from chat.turn.tool_loop import choose_tools, load_tool_ground
     from knowledge.embeddings.base import Purpose, embedder
 
     agent = Agent.objects.create(slug="bench", name="Bench")

@@ -38,9 +38,8 @@ from chat.turn.quoting import (
     without_repeats,
     without_twins,
 )
-from chat.turn.tool_loop import REFUSED, ToolLoop
-from chat.turn.toolbox import Toolbox, choose_tools
-from chat.turn.values import Exchange, TurnInProgress
+from chat.turn.tool_loop import REFUSED, ToolLoop, choose_tools
+from chat.turn.values import Exchange, Toolbox, TurnInProgress
 from faqs.models import UnansweredReason
 from faqs.recall import starter_questions
 from faqs.unanswered import Unanswered

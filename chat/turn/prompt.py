@@ -15,8 +15,8 @@ from chat.protocol import Source
 from chat.rendering import escape_citations
 from chat.thread.messages import finished_exchanges, previous_question
 from chat.turn.quoting import telling_part
-from chat.turn.toolbox import ToolGround, load_tool_ground
-from chat.turn.values import Exchange, TurnContext, TurnInProgress, TurnRequest
+from chat.turn.tool_loop import load_tool_ground
+from chat.turn.values import Exchange, ToolGround, TurnContext, TurnInProgress, TurnRequest
 from faqs.recall import stored_mark
 from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.search import Passage

@@ -1,12 +1,15 @@
-"""The bounded loop of tools: call, run what was asked for, persist, reload, recall (seed 002).
+"""The tools of a turn: what their choice starts from, the choice, and the bounded loop (seed 002).
 
-Every recall is built from the thread in the database; a round is planned before its tools run and each result stored as
-it comes, so that a crash leaves nothing to be run twice. It ends with a `StopReason`, never with an exception.
+`load_tool_ground` is part of the step that claims a turn; it costs no query where nothing changed. In the loop: call,
+run what was asked for, persist, reload, recall. Every recall is built from the thread in the database; a round is
+planned before its tools run and each result stored as it comes, so that a crash leaves nothing to be run twice. It ends
+with a `StopReason`, never with an exception.
 """
 
 import asyncio
 import json
 import logging
+import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +18,8 @@ from typing import Any
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from agents.database import in_database
+from agents.database import in_database, in_thread
+from agents.effective import EffectiveConfig
 from agents.errors import LLMToolsRefusedError
 from agents.llm.base import PromptMessage, Reply, RequestedCall
 from chat.errors import ThreadConflictError
@@ -31,15 +35,77 @@ from chat.thread.rounds import (
     apply_round,
     finish_call,
     load_loop,
+    offered_names,
     operation_id_of,
     plan_round,
+    recent_tools,
     start_call,
     turn_blocks,
 )
-from chat.turn.toolbox import Toolbox
-from chat.turn.values import TurnInProgress
+from chat.turn.values import Toolbox, ToolGround, TurnInProgress
+from knowledge.embeddings.base import Vectors
+from tools_registry.catalog import ToolList, tools_at_hand
 from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, ToolResult, execute_calls, record_refused
+from tools_registry.selection import (
+    SelectedTool,
+    SelectionReason,
+    effective_threshold,
+    mode_in_use,
+    select_tools,
+    tool_selector,
+)
 from tools_registry.tool import ToolContext, ToolSpec, normalised_calls
+
+#: The tools of so many last calls stay offered.
+RECENT_CALLS = 10
+
+
+def load_tool_ground(
+    *,
+    config: EffectiveConfig,
+    conversation_id: uuid.UUID,
+    user_id: int | None,
+    is_first: bool,
+    resumed_turn_id: uuid.UUID | None = None,
+) -> ToolGround:
+    """Read what the choice of tools needs. `user_id` is the owner's, `None` for a visitor."""
+    candidates = ToolList()
+    if config.tools_enabled:
+        candidates = tools_at_hand(user_id=user_id, agent_id=config.agent_id)
+    kept = offered_names(resumed_turn_id) if resumed_turn_id else None
+    selector = tool_selector(mode_in_use(config, candidates))
+    if kept is not None or not candidates or selector is None:
+        return ToolGround(candidates, user_id, kept=kept)
+    selector.prepare(candidates)
+    # Nothing was used before the first question, and a mode that offers every tool has no use for the answer.
+    recent = [] if is_first else recent_tools(conversation_id, limit=RECENT_CALLS)
+    return ToolGround(candidates, user_id, recent=recent)
+
+
+async def choose_tools(ground: ToolGround, config: EffectiveConfig, *, vector: Vectors, question: str) -> Toolbox:
+    """The tools that this question may use. A turn that goes on after a pause keeps those it had."""
+    if ground.kept is not None:
+        named = [ground.candidates.named(name) for name in ground.kept]
+        tools = [SelectedTool(spec, None, SelectionReason.SIMILAR) for spec in named if spec]
+        return Toolbox(tuple(tools), ground.user_id, is_resumed=True)
+    selector = tool_selector(mode_in_use(config, ground.candidates))
+    if selector is None:
+        return _chosen(ground, config, vector, question)
+    bridge = in_database if selector.uses_database else in_thread
+    return await bridge(_chosen, ground, config, vector, question)
+
+
+def _chosen(ground: ToolGround, config: EffectiveConfig, vector: Vectors, question: str) -> Toolbox:
+    selected = select_tools(
+        question_vector=vector, question=question, candidates=ground.candidates, recent=ground.recent, config=config
+    )
+    return Toolbox(
+        tuple(selected),
+        ground.user_id,
+        has_threshold=effective_threshold(config) is not None,
+        is_everything=tool_selector(mode_in_use(config, ground.candidates)) is None,
+    )
+
 
 #: A batch that met another writer is replayed so often, first after so long, then after twice that, and so on.
 BATCH_TRIES = 3

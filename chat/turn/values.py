@@ -2,8 +2,8 @@
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,6 @@ from agents.llm.base import PromptMessage
 from chat.models import Conversation, Message, TurnStatus
 from chat.protocol import Delta, Event, Restart, Source, Sources
 from chat.thread.turns import ClaimedTurn
-from chat.turn.toolbox import Toolbox, ToolGround
 from faqs.learning import Lesson
 from faqs.recall import LearnedRecall, MemoryMark, Scope
 from faqs.unanswered import Unanswered
@@ -23,6 +22,9 @@ from knowledge.acronyms import NO_FORMS, Forms
 from knowledge.embeddings.base import Recipe, Vectors
 from knowledge.language.typed import TypedQuestion
 from knowledge.search import SearchResult, Thresholds, thresholds_for
+from tools_registry.catalog import ToolList
+from tools_registry.selection import EXACT, SelectedTool, SelectionReason, tool_limit
+from tools_registry.tool import ToolSpec
 
 #: The model name of a direct answer (seed 001, section 5.1.2).
 DIRECT_MODEL = "direct_qr_match"
@@ -119,6 +121,66 @@ class GivenContext:
             return None
         history = (Exchange(conversation.pk, *exchange) for exchange in stored["exchanges"])
         return cls(tuple(history), stored["previous"])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGround:
+    """What the choice starts from: the tools that the user may use, those that the conversation used last, and, where
+    the turn goes on after a pause, the names of those it had."""
+
+    candidates: ToolList
+    user_id: int | None
+    recent: Sequence[str] = ()
+    kept: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools of a turn, chosen once, and for whom they run."""
+
+    selected: tuple[SelectedTool, ...]
+    user_id: int | None
+    has_threshold: bool = False
+    #: Whether all that the user may use is offered.
+    is_everything: bool = False
+    #: The turn goes on after a pause: it has passed the guard rail, and its round is to be finished.
+    is_resumed: bool = False
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self.selected)
+
+    @property
+    def fits_the_question(self) -> bool:
+        """Whether a tool was found for this question, at or above its threshold: the guard rail asks.
+
+        Without a threshold (none was measured for the embedding model) a tool is only the nearest there is, unless the
+        question is one of its phrasings.
+        """
+        found = [tool for tool in self.selected if tool.reason is SelectionReason.SIMILAR]
+        return self.is_resumed or any(self.has_threshold or tool.score == EXACT for tool in found)
+
+    def joined(self, other: "Toolbox", *, limit: int) -> "Toolbox":
+        """Merge the choice for another reading: each tool at its better score, the best `limit` of those scored."""
+        best: dict[str, SelectedTool] = {}
+        for tool in (*self.selected, *other.selected):
+            known = best.setdefault(tool.spec.name, tool)
+            if (tool.score or 0.0) > (known.score or 0.0):
+                best[tool.spec.name] = tool
+        scored = [tool for tool in best.values() if tool.reason is SelectionReason.SIMILAR]
+        scored.sort(key=lambda tool: -(tool.score or 0.0))
+        dropped = {tool.spec.name for tool in scored[limit:]}
+        kept = tuple(tool for name, tool in best.items() if name not in dropped)
+        return replace(self, selected=kept[: tool_limit()])
+
+    def without(self, refused: Collection[ToolSpec]) -> "Toolbox":
+        return replace(self, selected=tuple(t for t in self.selected if t.spec not in refused))
+
+    def describe(self) -> str:
+        """The tools in words, for staff, in the trace."""
+        return ", ".join(
+            tool.spec.name if tool.score is None else f"{tool.spec.name} ({tool.score:.3f})" for tool in self.selected
+        )
 
 
 @dataclass(frozen=True, slots=True)

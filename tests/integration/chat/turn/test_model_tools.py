@@ -14,8 +14,8 @@ from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
 from chat.models import AnswerSource, Message, Role, StopReason, TurnStatus
-from chat.turn.tool_loop import REFUSED
-from chat.turn.toolbox import Toolbox, ToolGround, choose_tools, load_tool_ground
+from chat.turn.tool_loop import REFUSED, choose_tools, load_tool_ground
+from chat.turn.values import Toolbox, ToolGround
 from knowledge.embeddings.base import Purpose, embedder
 from tests.factories import (
     declared_tools,
@@ -169,8 +169,8 @@ class CostTests(ToolboxCase):
         sync_index(external=True)
         ground = self.ground(deployment)
         with (
-            mock.patch("chat.turn.toolbox.in_database") as database,
-            mock.patch("chat.turn.toolbox.in_thread", side_effect=in_thread) as thread,
+            mock.patch("chat.turn.tool_loop.in_database") as database,
+            mock.patch("chat.turn.tool_loop.in_thread", side_effect=in_thread) as thread,
         ):
             toolbox = self.choose(ground, deployment)
         assert (database.called, thread.called) == (False, True)

@@ -39,9 +39,8 @@ from chat.protocol import Tool
 from chat.thread.rounds import Batch, append_batch, load_thread, operation_id_of
 from chat.thread.turns import interrupt_stale_turns
 from chat.turn.path import run_turn
-from chat.turn.tool_loop import BATCH_TRIES
-from chat.turn.toolbox import Toolbox, choose_tools
-from chat.turn.values import TurnRequest, TurnResult
+from chat.turn.tool_loop import BATCH_TRIES, choose_tools
+from chat.turn.values import Toolbox, TurnRequest, TurnResult
 from faqs.models import CachedResponse
 from tests.constants import override
 from tests.factories import (

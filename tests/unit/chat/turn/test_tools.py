@@ -8,7 +8,7 @@ from agents.settings import KNOBS
 from chat.staff.explanation import efficiency_grade
 from chat.telemetry import masked
 from chat.turn.tool_loop import efficiency
-from chat.turn.toolbox import Toolbox
+from chat.turn.values import Toolbox
 from tests.factories import make_tool
 from tools_registry.selection import SelectedTool, SelectionReason
 
