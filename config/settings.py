@@ -140,7 +140,7 @@ if REDIS_URL:
         "default": {"BACKEND": "chat.runs.redis_log.RedisEventLogs", "OPTIONS": {"url": REDIS_URL}}
     }
 else:
-    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.event_log.EventLogs"}}
+    EVENT_LOGS = {"default": {"BACKEND": "chat.runs.runner.EventLogs"}}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 # --- Backends: language model, embedder, vector store ----------------------------------------------------------------

@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Restart, Sources, Tool
-from chat.runs.event_log import EVENTS_PER_RUN, TURN_LOG_RETENTION_SECONDS, EventLogs, TurnLog
+from chat.runs.runner import EVENTS_PER_RUN, TURN_LOG_RETENTION_SECONDS, EventLogs, TurnLog
 
 #: With Redis: how often what was answered meanwhile is copied there for the other web processes, ...
 EVENT_LOG_FLUSH_SECONDS = 0.05

@@ -14,7 +14,7 @@ from chat.errors import ConversationNotFoundError
 from chat.models import Conversation
 from chat.protocol import Event, valid_question
 from chat.runs.afterwards import settle, write_summary, write_title
-from chat.runs.event_log import BEAT_SECONDS
+from chat.runs.runner import BEAT_SECONDS
 from chat.thread.rounds import TURN_LEASE_SECONDS
 from chat.thread.turns import claim_turn, interrupt_stale_turns
 from chat.turn.path import run_turn

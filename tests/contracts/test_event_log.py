@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.protocol import Delta, Done, Event, Failure, Meta, Sources, Tool
-from chat.runs.event_log import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
 from chat.runs.redis_log import _EVENTS, RedisEventLogs, _event, _extend, _key, _packed, _unpacked
+from chat.runs.runner import EVENTS_PER_RUN, EventLogs, NumberedEvent, TurnLog
 from tests.constants import override
 from tests.servers.redis_server import PROGRAM, RedisServer
 from tests.waiting import PATIENCE_SECONDS, until

@@ -22,8 +22,7 @@ from chat.models import Conversation, Feedback, Message, Role, Turn, TurnStatus,
 from chat.protocol import AskFrame, Delta, Done, Failure
 from chat.runs import runner as runner_module
 from chat.runs.afterwards import _keep_of
-from chat.runs.event_log import EVENTS_PER_RUN, EventLogs, NumberedEvent
-from chat.runs.runner import Runner
+from chat.runs.runner import EVENTS_PER_RUN, EventLogs, NumberedEvent, Runner
 from chat.thread.turns import Ending, default_title, interrupt_stale_turns, save_exchange
 from chat.thread.verdicts import give_feedback
 from faqs.models import CachedResponse, UnansweredQuestion, UnansweredReason
