@@ -4,8 +4,6 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -236,20 +234,7 @@ EXPORT_MAX_EXCHANGES = 200
 _ADDRESS = re.compile(r"https?://[^\s<>\[\]`\\]+")
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedExchange:
-    """A question and its answer. `answer` is Markdown, empty where there is none; `sources` are as they were given."""
-
-    question: str
-    answer: str
-    sources: list[dict[str, Any]]
-    answer_source: str
-    model: str
-    is_whole: bool
-    asked_at: datetime
-
-
-def exported_exchanges(conversation: Conversation) -> list[ExportedExchange]:
+def exported_exchanges(conversation: Conversation) -> list[dict[str, Any]]:
     """The last `EXPORT_MAX_EXCHANGES` exchanges of the current branch, oldest first."""
     turns = branch_turns(conversation.pk, conversation.leaf)
     stored = Message.objects.for_conversation(conversation.pk).exchanges().on_branch(turns)
@@ -259,17 +244,18 @@ def exported_exchanges(conversation: Conversation) -> list[ExportedExchange]:
     return [_exchange(message, answers.get(message.turn_id)) for message in messages if message.role == Role.USER]
 
 
-def _exchange(asked: Message, answered: Message | None) -> ExportedExchange:
+def _exchange(asked: Message, answered: Message | None) -> dict[str, Any]:
+    """A question and its answer: Markdown, empty where there is none; sources as they were given."""
     turn = asked.turn
-    return ExportedExchange(
-        question=asked.content,
-        answer=answered.content if answered else "",
-        sources=[s for s in answered.sources if isinstance(s, dict)] if answered else [],
-        answer_source=turn.answer_source if turn else "",
-        model=turn.model if turn else "",
-        is_whole=answered is not None and turn is not None and turn.status == "done",
-        asked_at=asked.created_at,
-    )
+    return {
+        "question": asked.content,
+        "answer": answered.content if answered else "",
+        "answer_source": turn.answer_source if turn else "",
+        "model": turn.model if turn else "",
+        "complete": answered is not None and turn is not None and turn.status == "done",
+        "asked_at": asked.created_at.isoformat(),
+        "sources": [s for s in answered.sources if isinstance(s, dict)] if answered else [],
+    }
 
 
 def file_name(title: str, extension: str) -> str:
@@ -284,59 +270,41 @@ def as_json(conversation: Conversation) -> bytes:
         "deployment": conversation.deployment.slug,
         "created_at": conversation.created_at.isoformat(),
         "exported_at": timezone.now().isoformat(),
-        "exchanges": [
-            {
-                "question": exchange.question,
-                "answer": exchange.answer,
-                "answer_source": exchange.answer_source,
-                "model": exchange.model,
-                "complete": exchange.is_whole,
-                "asked_at": exchange.asked_at.isoformat(),
-                "sources": exchange.sources,
-            }
-            for exchange in exported_exchanges(conversation)
-        ],
+        "exchanges": exported_exchanges(conversation),
     }
     return json.dumps(body, ensure_ascii=False, indent=2).encode()
 
 
 def as_markdown(conversation: Conversation) -> bytes:
-    parts = [f"# {plain_markdown(_one_line(conversation.title))}", dated(conversation)]
+    day = formats.date_format(timezone.localtime(conversation.created_at), "DATE_FORMAT")
+    dated = _("%(desk)s, conversation du %(day)s.") % {"desk": conversation.deployment.name, "day": day}
+    parts = [f"# {plain_markdown(_one_line(conversation.title))}", dated]
     for exchange in exported_exchanges(conversation):
-        quoted = "\n".join(f"> {line}".rstrip() for line in exchange.question.splitlines())
-        parts += [f"## {_('Question')}", quoted, exchange.answer or f"*{no_answer()}*"]
-        if exchange.answer and not exchange.is_whole:
+        quoted = "\n".join(f"> {line}".rstrip() for line in exchange["question"].splitlines())
+        answer = exchange["answer"] or f"*{_('Cette question est restée sans réponse.')}*"
+        parts += [f"## {_('Question')}", quoted, answer]
+        if exchange["answer"] and not exchange["complete"]:
             parts.append(f"*{_('Réponse incomplète.')}*")
-        if exchange.sources:
-            lines = source_lines(exchange.sources, write=plain_markdown)
-            listed = "\n".join(f"- {line}" for line in lines)
+        if exchange["sources"]:
+            listed = "\n".join(f"- {line}" for line in source_lines(exchange["sources"]))
             parts += [f"**{_('Sources')}**", listed]
     return ("\n\n".join(parts) + "\n").encode()
 
 
-def source_lines(sources: Sequence[dict[str, Any]], *, write: Callable[[str], str] = str) -> list[str]:
-    """« [1] Title, p. 3 – the question that the passage answers – its address », as `write` puts them."""
+def source_lines(sources: Sequence[dict[str, Any]]) -> list[str]:
+    """« [1] Title, p. 3 – the question that the passage answers – its address », as Markdown."""
     lines = []
     for source in sources:
         is_learned = bool(source.get("learned_id") and source.get("question"))
         title = _("Réponse validée") if is_learned else source.get("title")
-        title = write(_one_line(str(title or _("Document sans titre"))))
+        title = plain_markdown(_one_line(str(title or _("Document sans titre"))))
         if isinstance(source.get("page"), int):
             title += f", {_('p. {page}').format(page=source['page'])}"
-        question = write(_one_line(str(source.get("question") or "")))
+        question = plain_markdown(_one_line(str(source.get("question") or "")))
         address = str(source.get("url") or "")
         named = (title, question, address if _ADDRESS.fullmatch(address) else "")
         lines.append(f"[{source.get('n', '')}] {' – '.join(part for part in named if part)}")
     return lines
-
-
-def dated(conversation: Conversation) -> str:
-    day = formats.date_format(timezone.localtime(conversation.created_at), "DATE_FORMAT")
-    return _("%(desk)s, conversation du %(day)s.") % {"desk": conversation.deployment.name, "day": day}
-
-
-def no_answer() -> str:
-    return _("Cette question est restée sans réponse.")
 
 
 def _one_line(text: str) -> str:

@@ -27,12 +27,12 @@ from chat.access.permissions import api_key_of, keyed_deployment, keyed_deployme
 from chat.access.rate_limits import limit_key
 from chat.api.errors import AsyncView, answering_errors
 from chat.api.openai_forms import (
+    FINISH_REASONS,
     CompletionRequest,
     CompletionWriter,
     Ending,
     WireError,
     client_language,
-    finish_reason_of,
     model_json,
     parse_request,
     source_lines,
@@ -108,7 +108,7 @@ async def ending_of(turn_id: uuid.UUID, done: Done, sources: list[Any]) -> Endin
         done.answer_source,
         prompt_tokens=read,
         completion_tokens=written,
-        finish_reason=finish_reason_of(done.cut),
+        finish_reason=FINISH_REASONS.get(done.cut, "stop"),
     )
 
 

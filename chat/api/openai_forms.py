@@ -275,15 +275,8 @@ class WireError:
 
 
 FinishReason = Literal["stop", "length", "content_filter"]
-_FINISH_REASONS: Mapping[str, FinishReason] = {
-    AnswerCutError.code: "length",
-    AnswerFilteredError.code: "content_filter",
-}
-
-
-def finish_reason_of(cut: str) -> FinishReason:
-    """OpenAI's word for how an answer ended, by `chat.protocol.Done.cut`."""
-    return _FINISH_REASONS.get(cut, "stop")
+#: OpenAI's word for how an answer ended, by `chat.protocol.Done.cut`; for all others it is `stop`.
+FINISH_REASONS: Mapping[str, FinishReason] = {AnswerCutError.code: "length", AnswerFilteredError.code: "content_filter"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,19 +244,14 @@ def exchange_of(turn: Turn) -> tuple[Message | None, Message | None]:
 
 
 def _line(message: Message) -> Tool:
+    status: ToolStatus = "failed" if message.success is False else "done"
     return Tool(
         tool_call_id=message.tool_call_id,
         tool_name=message.name,
-        status=_status(message),
+        status="denied" if message.error == DENIED else status,
         relance_index=message.relance_index or 0,
         duration_ms=message.duration_ms,
     )
-
-
-def _status(message: Message) -> ToolStatus:
-    if message.error == DENIED:
-        return "denied"
-    return "failed" if message.success is False else "done"
 
 
 #: The longest result of one tool that a thread keeps.

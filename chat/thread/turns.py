@@ -6,7 +6,7 @@ A question is stored when its turn is claimed, once for a client's message id; t
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -112,10 +112,7 @@ def _claim(
     parent = leaf if replaces is None else parent_beside(conversation_id, leaf, replaces)
     now = timezone.now()
     turn = Turn.objects.create(
-        conversation_id=conversation_id,
-        parent_id=parent,
-        client_message_id=client_message_id,
-        lease_expires_at=now + lease,
+        conversation=conversation, parent_id=parent, client_message_id=client_message_id, lease_expires_at=now + lease
     )
     is_first, title = not named and conversation.version == 0, named or default_title(question)
     # A conversation that has not branched has no leaf.
@@ -126,15 +123,7 @@ def _claim(
     if not written:
         raise IntegrityError(f"The branch of {conversation_id} changed meanwhile.")
     Message.objects.create(conversation_id=conversation_id, turn=turn, role=Role.USER, content=question)
-    return ClaimedTurn(
-        turn_id=turn.pk,
-        conversation_id=conversation_id,
-        client_message_id=client_message_id,
-        question=question,
-        title=title,
-        is_new=True,
-        is_first=is_first,
-    )
+    return replace(ClaimedTurn.of(turn, question, is_new=True), title=title, is_first=is_first)
 
 
 def _drop_paused_turn(conversation_id: uuid.UUID) -> bool:
