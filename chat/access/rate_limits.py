@@ -111,22 +111,6 @@ def limit_key(key_id: int) -> None:
     _take((f"ask:key:{key_id}", _current_limits().get("asks_per_minute_key")))
 
 
-class SignInTry:
-    """An attempt to sign in, counted when made and given back on success, so that only failures count."""
-
-    def __init__(self, username: str, address: str) -> None:
-        """Raises `RateLimitedError`."""
-        per_minute = _current_limits().get("sign_ins_per_minute")
-        self._limits = _take(
-            (f"sign-in:name:{digest_of(username)}", per_minute * ADDRESSES_PER_NAME),
-            (f"sign-in:address:{address}" if address else "", per_minute),
-        )
-
-    def succeeded(self) -> None:
-        if self._limits:
-            _buckets.take(self._limits, -1)
-
-
 def _current_limits() -> RuntimeSettings:
     return _limits.get(RuntimeSettings.load) if settings.RATE_LIMITS else RuntimeSettings()
 
@@ -231,8 +215,12 @@ def _tried(
 ) -> HttpResponseBase:
     if request.method != "POST":
         return answer()
+    per_minute, address = _current_limits().get("sign_ins_per_minute"), address_of(request)
     try:
-        attempt = SignInTry(name, address_of(request))
+        taken = _take(
+            (f"sign-in:name:{digest_of(name)}", per_minute * ADDRESSES_PER_NAME),
+            (f"sign-in:address:{address}" if address else "", per_minute),
+        )
     except RateLimitedError as error:
         _log_failure(request, "limited")
         page = render(request, "registration/limited.html", {"message": error.public_message}, status=429)
@@ -240,7 +228,8 @@ def _tried(
         return page
     response = answer()
     if has_succeeded(response):
-        attempt.succeeded()
+        # Only failures count.
+        _buckets.take(taken, -1)
     else:
         _log_failure(request, "refused")
     return response

@@ -73,7 +73,7 @@ def read_messages(messages: Sequence[tuple[str, str]]) -> tuple[ClientThread, st
 
 #: How Open WebUI heads what it asks for by itself (titles, tags, follow-ups): no question, and answered with nothing.
 _TASK = re.compile(r"\s*### Task:.*<chat_history>", re.DOTALL)
-_SAID = {"user", "assistant"}
+_SPEAKING = {"user", "assistant"}
 _INSTRUCTING = {"system", "developer"}
 #: What the client's own tools were asked and said.
 _OF_TOOLS = {"tool", "function"}
@@ -113,12 +113,13 @@ def parse_request(body: bytes) -> CompletionRequest:
     options = data.get("stream_options")
     if options is not None and not (is_streamed and isinstance(options, dict)):
         refuse("stream_options", _("« stream_options » est un objet, et va avec « stream »."))
-    messages = _Messages.read(data.get("messages"))
-    is_task = _TASK.match(messages.said[-1][1]) is not None
+    said, place = _said(data.get("messages"))
+    before, text = read_messages(said)
+    is_task = _TASK.match(text) is not None
     return CompletionRequest(
         model=model,
-        question="" if is_task else messages.question(),
-        before=ClientThread() if is_task else messages.before(),
+        question="" if is_task else _question(text, place),
+        before=ClientThread() if is_task else before,
         is_streamed=is_streamed,
         includes_usage=flag(options or {}, "include_usage", within="stream_options."),
         is_task=is_task,
@@ -132,47 +133,36 @@ def flag(data: Mapping[str, Any], name: str, *, within: str = "") -> bool:
     return bool(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Messages:
-    """What user and assistant said, to the last question; `place` names it in a refusal."""
+def _said(messages: Any) -> tuple[list[tuple[str, str]], str]:
+    """What user and assistant said, to the last question, and the question's place, which names it in a refusal."""
+    if not isinstance(messages, list) or not messages:
+        refuse("messages", _("« messages » est une liste qui n’est pas vide."))
+    said: list[tuple[str, str]] = []
+    end, place = 0, ""
+    for number, message in enumerate(messages):
+        where = f"messages[{number}]"
+        role, text = _read_message(message, where)
+        if role == "user" or (role not in _INSTRUCTING and text.strip()):
+            said.append((role, text))
+            if role == "user":
+                end, place = len(said), f"{where}.content"
+    if not end:
+        refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
+    return said[:end], place
 
-    said: list[tuple[str, str]]
-    place: str
 
-    @classmethod
-    def read(cls, messages: Any) -> "_Messages":
-        if not isinstance(messages, list) or not messages:
-            refuse("messages", _("« messages » est une liste qui n’est pas vide."))
-        said: list[tuple[str, str]] = []
-        end, place = 0, ""
-        for number, message in enumerate(messages):
-            where = f"messages[{number}]"
-            role, text = _read_message(message, where)
-            if role == "user" or (role not in _INSTRUCTING and text.strip()):
-                said.append((role, text))
-                if role == "user":
-                    end, place = len(said), f"{where}.content"
-        if not end:
-            refuse("messages", _("Le dernier message doit être une question : « role » « user »."))
-        return cls(said[:end], place)
-
-    def question(self) -> str:
-        last = self.said[-1][1]
-        try:
-            return valid_question(last)
-        except InvalidMessageError as error:
-            is_long = len(last) > MAX_MESSAGE_CHARACTERS
-            refuse(self.place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
-
-    def before(self) -> ClientThread:
-        thread, _last = read_messages(self.said)
-        return thread
+def _question(text: str, place: str) -> str:
+    try:
+        return valid_question(text)
+    except InvalidMessageError as error:
+        is_long = len(text) > MAX_MESSAGE_CHARACTERS
+        refuse(place, str(error.public_message), wire_code="string_above_max_length" if is_long else None)
 
 
 def _read_message(message: Any, where: str) -> tuple[str, str]:
     """Its role and its text, which is empty for a message of the client's tools."""
     role = message.get("role") if isinstance(message, dict) else None
-    if not isinstance(role, str) or role not in _SAID | _INSTRUCTING | _OF_TOOLS:
+    if not isinstance(role, str) or role not in _SPEAKING | _INSTRUCTING | _OF_TOOLS:
         refuse(f"{where}.role", _("« role » doit être « system », « developer », « user » ou « assistant »."))
     if role in _OF_TOOLS:
         return "assistant", ""

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone, translation
 
-from agents.backends import BackendHandler
+from agents.cache import BackendHandler
 from agents.database import first_line, in_database, is_surprising
 from agents.errors import ApplicationError
 from chat.errors import (

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 
 from agents.errors import ApplicationError
 from agents.jobs import Held, Outcome, enqueue
-from agents.models import OPEN_JOBS, Agent, Deployment, JobKind
+from agents.models import OPEN_JOBS, Deployment, JobKind
 from agents.texts import storable_value
 from chat.errors import InvalidMessageError, UnreadableTextError
 from chat.models import (
@@ -253,11 +253,6 @@ def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
         if text.strip() and len(found) < count:
             found.setdefault(text.strip(), turn)
     return found
-
-
-def recent_questions(agent: Agent, limit: int) -> Sequence[str]:
-    """The last different questions of an agent's deployments: what a rebuilt index is tried with."""
-    return list(last_questions(limit, conversation__deployment__agent=agent))
 
 
 def enqueue_run(

@@ -45,7 +45,7 @@ from chat.thread.rounds import (
 from chat.turn.values import Toolbox, ToolGround, TurnInProgress
 from knowledge.embeddings.base import Vectors
 from tools_registry.catalog import ToolList, tools_at_hand
-from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, ToolResult, execute_calls, record_refused
+from tools_registry.execution import TOOL_PARALLEL_CALLS, ToolCall, execute_calls, record_refused
 from tools_registry.selection import (
     SelectedTool,
     SelectionReason,
@@ -326,12 +326,6 @@ class ToolLoop:
             await self._tell(planned, call, _ended(planned_call))
             return
         await self._tell(planned, call, "running")
-        result = await self._execute(planned, call)
-        await in_database(finish_call, planned.pk, result)
-        status: ToolStatus = "done" if result.success else "failed"
-        await self._tell(planned, call, status, duration_ms=result.duration_ms)
-
-    async def _execute(self, planned: PlannedRound, call: RequestedCall) -> ToolResult:
         [result] = await execute_calls(
             [ToolCall(call.id, call.name, call.arguments)],
             tools=self.toolbox.specs,
@@ -346,7 +340,9 @@ class ToolLoop:
             ),
             approved=planned.approved,
         )
-        return result
+        await in_database(finish_call, planned.pk, result)
+        status: ToolStatus = "done" if result.success else "failed"
+        await self._tell(planned, call, status, duration_ms=result.duration_ms)
 
     async def _tell(
         self, planned: PlannedRound, call: RequestedCall, status: ToolStatus, *, duration_ms: int | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from agents.models import Agent, IndexingMethod
-from chat.staff.golden import questions_named, recent_questions
+from chat.staff.golden import last_questions, questions_named
 from knowledge.indexing.jobs import create_rebuild, enqueue_rebuild, run_build
 from knowledge.indexing.points import IndexReport
 from knowledge.indexing.rebuild import prepare_rollback, preview_rebuild, rollback_agent_index
@@ -66,7 +66,7 @@ class Command(JsonCommand):
 
 def _questions(agent: Agent, named: str | None) -> Sequence[str]:
     if not named:
-        return recent_questions(agent, PREVIEW_QUESTIONS)
+        return list(last_questions(PREVIEW_QUESTIONS, conversation__deployment__agent=agent))
     rows = questions_named(named)
     if rows is None:
         raise CommandError(f"There is no set and no file {named}.")

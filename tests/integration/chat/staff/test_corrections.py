@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents.admin_base import admin_url
 from chat.errors import ChatError
 from chat.models import AnswerSource, Conversation, Feedback, FollowUp, Message, Role, Turn, TurnStatus, Verdict
-from chat.staff.golden import recent_questions
+from chat.staff.golden import last_questions
 from chat.staff.simulator import Simulated
 from chat.thread.verdicts import dismiss_verdicts, give_feedback, settle_verdicts
 from faqs.answers import without_citations
@@ -247,10 +247,10 @@ class StartingTextTests(TestCase):
             assert response.status_code == 302
         assert not LearnedResponse.objects.exists()
         agent = turn.conversation.deployment.agent
-        assert recent_questions(agent, 5) == []
+        assert list(last_questions(5, conversation__deployment__agent=agent)) == []
         Conversation.objects.update(is_temporary=False)
         assert address in client.get(admin_url(Turn, "change", turn.pk)).content.decode()
-        assert recent_questions(agent, 5) == ["Où garer son vélo ?"]
+        assert list(last_questions(5, conversation__deployment__agent=agent)) == ["Où garer son vélo ?"]
 
     def test_the_first_quoted_passage_is_proposed_as_the_answer(self) -> None:
         turn = make_answered()
