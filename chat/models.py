@@ -10,7 +10,7 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Collection
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from django.conf import settings
 from django.db import models
@@ -759,18 +759,18 @@ class GoldenResult(models.Model):
         return self.after is not None and not self.after["unmet"]
 
     @property
-    def is_worse(self) -> bool:
-        """Passed as things are, and fails on what is tried."""
-        return bool(self.before and self.after and not self.before["unmet"] and self.after["unmet"])
-
-    @property
-    def is_better(self) -> bool:
-        return bool(self.before and self.before["unmet"] and self.has_passed)
-
-    @property
     def changes(self) -> list[str]:
         """What differs between the two: `answer_source`, `answer`, `sources`."""
         if not self.before or not self.after:
             return []
         names = ("answer_source", "answer", "sources")
         return [name for name in names if self.before.get(name) != self.after.get(name)]
+
+    @property
+    def verdict(self) -> Literal["worse", "better", "changed", "same", "failed"]:
+        """What is tried beside things as they are: `worse` passed and fails, `better` failed and passes."""
+        if self.before and self.after and bool(self.before["unmet"]) != bool(self.after["unmet"]):
+            return "worse" if self.after["unmet"] else "better"
+        if self.changes:
+            return "changed"
+        return "same" if self.has_passed else "failed"

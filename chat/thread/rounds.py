@@ -238,14 +238,8 @@ def _close_calls(conversation_id: uuid.UUID, failures: Sequence[ThreadMessage], 
     return append_batch(repair, max_tool_calls=len(failures)).version
 
 
-def has_rounds(conversation_id: uuid.UUID) -> bool:
-    return ToolRound.objects.filter(conversation=conversation_id).exists()
-
-
 def apply_abandoned_rounds(conversation_id: uuid.UUID) -> None:
     """Bring rounds of turns that ended into the thread: the results they had stay known, the rest is interrupted."""
-    if not has_rounds(conversation_id):
-        return
     applied = AppliedOperation.objects.filter(
         conversation=OuterRef("conversation"), operation_id=OuterRef("operation_id")
     )
@@ -322,8 +316,6 @@ class LoopState:
 def load_loop(*, conversation_id: uuid.UUID, turn_id: uuid.UUID, limit: int) -> LoopState:
     """Read the thread from the database, repaired, and this turn's own rounds."""
     thread = load_thread(conversation_id=conversation_id, limit=limit, turn_id=turn_id)
-    if not has_rounds(conversation_id):
-        return LoopState(thread, rounds=0, results=0, pending=None, is_personal=False)
     applied = AppliedOperation.objects.filter(conversation=conversation_id, operation_id=OuterRef("operation_id"))
     rows = list(
         ToolRound.objects.filter(turn=turn_id).annotate(is_applied=Exists(applied)).prefetch_related("executions")

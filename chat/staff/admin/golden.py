@@ -328,22 +328,21 @@ def _shown(run: GoldenRun) -> dict[str, Any]:
         earlier = {each.question: each.after for each in other.results.all()}
         for each in results:
             each.before = earlier.get(each.question)
-    rows = [(each, _verdict(each)) for each in results if each.after]
-    rank = {"worse": 0, "better": 1, "changed": 2, "failed": 3}
-    rows.sort(key=lambda pair: (rank.get(pair[1], 4), pair[0].position))
+    order = ("worse", "better", "changed", "failed", "same")
+    rows = sorted((each for each in results if each.after), key=lambda each: (order.index(each.verdict), each.position))
     labels = (
         (gettext("Aujourd’hui"), gettext("Avec le changement")) if both else (gettext("Avant"), gettext("Ce passage"))
     )
     ways = [(labels[0], "before")] if both or other is not None else []
     return {
         "title": str(run),
-        "rows": [_row(each, verdict) for each, verdict in rows],
+        "rows": [_row(each) for each in rows],
         "is_real": run.golden_set_id is None,
         "way_labels": labels,
         "side_by_side": bool(ways),
         "other": other,
         "calls": [(label, _calls(results, way)) for label, way in [*ways, (labels[1], "after")]],
-        "counts": {name: sum(verdict == name for _each, verdict in rows) for name in ("worse", "better", "changed")},
+        "counts": {name: sum(each.verdict == name for each in rows) for name in ("worse", "better", "changed")},
         "passed": sum(each.has_passed for each in results),
         "total": len(results),
         "refresh_seconds": 0 if run.is_over else _REFRESH_SECONDS,
@@ -363,22 +362,12 @@ def _shown_to(request: HttpRequest, runs: QuerySet[GoldenRun]) -> QuerySet[Golde
     return runs if request.user.has_perm("chat.view_turn") else runs.exclude(golden_set=None)
 
 
-def _verdict(result: GoldenResult) -> str:
-    if result.is_worse:
-        return "worse"
-    if result.is_better:
-        return "better"
-    if result.changes:
-        return "changed"
-    return "same" if result.has_passed else "failed"
-
-
-def _row(result: GoldenResult, verdict: str) -> dict[str, Any]:
+def _row(result: GoldenResult) -> dict[str, Any]:
     return {
         "question": result.question,
         "before": _way(result.before),
         "after": _way(result.after),
-        "verdict": verdict,
+        "verdict": result.verdict,
         "changes": ", ".join(str(_CHANGES[name]) for name in result.changes),
     }
 

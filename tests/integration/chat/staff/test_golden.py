@@ -156,7 +156,7 @@ class WhatIfTests(GoldenCase):
         client, address = superuser_client(), "/admin/chat/goldenrun/what-if/"
         client.post(address, {**data, **changes})
         run = self.asked(GoldenRun.objects.get(golden_set=self.set))
-        assert {each.question for each in run.results.all() if each.is_worse} == {TARIFF}
+        assert {each.question for each in run.results.all() if each.verdict == "worse"} == {TARIFF}
         assert client.get(f"/admin/chat/goldenrun/{run.pk}/change/").context["counts"]["worse"] == 1
         elsewhere = {**data, "deployment": make_deployment(self.agent, slug="other").pk}
         assert client.post(address, {**elsewhere, **changes}).status_code == 200
