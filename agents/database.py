@@ -195,15 +195,11 @@ _one_writer = _Queue()
 @contextmanager
 def short_write() -> Iterator[None]:
     """`transaction.atomic()`, queued behind this process's other writers on SQLite."""
-    with _in_turn(), transaction.atomic():
+    with single_write(), transaction.atomic():
         yield
 
 
 def single_write() -> AbstractContextManager[object]:
     """Queue as `short_write` does, without `BEGIN` and `COMMIT`, for one statement."""
-    return _in_turn()
-
-
-def _in_turn() -> AbstractContextManager[object]:
     one_writer = connection.vendor == "sqlite" and not connection.in_atomic_block
     return _one_writer.turn() if one_writer else nullcontext()
