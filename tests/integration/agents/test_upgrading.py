@@ -24,8 +24,10 @@ def test_limits_of_a_day_that_go_are_said(
 
 
 def test_desk_that_only_observed_stays_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    agent = SimpleNamespace(slug="a", settings={"shadow_mode": True, "match_count": 4}, save=mock.Mock())
-    other = SimpleNamespace(slug="b", config_overlay={"shadow_mode": False, "direct_answers": True}, save=mock.Mock())
+    agent = SimpleNamespace(pk=1, slug="a", settings={"shadow_mode": True, "match_count": 4}, save=mock.Mock())
+    other = SimpleNamespace(
+        pk=1, slug="b", config_overlay={"shadow_mode": False, "direct_answers": True}, save=mock.Mock()
+    )
     rows = {"RuntimeSettings": [], "Agent": [agent], "Deployment": [other]}
     apps = mock.Mock()
     apps.get_model.side_effect = lambda _app, model: mock.Mock(**{"objects.using.return_value": rows[model]})
