@@ -118,23 +118,18 @@ _DISK_FULL = "53100"
 
 def machine_trouble(error: BaseException | None) -> MachineTroubleError | None:
     """Return the machine's fault (full disk, no descriptors) among an error and its causes, or `None`."""
-    for cause in _causes(error):
-        if isinstance(cause, MachineTroubleError):
-            return cause
-        if isinstance(cause, OSError) and cause.errno in _MACHINE:
-            # Without a place for temporary files, Python does not say that it is for want of space.
-            is_full = cause.errno in _FULL or "temporary directory" in str(cause)
-            return (DiskFullError if is_full else MachineTroubleError)(str(cause))
-        code = getattr(cause, "sqlite_errorcode", 0) if isinstance(cause, sqlite3.Error) else 0
-        if code & 0xFF == sqlite3.SQLITE_FULL or getattr(cause, "sqlstate", None) == _DISK_FULL:
-            return DiskFullError(first_line(Exception(str(cause))))
-    return None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        yield error
+        if isinstance(error, MachineTroubleError):
+            return error
+        if isinstance(error, OSError) and error.errno in _MACHINE:
+            # Without a place for temporary files, Python does not say that it is for want of space.
+            is_full = error.errno in _FULL or "temporary directory" in str(error)
+            return (DiskFullError if is_full else MachineTroubleError)(str(error))
+        code = getattr(error, "sqlite_errorcode", 0) if isinstance(error, sqlite3.Error) else 0
+        if code & 0xFF == sqlite3.SQLITE_FULL or getattr(error, "sqlstate", None) == _DISK_FULL:
+            return DiskFullError(first_line(Exception(str(error))))
         error = error.__cause__ or error.__context__
+    return None
 
 
 @contextmanager

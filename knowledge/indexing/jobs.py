@@ -311,8 +311,9 @@ def remove_points(held: Held) -> None:
 
 
 def drop_indexes(held: Held) -> None:
-    """Drop the named collections, or those of a deleted agent."""
-    if names := held.job.payload.get("names"):
-        points.drop_collections(names)
-    else:
-        points.drop_abandoned_indexes(agent_slug=held.job.payload["agent"])
+    """Drop the named collections, or those of a deleted agent unless its slug has an agent again."""
+    names, slug = held.job.payload.get("names"), held.job.payload.get("agent")
+    if names is None and not Agent.objects.filter(slug=slug).exists():
+        names = points.release_indexes(agent_slug=slug)
+    for name in names or ():
+        vector_store().drop(name)

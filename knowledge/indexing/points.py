@@ -187,12 +187,6 @@ def plan_agent(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
     yield from answers_above().plan_points(agent, method)
 
 
-def has_content(agent: Agent, method: IndexingMethod) -> bool:
-    """Whether anything belongs into the agent's index by now: an indexed document, or a point of another app."""
-    indexed = agent.documents.filter(status=DocumentStatus.INDEXED)
-    return indexed.exists() or next(answers_above().plan_points(agent, method), None) is not None
-
-
 def plan_document(document: Document, method: IndexingMethod) -> Iterator[PlannedPoint]:
     chunks = document.chunks.served().select_related("category").order_by("index", "pk")
     for chunk in chunks.iterator(chunk_size=500):
@@ -355,10 +349,16 @@ def _write_group(
 def methods_without_index(agent: Agent) -> list[IndexingMethod]:
     """Methods in use whose index does not exist although there is something to put in it."""
     store = vector_store()
-    return [
+    missing = [
         method
         for method in sorted(agent.methods_in_use())
-        if store.resolve_alias(collection_alias(agent.slug, method)) is None and has_content(agent, method)
+        if store.resolve_alias(collection_alias(agent.slug, method)) is None
+    ]
+    has_documents = bool(missing) and agent.documents.filter(status=DocumentStatus.INDEXED).exists()
+    return [
+        method
+        for method in missing
+        if has_documents or next(answers_above().plan_points(agent, method), None) is not None
     ]
 
 
@@ -440,18 +440,6 @@ def release_indexes(*, agent_slug: str) -> list[str]:
             if store.resolve_alias(alias) in names:
                 store.remove_alias(alias)
     return names
-
-
-def drop_collections(names: Sequence[str]) -> None:
-    store = vector_store()
-    for name in names:
-        store.drop(name)
-
-
-def drop_abandoned_indexes(*, agent_slug: str) -> None:
-    """Drop a deleted agent's indexes later, if the store was away; nothing where the slug has an agent again."""
-    if not Agent.objects.filter(slug=agent_slug).exists():
-        drop_collections(release_indexes(agent_slug=agent_slug))
 
 
 def _write_as_rows_say(

@@ -207,9 +207,7 @@ def signature(model: LanguageModel, content_hash: str) -> str:
 GivesWay = Callable[[], float | None]
 
 
-def write_questions(
-    build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay = lambda: None
-) -> None:
+def write_questions(build: IndexBuild, report: IndexReport, on_progress: OnProgress, gives_way: GivesWay) -> None:
     """Write the questions that the documents lack; `report.goes_on_at` says when the rest follows, if any."""
     model = questions_model(build.indexed_agent)
     if model is None:
@@ -228,15 +226,6 @@ def take_call() -> bool:
         noted.filter(~Q(questions_day=today) | Q(questions_day=None)).update(questions_day=today, questions_calls=0)
         left = noted.filter(questions_calls__lt=limit) if limit else noted
         return bool(left.update(questions_calls=F("questions_calls") + 1))
-
-
-def calls_reached() -> str:
-    count = RuntimeSettings.load().get("question_calls_per_day")
-    return _("Le nombre d’appels au modèle par jour est atteint (%(count)d).") % {"count": count}
-
-
-def tomorrow() -> datetime:
-    return timezone.make_aware(datetime.combine(timezone.localdate() + timedelta(days=1), clock.min))
 
 
 class _Run:
@@ -292,7 +281,10 @@ class _Run:
         running: dict[Future[Reply], tuple[Chunk, UnitsRequest]] = {}
         for chunk in Chunk.objects.filter(pk__in=keys).select_related("document").order_by("index", "pk"):
             if not take_call():
-                self._leave(tomorrow(), calls_reached())
+                tomorrow = datetime.combine(timezone.localdate() + timedelta(days=1), clock.min)
+                reason = _("Le nombre d’appels au modèle par jour est atteint (%(count)d).")
+                limit = RuntimeSettings.load().get("question_calls_per_day")
+                self._leave(timezone.make_aware(tomorrow), reason % {"count": limit})
                 break
             self.report.model_calls += 1
             document = chunk.document
