@@ -11,7 +11,7 @@ from django.conf import settings
 from django.test import AsyncClient, override_settings
 
 from agents.database import in_database
-from agents.models import Agent, Deployment
+from agents.models import Agent
 from chat.access.permissions import visitor_of
 from chat.models import Conversation, Message, Role, Turn, TurnStatus
 from chat.runs.runner import runner
@@ -21,8 +21,6 @@ from tests.integration.chat.turn.test_path import model, scripted
 from tests.readers import LibraryCase
 from tests.sockets import Socket
 from tests.tools import asking, call, declared
-from tools_registry.index import sync_index
-from tools_registry.models import ToolOverride
 
 QUESTION = "Comment se réservent les salles de travail de la bibliothèque à l'accueil ?"
 ran: list[str] = []
@@ -98,13 +96,6 @@ class ApprovalTests(ApprovalCase):
         steps = [line["step"] for line in turn.trace]
         assert (steps.count("receive"), steps.count("tool_loop")) == (2, 2)
 
-    async def test_conversation_gets_its_title_when_its_first_turn_paused(self) -> None:
-        await in_database(Deployment.objects.update, config_overlay={"generate_titles": True})
-        async with self.paused(["C’est fait."], ["Salles"]) as (socket, turn):
-            await self.decided(socket, turn)
-            await asyncio.gather(*runner._settling)
-        assert (await Conversation.objects.aget(pk=turn.conversation_id)).title == "Salles"
-
     async def test_a_refused_tool_is_not_run_and_the_model_reads_that_it_was_refused(self) -> None:
         async with self.paused(["Bien."]) as (socket, turn):
             again = await self.decided(socket, turn, "deny")
@@ -167,12 +158,6 @@ class ApprovalTests(ApprovalCase):
         assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Je ne peux pas.")
         assert (turn.status, turn.rounds, turn.llm_calls) == (TurnStatus.DONE, 1, 2)
 
-    async def test_turn_whose_tool_is_gone_tells_the_model_and_answers(self) -> None:
-        gone = partial(ToolOverride.objects.create, tool_name="book", is_active=False)
-        _frames, turn = await self.resumed(["Je ne peux pas."], before=gone)
-        await self.assert_closed()
-        assert (turn.status, turn.rounds) == (TurnStatus.DONE, 1)
-
     async def test_turn_that_went_past_the_guard_rail_is_not_refused_when_it_goes_on(self) -> None:
         forgotten = partial(self.knobs, guard_rail_threshold=1.0)
         frames, turn = await self.resumed(["C’est fait."], before=forgotten)
@@ -184,15 +169,6 @@ class ApprovalTests(ApprovalCase):
             with override_settings(LLMS={}):
                 assert (await self.decided(socket, turn))[-1]["answerSource"] == "extractive"
         await self.assert_closed()
-
-    async def test_tools_of_a_turn_that_pauses_count_as_chosen(self) -> None:
-        await in_database(partial(self.knobs, tool_mode="local", tool_threshold=-1.0))
-        with declared(book, needs_approval=True):
-            await in_database(sync_index)
-        async with self.paused():
-            pass
-        await asyncio.gather(*runner._settling)
-        assert (await ToolOverride.objects.aget(tool_name="book")).selected == 1
 
     async def test_nobody_decides_for_somebody_else(self) -> None:
         async with self.paused() as (_socket, turn):

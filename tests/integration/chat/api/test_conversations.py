@@ -10,8 +10,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.test import AsyncClient, Client, TestCase, override_settings
-from markdown_it import MarkdownIt
+from django.test import AsyncClient, Client, TestCase
 
 from agents.database import in_database
 from agents.models import Audience, Deployment
@@ -68,20 +67,6 @@ class ConversationApiTests(TestCase):
         assert client.delete(url).status_code == 204
         assert not Conversation.objects.exists()
 
-    def test_pinned_conversation_comes_first_and_keeps_its_date(self) -> None:
-        client = Client()
-        pinned, later = self.create(client), self.create(client)
-        Conversation.objects.update(title="t")
-        before = Conversation.objects.get(pk=pinned).updated_at
-        url = f"/api/conversations/{pinned}/"
-        assert client.patch(url, {"pinned": True}, "application/json").json()["pinned"] is True
-        rows = client.get("/api/conversations/").json()["results"]
-        assert [(row["id"], row["pinned"]) for row in rows] == [(pinned, True), (later, False)]
-        assert Conversation.objects.get(pk=pinned).updated_at == before
-        assert client.patch(url, {}, "application/json").status_code == 400
-        assert client.patch(url, {"title": "u"}, "application/json").json()["pinned"] is True
-        assert Client().patch(url, {"pinned": False}, "application/json").status_code == 404
-
     def test_several_conversations_are_deleted_at_once_and_nobody_elses(self) -> None:
         client, stranger = Client(), Client()
         mine = [self.create(client) for _ in range(3)]
@@ -95,15 +80,6 @@ class ConversationApiTests(TestCase):
             refused = client.post("/api/conversations/delete/", {"ids": ids}, "application/json")
             assert refused.status_code == 400, ids
 
-    def test_search_looks_into_titles_and_messages(self) -> None:
-        client = Client()
-        conversation = Conversation.objects.get(pk=self.create(client))
-        make_exchange(conversation, "Où est la piscine ?", "Rue du Lac.")
-        Conversation.objects.update(title="Sport")
-        for words, count in (("piscine", 1), ("sport", 1), ("cantine", 0)):
-            found = client.get("/api/conversations/", {"q": words}).json()["results"]
-            assert len(found) == count, words
-
     def test_messages_carry_sanitised_html_and_their_turn(self) -> None:
         client = Client()
         conversation = self.create(client)
@@ -112,14 +88,6 @@ class ConversationApiTests(TestCase):
         assert "<strong>oui</strong>" in body["messages"][1]["html"]
         assert "<script" not in body["messages"][1]["html"]
         assert body["messages"][1]["turn"]["status"] == "done"
-
-    def test_deployment_for_signed_in_people_is_closed_to_visitors(self) -> None:
-        self.deployment.audience = Audience.SIGNED_IN
-        self.deployment.save()
-        body = {"deployment": self.deployment.slug}
-        assert Client().post("/api/conversations/", body, "application/json").status_code == 404
-        client = client_of(make_user())
-        assert client.post("/api/conversations/", body, "application/json").status_code == 201
 
     def test_session_without_csrf_token_is_refused(self) -> None:
         client = Client(enforce_csrf_checks=True)
@@ -137,23 +105,6 @@ class ConversationApiTests(TestCase):
         body = {"deployment": make_deployment().slug}
         assert client.post("/api/conversations/", body, "application/json").status_code == 201
         assert {"sessionid", "csrftoken"} <= client.cookies.keys()
-
-
-class BodyTests(TestCase):
-    def setUp(self) -> None:
-        make_deployment()
-
-    @override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=100)
-    def test_body_that_is_too_large_is_refused_by_name(self) -> None:
-        body = {"deployment": "x" * 200}
-        response = Client().post("/api/conversations/", body, "application/json")
-        assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
-        assert "100 octets" in response.json()["message"]
-
-    def test_body_that_is_nested_too_deeply_is_refused(self) -> None:
-        response = Client().post("/api/conversations/", "[" * 100_000, "application/json")
-        assert response.status_code == 400
-        assert not Conversation.objects.exists()
 
 
 class UnknownAddressTests(TestCase):
@@ -181,50 +132,28 @@ class RagChatTests(LibraryCase):
         assert events[-1][1]["answerSource"] == "direct_qa"
         assert await in_database(Message.objects.count) == 2
 
-    async def test_same_client_message_is_answered_once(self) -> None:
+    async def test_message_sent_again_with_or_without_its_conversation_is_answered_once(self) -> None:
         client = AsyncClient()
         _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
-        conversation = events_of(first)[0][1]["conversationId"]
-        _, again = await self.post(client, message=KNOWN, clientMessageId="a1", conversationId=conversation)
-        assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
+        for known in ({}, {"conversationId": events_of(first)[0][1]["conversationId"]}):
+            _, again = await self.post(client, message=KNOWN, clientMessageId="a1", **known)
+            assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
         assert await in_database(Message.objects.count) == 2
-
-    async def test_message_sent_again_without_a_conversation_is_answered_once(self) -> None:
-        client = AsyncClient()
-        _, first = await self.post(client, message=KNOWN, clientMessageId="a1")
-        _, again = await self.post(client, message=KNOWN, clientMessageId="a1")
-        assert events_of(first)[0][1]["turnId"] == events_of(again)[0][1]["turnId"]
         _, stranger = await self.post(AsyncClient(), message=KNOWN, clientMessageId="a1")
         assert events_of(stranger)[0][1]["turnId"] != events_of(first)[0][1]["turnId"]
         assert await in_database(Conversation.objects.count) == 2
-
-    async def test_program_that_keeps_its_cookies_can_send_its_message_again(self) -> None:
-        client = AsyncClient(enforce_csrf_checks=True)
-        asked = {"message": KNOWN, "clientMessageId": "a1"}
-        _, first = await self.post(client, **asked)
-        status, refusal = await self.post(client, **asked)
-        assert (status, json.loads(refusal)["code"]) == (403, "csrf")
-        headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
-        again = await client.post("/api/rag/chat", asked, "application/json", headers=headers)
-        turns = [events_of(body)[0][1]["turnId"] for body in (first, await streamed(again))]
-        assert turns[0] == turns[1]
-        assert await in_database(Message.objects.count) == 2
 
     async def test_program_that_kept_its_session_alone_is_given_the_token_with_the_refusal(self) -> None:
         client = AsyncClient(enforce_csrf_checks=True)
         asked = {"message": KNOWN, "clientMessageId": "a1"}
         _, first = await self.post(client, **asked)
         del client.cookies["csrftoken"]
-        assert (await self.post(client, **asked))[0] == 403
+        status, refusal = await self.post(client, **asked)
+        assert (status, json.loads(refusal)["code"]) == (403, "csrf")
         headers = {"X-CSRFToken": client.cookies["csrftoken"].value}
         again = await client.post("/api/rag/chat", asked, "application/json", headers=headers)
         assert events_of(await streamed(again))[0][1] == events_of(first)[0][1]
-
-    async def test_body_beyond_the_bound_is_refused_by_its_field(self) -> None:
-        for size in (70_000, 3_000_000):
-            status, text = await self.post(AsyncClient(), message="a" * size)
-            assert status == 413
-            assert "message" in json.loads(text)["message"]
+        assert await in_database(Message.objects.count) == 2
 
     async def test_events_continue_after_the_last_id(self) -> None:
         client = AsyncClient()
@@ -250,9 +179,8 @@ class RagChatTests(LibraryCase):
 
 
 class ExportTests(ReaderTest):
-    def export(self, name: str, client: Client | None = None) -> Any:
-        url = f"/api/conversations/{self.conversation.pk}/export"
-        return (client or self.client).get(url, {"format": name})
+    def export(self, name: str) -> Any:
+        return self.client.get(f"/api/conversations/{self.conversation.pk}/export", {"format": name})
 
     def test_markdown_has_questions_answers_and_sources(self) -> None:
         response = self.export("md")
@@ -269,16 +197,6 @@ class ExportTests(ReaderTest):
         assert f"- [1] Guide, p. 3 – Où ? – {url}" in self.export("md").content.decode()
         self.source({**given, "url": "javascript:alert(1)"})
         assert "javascript" not in self.export("md").content.decode()
-
-    def test_titles_of_others_are_no_markup(self) -> None:
-        evil = "[ici](javascript:x) <img src=x> `c` ![p](http://a.example/p.png)"
-        self.source({"n": 1, "title": evil, "question": evil, "text": ""})
-        Conversation.objects.update(title=evil)
-        lines = self.export("md").content.decode().splitlines()
-        for line in (lines[0], lines[-1]):
-            html = MarkdownIt().render(line.replace("[1] ", ""))
-            assert not any(tag in html for tag in ("<a", "<img", "<code")), html
-            assert "![p](http://a.example/p.png)" in html
 
     def test_json_is_whole(self) -> None:
         [exchange] = json.loads(self.export("json").content)["exchanges"]
@@ -299,8 +217,7 @@ class ExportTests(ReaderTest):
             assert (await client.get(address, {"format": "json"})).status_code == 200
         assert written_in != [threading.current_thread()]
 
-    def test_only_the_owner_exports_and_only_known_formats(self) -> None:
-        assert self.export("md", Client()).status_code == 404
+    def test_only_known_formats_are_exported(self) -> None:
         assert self.export("docx").status_code == 422
 
     def test_export_follows_the_branch(self) -> None:
@@ -351,13 +268,10 @@ def test_its_owner_asks_nothing_there(kept: tuple[Client, Conversation]) -> None
 
 def test_nobody_else_reads_it(kept: tuple[Client, Conversation]) -> None:
     _client, conversation = kept
-    stranger = client_of(make_user(username="stranger"))
     address = f"/api/conversations/{conversation.pk}/"
-    for client in (stranger, Client()):
-        for path in ("", "messages/", "export"):
-            assert client.get(f"{address}{path}").status_code == 404
+    for client in (client_of(make_user(username="stranger")), Client()):
+        assert [client.get(f"{address}{path}").status_code for path in ("", "messages/", "export")] == [404] * 3
         assert client.delete(address).status_code == 404
-    assert Conversation.objects.exists()
 
 
 def test_a_closed_desk_has_no_page_for_it(kept: tuple[Client, Conversation]) -> None:

@@ -5,6 +5,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -48,12 +49,17 @@ class ConsumerTests(LibraryCase):
         yield client, conversation, socket
         await socket.close()
 
-    async def signed_in(self) -> tuple[AsyncClient, str]:
-        client = AsyncClient()
-        user = await in_database(make_user)
-        await client.aforce_login(user)
-        conversation = await in_database(make_conversation, self.deployment, user=user)
-        return client, str(conversation.pk)
+    @asynccontextmanager
+    async def answering(
+        self, *later: Any, rest: threading.Event | None = None
+    ) -> AsyncIterator[tuple[AsyncClient, str, Socket]]:
+        """The same, once the first text of an answer has come; what follows waits for `rest`."""
+        reply = ScriptedReply(pieces=["Un début", " et la fin"], rest=rest or threading.Event())
+        with scripted(reply, *later):
+            async with self.asking() as (client, conversation, socket):
+                await socket.send(type="ask", message=NEAR, clientMessageId="a")
+                await socket.begun()
+                yield client, conversation, socket
 
     async def turn_ends(self) -> None:
         while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
@@ -76,14 +82,12 @@ class ConsumerTests(LibraryCase):
         assert SOCKETS._value.get() == open_before
 
     async def test_turn_of_another_conversation_is_not_followed_here(self) -> None:
-        client, one = await self.owner()
-        created = await client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
-        turn = await in_database(make_turn, await Conversation.objects.aget(pk=created.json()["id"]))
-        socket = await self.open(one, client)
-        for frame in ("resume", "retry"):
-            await socket.send(type=frame, turnId=str(turn.pk))
-            assert (await socket.receive())["code"] == "turn_not_found"
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            created = await client.post("/api/conversations/", {"deployment": self.deployment.slug}, "application/json")
+            turn = await in_database(make_turn, await Conversation.objects.aget(pk=created.json()["id"]))
+            for frame in ("resume", "retry"):
+                await socket.send(type=frame, turnId=str(turn.pk))
+                assert (await socket.receive())["code"] == "turn_not_found"
 
     async def test_message_that_comes_again_is_followed_whatever_the_limit(self) -> None:
         async with self.asking() as (client, conversation, socket):
@@ -97,29 +101,26 @@ class ConsumerTests(LibraryCase):
 
     async def test_bad_frame_gets_an_error_and_the_socket_stays_open(self) -> None:
         async with self.asking() as (client, conversation, socket):
-            await socket.send_text("{")
+            for text in ("{", r'{"type": "ask", "message": "bonjour \ud800"}'):
+                await socket.send_text(text)
+                assert (await socket.receive())["code"] == "invalid_message"
+            await socket.send_bytes('{"type": "stop"}'.encode("utf-16"))
             assert (await socket.receive())["code"] == "invalid_message"
             await socket.send(type="ask", message=KNOWN)
             assert (await socket.until_end())[-1]["type"] == "done"
 
     async def test_stop_reaches_a_running_turn_and_keeps_its_text(self) -> None:
-        client, conversation = await self.owner()
-        reply = ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event())
-        with scripted(reply):
-            socket = await self.open(conversation, client)
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            await socket.begun()
+        async with self.answering() as (client, conversation, socket):
             await socket.send(type="stop")
             last = (await socket.until_end())[-1]
-        assert (last["status"], last["content"]) == ("interrupted", "Un début")
-        await socket.close()
+            assert (last["status"], last["content"]) == ("interrupted", "Un début")
+            stored = await Message.objects.aget(role=Role.ASSISTANT)
+            assert stored.content == "Un début"
 
     async def test_turn_survives_its_socket_and_is_resumed_by_another(self) -> None:
-        client, conversation = await self.owner()
-        socket = await self.open(conversation, client)
-        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
-        meta = await socket.receive()
-        await socket.close()
+        async with self.asking() as (client, conversation, socket):
+            await socket.send(type="ask", message=KNOWN, clientMessageId="a")
+            meta = await socket.receive()
         other = await self.open(conversation, client)
         await other.send(type="resume", turnId=meta["turnId"], lastEventId=1)
         frames = await other.until_end()
@@ -128,11 +129,7 @@ class ConsumerTests(LibraryCase):
         await other.close()
 
     async def test_interrupted_turn_is_retried_under_its_own_id(self) -> None:
-        client, conversation = await self.owner()
-        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]):
-            socket = await self.open(conversation, client)
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            await socket.begun()
+        async with self.answering(["Tout."]) as (client, conversation, socket):
             await socket.send(type="stop")
             await socket.until_end()
             turn = await Turn.objects.aget()
@@ -141,7 +138,6 @@ class ConsumerTests(LibraryCase):
         assert (frames[0]["type"], frames[0]["turnId"]) == ("meta", str(turn.pk))
         assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Tout.")
         assert await in_database(Message.objects.count) == 2
-        await socket.close()
 
     async def test_reader_that_goes_away_while_it_is_told_is_no_error(self) -> None:
         async with self.asking() as (client, conversation, socket):
@@ -152,22 +148,8 @@ class ConsumerTests(LibraryCase):
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(0.05)
 
-    async def test_nobody_retries_or_stops_for_somebody_else(self) -> None:
-        foreign = await in_database(make_conversation, self.deployment, visitor=uuid.uuid4())
-        turn = await in_database(make_turn, foreign, status=TurnStatus.INTERRUPTED)
-        async with self.asking() as (client, conversation, socket):
-            await socket.send(type="retry", turnId=str(turn.pk))
-            assert (await socket.receive())["code"] == "turn_not_found"
-            for verb in ("retry", "stop"):
-                refused = await client.post(f"/api/rag/turns/{turn.pk}/{verb}")
-                assert refused.status_code == 404
-
     async def test_stop_and_retry_over_http(self) -> None:
-        client, conversation = await self.owner()
-        with scripted(ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event()), ["Tout."]):
-            socket = await self.open(conversation, client)
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            await socket.begun()
+        async with self.answering(["Tout."]) as (client, conversation, socket):
             turn = await Turn.objects.aget()
             stopped = await client.post(f"/api/rag/turns/{turn.pk}/stop")
             await socket.until_end()
@@ -176,16 +158,7 @@ class ConsumerTests(LibraryCase):
             told = b"".join([piece async for piece in retried.streaming_content])  # type: ignore[attr-defined]
         assert (stopped.json(), again.json()) == ({"stopped": True}, {"stopped": False})
         assert b'"status": "done"' in told
-        assert "Tout." in told.decode()
-        await socket.close()
-
-    async def test_page_that_comes_back_sees_the_turn_that_another_process_runs(self) -> None:
-        client, conversation = await self.owner()
-        row = await Conversation.objects.aget(pk=conversation)
-        turn = await in_database(make_turn, row, status=TurnStatus.RUNNING)
-        await Message.objects.acreate(conversation=row, turn=turn, role="user", content=NEAR)
-        shown = await client.get(f"/api/conversations/{conversation}/messages/")
-        assert shown.json()["runningTurn"] == {"id": str(turn.pk)}
+        assert b"Tout." in told
 
     async def test_open_socket_loses_its_rights_with_its_session_or_deployment(self) -> None:
         async with self.asking() as (client, conversation, socket):
@@ -198,13 +171,9 @@ class ConsumerTests(LibraryCase):
             assert (await socket.receive())["code"] == "conversation_not_found"
             assert await in_database(Message.objects.count) == 0
 
-    async def test_open_socket_stops_nothing_after_a_logout(self) -> None:
-        client, conversation = await self.owner()
+    async def test_open_socket_stops_and_hears_nothing_after_a_logout(self) -> None:
         rest = threading.Event()
-        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
-            socket = await self.open(conversation, client)
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            await socket.begun()
+        async with self.answering(rest=rest) as (client, conversation, socket):
             await in_database(Session.objects.all().delete)
             await socket.send(type="stop")
             assert (await socket.receive())["code"] == "conversation_not_found"
@@ -214,24 +183,11 @@ class ConsumerTests(LibraryCase):
         answer = await Message.objects.aget(role=Role.ASSISTANT)
         assert answer.content == "Un début et la fin"
 
-    async def test_open_socket_hears_nothing_after_a_logout(self) -> None:
-        client, conversation = await self.signed_in()
-        rest = threading.Event()
-        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
-            socket = await self.open(conversation, client)
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            await socket.begun()
-            await client.post("/logout/")
-            rest.set()
-            assert await socket.receive_close() == 4404
-            await self.turn_ends()
-        answer = await Message.objects.aget(role=Role.ASSISTANT)
-        assert answer.content == "Un début et la fin"
-
     async def test_stream_over_http_ends_with_its_session(self) -> None:
-        client, conversation = await self.signed_in()
-        question = {"message": NEAR, "conversationId": conversation, "clientMessageId": "a"}
-        rest = threading.Event()
+        client, user, rest = AsyncClient(), await in_database(make_user), threading.Event()
+        await client.aforce_login(user)
+        conversation = await in_database(make_conversation, self.deployment, user=user)
+        question = {"message": NEAR, "conversationId": str(conversation.pk), "clientMessageId": "a"}
         with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
             asked = await client.post("/api/rag/chat", question, "application/json")
             told = b""
@@ -244,33 +200,13 @@ class ConsumerTests(LibraryCase):
         assert b'"code": "turn_not_found"' in told
         assert b"et la fin" not in told
 
-    async def test_rights_are_looked_at_again_no_oftener_than_the_setting_says(self) -> None:
-        async with self.asking() as (client, conversation, socket):
-            with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(["Un", " deux", " trois"]):
-                with mock.patch("chat.api.asgi.owned_conversation") as looked_up:
-                    await socket.send(type="ask", message=NEAR, clientMessageId="a")
-                    assert (await socket.until_end())[-1]["content"] == "Un deux trois"
-            assert not looked_up.called
-
-    async def test_half_a_character_is_refused_and_the_socket_stays_open(self) -> None:
-        async with self.asking() as (client, conversation, socket):
-            await socket.send_text(r'{"type": "ask", "message": "bonjour \ud800"}')
-            assert (await socket.receive())["code"] == "invalid_message"
-            await socket.send(type="ask", message=KNOWN)
-            assert (await socket.until_end())[-1]["type"] == "done"
-
     async def test_deleting_a_conversation_stops_its_running_turn(self) -> None:
-        client, conversation = await self.owner()
-        reply = ScriptedReply(pieces=["Un début", " trop tard"], rest=threading.Event())
-        with self.settings(RIGHTS_CHECK_SECONDS=60.0), scripted(reply):
-            socket = await self.open(conversation, client)
-            await socket.send(type="ask", message=NEAR, clientMessageId="a")
-            await socket.begun()
-            deleted = await client.delete(f"/api/conversations/{conversation}/")
-            last = (await socket.until_end())[-1]
+        with self.settings(RIGHTS_CHECK_SECONDS=60.0):
+            async with self.answering() as (client, conversation, socket):
+                deleted = await client.delete(f"/api/conversations/{conversation}/")
+                last = (await socket.until_end())[-1]
         assert (deleted.status_code, last["status"]) == (204, "interrupted")
         assert await in_database(Message.objects.count) == 0
-        await socket.close()
 
     async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(self) -> None:
         async with self.asking() as (client, conversation, socket):
@@ -288,16 +224,6 @@ class ConsumerTests(LibraryCase):
             shown = thread.json()["messages"]
             assert [message["content"] for message in shown] == [NEAR, "Seconde."]
             assert shown[0]["versions"]["position"] == 2
-
-    async def test_turn_to_be_replaced_must_be_of_the_same_conversation(self) -> None:
-        async with self.asking() as (client, conversation, socket):
-            await socket.send(type="ask", message=NEAR, replaces=str(uuid.uuid4()))
-            assert (await socket.receive())["code"] == "turn_not_found"
-            await socket.send(type="ask", message=NEAR, replaces="x")
-            assert (await socket.receive())["code"] == "invalid_message"
-
-
-QUESTION = "Quels sont les horaires d'ouverture de la bibliothèque ?"
 
 
 @pytest.fixture
@@ -317,57 +243,41 @@ class OverloadTests(TestCase):
         cls.deployment = make_library()
         cls.secret = make_api_key(cls.deployment)
 
-    async def test_http(self) -> None:
-        body = {"message": QUESTION, "deployment": self.deployment.slug}
-        response = await AsyncClient().post("/api/rag/chat", body, "application/json")
-        assert response.status_code == 503
-        assert response.json()["code"] == "overloaded"
-        assert response["Retry-After"] == "2"
-        assert not await Turn.objects.aexists()
-        assert not await Conversation.objects.aexists()
+    async def completions(self, **body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {self.secret}"}
+        return await AsyncClient().post("/v1/chat/completions", body, "application/json", headers=headers)
 
-    async def test_refused_question_does_not_count(self) -> None:
+    async def test_refused_question_says_when_to_retry_and_neither_counts_nor_leaves_anything(self) -> None:
         taken = []
         with (
             override(RATE_LIMITS=True),
             mock.patch.object(rate_limits, "_take", side_effect=lambda *limits: taken.extend(limits)),
         ):
-            body = {"message": QUESTION, "deployment": self.deployment.slug}
-            await AsyncClient().post("/api/rag/chat", body, "application/json")
-            thread = {"model": self.deployment.slug, "messages": [{"role": "user", "content": QUESTION}]}
-            headers = {"Authorization": f"Bearer {self.secret}"}
-            await AsyncClient().post("/v1/chat/completions", thread, "application/json", headers=headers)
+            body = {"message": KNOWN, "deployment": self.deployment.slug}
+            asked: Any = await AsyncClient().post("/api/rag/chat", body, "application/json")
+            said = await self.completions(model=self.deployment.slug, messages=[{"role": "user", "content": KNOWN}])
+        assert (asked.json()["code"], said.json()["error"]["code"]) == ("overloaded", "overloaded")
+        assert [(each.status_code, each["Retry-After"]) for each in (asked, said)] == [(503, "2")] * 2
         assert not taken
+        assert not await Turn.objects.aexists()
+        assert not await Conversation.objects.aexists()
 
     async def test_place_is_given_back_where_nothing_is_asked(self) -> None:
         runner._places.release()
         for body in ({"model": self.deployment.slug, "messages": "none"}, {"model": "nobody", "messages": []}):
-            headers = {"Authorization": f"Bearer {self.secret}"}
-            response = await AsyncClient().post("/v1/chat/completions", body, "application/json", headers=headers)
-            assert response.status_code in (400, 404)
+            assert (await self.completions(**body)).status_code in (400, 404)
             assert runner._places._value == 1
-
-    async def test_openai(self) -> None:
-        response = await AsyncClient().post(
-            "/v1/chat/completions",
-            {"model": self.deployment.slug, "messages": [{"role": "user", "content": QUESTION}]},
-            "application/json",
-            headers={"Authorization": f"Bearer {self.secret}"},
-        )
-        assert response.status_code == 503
-        assert response.json()["error"]["code"] == "overloaded"
-        assert response["Retry-After"] == "2"
 
     async def test_socket_takes_it_when_it_comes_again(self) -> None:
         client, opening = AsyncClient(), {"deployment": self.deployment.slug}
         created = await client.post("/api/conversations/", opening, "application/json")
         socket = Socket(f"/ws/chat/{created.json()['id']}/", client)
         await socket.open()
-        await socket.send(type="ask", message=QUESTION, clientMessageId="a")
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
         [told] = await socket.until_end()
         assert (told["code"], told["retryable"]) == ("overloaded", True)
         assert told["retryAfter"] > 0
         runner._places.release()
-        await socket.send(type="ask", message=QUESTION, clientMessageId="a")
+        await socket.send(type="ask", message=KNOWN, clientMessageId="a")
         assert (await socket.until_end())[-1]["type"] == "done"
         await socket.close()

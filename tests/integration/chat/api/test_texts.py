@@ -1,22 +1,30 @@
-"""What every door of `/api` and `/v1` reads: no text that is none, no session without its token, the examples of the schema."""
+"""What every door of `/api` and `/v1` reads: no text that is none, no body beyond its bound, the examples of the schema."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
-from django.test import AsyncClient, Client, TestCase
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.test import Client, TestCase
 from drf_spectacular.generators import SchemaGenerator
 
 from agents.database import in_database
+from agents.models import Deployment
 from chat.access.permissions import WidgetVisitor
+from chat.api.batches import MAX_BATCH_BYTES
 from chat.api.framework import EXAMPLES
+from chat.api.openai import API_MAX_BODY_BYTES
 from chat.models import Conversation, Feedback, Message
+from chat.page import views
+from config.asgi import django_application
 from config.version import VERSION
 from tests.factories import make_api_key, make_deployment, make_library, make_service_token
 from tests.integration.chat.turn.test_path import KNOWN
 from tests.readers import ReaderTest
-from tests.sockets import Socket
 
 SITE = "https://www.example.org"
 HALF = "Où\ud800 ?"
@@ -58,7 +66,7 @@ class TextTests(ReaderTest):
         self.deployment.save()
         self.nowhere = str(uuid.uuid4())
 
-    def refused(self, method: str, path: str, body: Any, status: int = 400, **headers: str) -> None:
+    def refused(self, method: str, path: str, body: Any, headers: dict[str, str], status: int = 400) -> None:
         """Whatever is no text, with a code; a zero character is each field's own matter, and no failure."""
         client = Client()
         client.cookies = self.client.cookies
@@ -72,74 +80,46 @@ class TextTests(ReaderTest):
             response = client.generic(method, path, said, "application/json", headers=headers)
             assert response.status_code < 500, said
 
-    def test_questions(self) -> None:
-        body = {
-            "message": KNOWN,
-            "conversationId": self.nowhere,
-            "clientMessageId": "a",
+    def test_whatever_is_no_text_is_refused_at_every_door(self) -> None:
+        own = f"/api/conversations/{self.conversation.pk}/"
+        message = {"message": KNOWN, "conversationId": self.nowhere, "clientMessageId": "a"}
+        question = {
+            **message,
             "deployment": self.deployment.slug,
             "replaces": self.nowhere,
             "phase": "p",
             "project": "q",
         }
-        self.refused("POST", "/api/rag/chat", body)
-
-    def test_widget(self) -> None:
-        token = WidgetVisitor(self.deployment, SITE, uuid.uuid4()).token()
-        body = {"message": KNOWN, "conversationId": self.nowhere, "clientMessageId": "a", "language": "fr"}
-        self.refused("POST", "/widget/ask", body, Authorization=f"Visitor {token}")
-        stop = {"conversationId": self.nowhere}
-        self.refused("POST", "/widget/stop", stop, Authorization=f"Visitor {token}")
-
-    def test_completions(self) -> None:
-        body = {
-            "model": "no-such-deployment",
-            "messages": [
-                {"role": "system", "content": "x"},
-                {"role": "user", "content": [{"type": "text", "text": KNOWN}], "name": "n"},
-            ],
-            "stream_options": {},
-            "user": "u",
-        }
-        secret = make_api_key(self.deployment)
-        self.refused("POST", "/v1/chat/completions", body, Authorization=f"Bearer {secret}")
-
-    def test_conversations(self) -> None:
-        opened = {"deployment": "no-such", "phase": "p", "project": "q"}
-        own = f"/api/conversations/{self.conversation.pk}/"
-        self.refused("POST", "/api/conversations/", opened)
-        self.refused("PATCH", own, {"title": "Titre"})
-        self.refused("POST", f"{own}branch/", {"turnId": self.nowhere})
-
-    def test_verdicts_and_approvals(self) -> None:
-        feedback = f"/api/messages/{self.answer.pk}/feedback"
-        verdict = {"verdict": "down", "reason": "incomplete", "comment": "Non."}
-        self.refused("POST", feedback, verdict)
+        said = [{"role": "system", "content": "x"}, {"role": "user", "content": [{"type": "text", "text": KNOWN}]}]
+        visitor = {"Authorization": f"Visitor {WidgetVisitor(self.deployment, SITE, uuid.uuid4()).token()}"}
+        key = {"Authorization": f"Bearer {make_api_key(self.deployment)}"}
+        doors: list[tuple[str, str, Any, dict[str, str]]] = [
+            ("POST", "/api/rag/chat", question, {}),
+            ("POST", "/widget/ask", {**message, "language": "fr"}, visitor),
+            ("POST", "/widget/stop", {"conversationId": self.nowhere}, visitor),
+            ("POST", "/v1/chat/completions", {"model": "absent", "messages": said, "stream_options": {}}, key),
+            ("POST", "/api/conversations/", {"deployment": "absent", "phase": "p", "project": "q"}, {}),
+            ("PATCH", own, {"title": "Titre"}, {}),
+            ("POST", f"{own}branch/", {"turnId": self.nowhere}, {}),
+            ("POST", f"/api/messages/{self.answer.pk}/feedback", {"verdict": "down", "comment": "Non."}, {}),
+            ("POST", f"/api/rag/turns/{self.turn.pk}/approvals", {"toolCallId": "c", "approved": True}, {}),
+        ]
+        for method, path, body, headers in doors:
+            with self.subTest(path=path):
+                self.refused(method, path, body, headers)
         assert "\0" not in "".join(Feedback.objects.values_list("comment", flat=True))
-        approvals = f"/api/rag/turns/{self.turn.pk}/approvals"
-        self.refused("POST", approvals, {"toolCallId": "c", "approved": True})
 
-    def test_batches(self) -> None:
+    def test_nor_is_it_stored_of_a_batch(self) -> None:
         call = {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}
-        answer = {
-            "role": "tool",
-            "tool_call_id": "c",
-            "name": "t",
-            "content": "{}",
-            "timestamp": "2026-03-01T10:00:00Z",
-            "relance_index": 0,
-            "error": "e",
-        }
-        body = {
-            "messages": [{"role": "assistant", "content": "x", "tool_calls": [call]}, answer],
-            "operation_id": self.nowhere,
-            "relance_index": 0,
-        }
+        request = {"role": "assistant", "content": "x", "tool_calls": [call]}
+        answer = {"role": "tool", "tool_call_id": "c", "name": "t", "content": "{}", "error": "e", "relance_index": 0}
+        messages = [request, {**answer, "timestamp": "2026-03-01T10:00:00Z"}]
+        body = {"messages": messages, "operation_id": self.nowhere, "relance_index": 0}
         _token, secret = make_service_token()
         path = f"/api/ui/chat-sessions/{self.conversation.pk}/messages/batch"
         before = Message.objects.count()
         headers = {"Idempotency-Key": "k", "X-Operation-ID": self.nowhere, "X-Relance-Index": "0", "If-Match": "*"}
-        self.refused("POST", path, body, 422, Authorization=f"Bearer {secret}", **headers)
+        self.refused("POST", path, body, {**headers, "Authorization": f"Bearer {secret}"}, 422)
         assert Message.objects.count() == before
 
     def test_encoding_that_a_header_names_changes_nothing(self) -> None:
@@ -164,49 +144,6 @@ class TextTests(ReaderTest):
                 for suffix in ("", "; charset=utf-8", "; charset=nowhere"):
                     sent = Client().generic("POST", path, body, kind + suffix)
                     assert sent.status_code in (200, 302), (path, kind, suffix)
-
-
-class FrameTests(TestCase):
-    async def test_frames(self) -> None:
-        client = AsyncClient()
-        body = {"deployment": (await in_database(make_library)).slug}
-        created = await client.post("/api/conversations/", body, "application/json")
-        socket = Socket(f"/ws/chat/{created.json()['id']}/", client)
-        await socket.open()
-        nowhere = str(uuid.uuid4())
-        for frame in (
-            {"type": "ask", "message": KNOWN, "clientMessageId": "a", "replaces": nowhere},
-            {"type": "resume", "turnId": nowhere, "lastEventId": "1"},
-            {"type": "approve", "turnId": nowhere, "toolCallId": "c"},
-            {"type": "stop"},
-        ):
-            for changed in spoilt(frame, HALF):
-                for is_escaped in (True, False):
-                    await socket.send_text(json.dumps(changed, ensure_ascii=is_escaped))
-                    told = await socket.receive()
-                    assert (told["type"], told["code"]) == ("error", "invalid_message"), changed
-            for encoding in OTHER_ENCODINGS:
-                await socket.send_bytes(json.dumps(frame).encode(encoding))
-                assert (await socket.receive())["code"] == "invalid_message"
-        await socket.send(type="ask", message=KNOWN)
-        assert (await socket.until_end())[-1]["type"] == "done"
-        await socket.close()
-
-
-class CrossSiteTests(ReaderTest):
-    """Whatever carries a session changes nothing for another site: a visitor's no less than that of somebody signed in."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        visitor, self.client = self.client, Client(enforce_csrf_checks=True)
-        self.client.cookies = visitor.cookies
-
-    def test_the_pages_own_token_opens_them(self) -> None:
-        self.client.get("/")
-        token = self.client.cookies["csrftoken"].value
-        url = f"/api/conversations/{self.conversation.pk}/"
-        assert self.client.delete(url).status_code == 403
-        assert self.client.delete(url, headers={"X-CSRFToken": token}).status_code == 204
 
 
 class ZeroByteTests(ReaderTest):
@@ -259,3 +196,74 @@ class SchemaExamplesTest(TestCase):
                     told = b"".join([part async for part in response])
                     assert b"event: done" in told
         assert await Conversation.objects.acount()
+
+
+async def sent_in_chunks(path: str, body: bytes, *, token: str = "") -> tuple[int, Any]:
+    """As uvicorn hands it on: no length, and more to come until the last piece."""
+    pieces = [body[at : at + 64 * 1024] for at in range(0, len(body), 64 * 1024)] or [b""]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        if not pieces:
+            await asyncio.sleep(60)
+        piece = pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"transfer-encoding", b"chunked"), (b"content-type", b"application/json")]
+    if token:
+        headers.append((b"authorization", f"Bearer {token}".encode()))
+    scope: Any = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+    # In this thread and over its connection, which the end of a request would close.
+    with mock.patch.object(BaseDatabaseWrapper, "close_if_unusable_or_obsolete"):
+        await django_application.handle(scope, receive, send)
+    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent[1:]))
+
+
+class ChunkedBodyTests(TestCase):
+    """A body is no longer than its door takes, whether its length was announced or it comes in chunks."""
+
+    deployment: Deployment
+    key: str
+    service: str
+
+    @classmethod
+    def setUpTestData(cls) -> None:
+        cls.deployment = make_library()
+        cls.key = make_api_key(cls.deployment)
+        _row, cls.service = make_service_token()
+
+    async def test_batches(self) -> None:
+        path = f"/api/ui/chat-sessions/{uuid.uuid4()}/messages/batch"
+        for length in (MAX_BATCH_BYTES + 1, 3 * 1024**2):
+            status, told = await sent_in_chunks(path, b" " * length, token=self.service)
+            assert (status, told["code"]) == (413, "too_large")
+
+    async def test_openai(self) -> None:
+        for length in (API_MAX_BODY_BYTES + 1, 3 * 1024**2):
+            status, told = await sent_in_chunks("/v1/chat/completions", b" " * length, token=self.key)
+            assert (status, told["error"]["code"]) == (413, "message_too_large")
+
+    async def test_json_of_the_interface_and_a_question(self) -> None:
+        for path in ("/api/conversations/", "/api/rag/chat"):
+            status, told = await sent_in_chunks(path, b" " * 3 * 1024**2)
+            assert (status, told["code"]) == (413, "message_too_large")
+
+    async def test_short_one_is_read(self) -> None:
+        body = json.dumps({"deployment": self.deployment.slug}).encode()
+        status, _told = await sent_in_chunks("/api/conversations/", body)
+        assert status == 201
+
+
+class AnnouncedBodyTests(TestCase):
+    def test_json_of_the_interface(self) -> None:
+        response = self.client.post("/api/conversations/", b" " * 3 * 1024**2, "application/json")
+        assert (response.status_code, response.json()["code"]) == (413, "message_too_large")
+
+    def test_files_of_one_form_together(self) -> None:
+        form = {"first": SimpleUploadedFile("a.txt", b"a" * 600), "second": SimpleUploadedFile("b.txt", b"b" * 600)}
+        with mock.patch.object(views, "MAX_UPLOAD_BYTES", 1_000):
+            response = self.client.post("/admin/login/", form)
+        assert (response.status_code, response.json()["code"]) == (413, "message_too_large")

@@ -13,13 +13,19 @@ from django.utils import timezone
 
 from agents.database import in_database
 from agents.errors import LLMCutError, LLMRateLimitedError, LLMTimeoutError
+from agents.llm.base import language_model
 from agents.models import Audience, Deployment
-from chat.models import ApiKey, Channel, Conversation, Message, Turn, TurnStatus
+from chat.models import AnswerSource, ApiKey, Channel, Conversation, Message, Turn, TurnStatus
+from chat.runs.afterwards import generate_title
+from faqs.models import CachedResponse
 from tests.constants import override
 from tests.factories import make_api_key, make_deployment, make_library
-from tests.integration.chat.turn.test_path import FAR, KNOWN, NEAR, model, scripted
+from tests.integration.chat.turn.test_path import KNOWN, NEAR, ask, model, scripted
+from tests.integration.chat.turn.test_tool_loop import closed, served
 from tests.scripted import ScriptedReply
+from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import asking, call, declared
+from tests.unit.agents.test_llm_reasoning import FORMS
 
 ADDRESS = "/v1/chat/completions"
 called: list[str] = []
@@ -40,6 +46,10 @@ def chunks_of(body: str) -> list[Any]:
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
+def by_user(content: Any) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": content}]
+
+
 class V1Tests(TestCase):
     deployment: Deployment
     secret: str
@@ -54,7 +64,7 @@ class V1Tests(TestCase):
 
     async def post(self, _secret: str | None = None, _headers: Any = None, _address: str = ADDRESS, **body: Any) -> Any:
         secret = self.secret if _secret is None else _secret
-        body = {"model": self.deployment.slug, "messages": [{"role": "user", "content": KNOWN}], **body}
+        body = {"model": self.deployment.slug, "messages": by_user(KNOWN), **body}
         return await AsyncClient().post(
             _address, body, "application/json", headers={"Authorization": f"Bearer {secret}", **(_headers or {})}
         )
@@ -96,8 +106,7 @@ class CompletionTests(V1Tests):
         [choice] = body["choices"]
         turn = await in_database(Turn.objects.select_related("conversation").get)
         stored = await in_database(Message.objects.get, role="assistant")
-        assert body["object"] == "chat.completion"
-        assert body["model"] == self.deployment.slug
+        assert (body["object"], body["model"]) == ("chat.completion", self.deployment.slug)
         assert body["id"] == f"chatcmpl-{turn.pk.hex}"
         assert choice["finish_reason"] == "stop"
         assert choice["message"]["content"] == stored.content
@@ -111,10 +120,8 @@ class CompletionTests(V1Tests):
 
     async def test_stream_opens_with_the_role_and_ends_with_the_reason_usage_and_done(self) -> None:
         with scripted(ScriptedReply(pieces=["À l'", "accueil ", "[1]."])):
-            response = await self.post(
-                messages=[{"role": "user", "content": NEAR}], stream=True, stream_options={"include_usage": True}
-            )
-            chunks = await self.streamed(response)
+            options = {"include_usage": True}
+            chunks = await self.streamed(await self.ask(("user", NEAR), stream=True, stream_options=options))
         first, *texts, last, usage, end = chunks
         assert first["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
         assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in texts) == ("À l'accueil [1].")
@@ -130,20 +137,11 @@ class CompletionTests(V1Tests):
 
     async def test_answer_that_was_cut_ends_with_its_reason(self) -> None:
         for finish in ("length", "content_filter"):
-            for is_streamed in (False, True):
-                with self.subTest(streamed=is_streamed, finish=finish):
-                    with scripted(ScriptedReply(["À l'accueil [1]."], finish_reason=finish)):
-                        response = await self.post(stream=is_streamed, messages=[{"role": "user", "content": NEAR}])
-                        last = await self.last_of(response)
-                    assert last["choices"][0]["finish_reason"] == finish
-
-    async def last_of(self, response: Any) -> Any:
-        """The body of an answer, or the last chunk or event that is one."""
-        if not response.streaming:
-            return response.json()
-        text = b"".join([part async for part in response]).decode()
-        lines = [line for line in text.splitlines() if line.startswith("data: {")]
-        return json.loads(lines[-1].removeprefix("data: "))
+            with scripted(*[ScriptedReply(["À l'accueil [1]."], finish_reason=finish)] * 2):
+                whole = await self.ask(("user", NEAR))
+                chunks = await self.streamed(await self.ask(("user", NEAR), stream=True))
+            for last in (whole.json(), chunks[-2]):
+                assert last["choices"][0]["finish_reason"] == finish
 
     async def test_usage_is_not_streamed_unless_asked_for(self) -> None:
         chunks = await self.streamed(await self.post(stream=True))
@@ -156,40 +154,23 @@ class CompletionTests(V1Tests):
         assert whole == streamed
         assert whole.rpartition("---\n")[2].startswith("- [1] Bibliothèque municipale")
 
-    async def test_question_outside_the_documents_is_refused_as_everywhere(self) -> None:
-        body = (await self.ask(("user", FAR))).json()
-        assert body["choices"][0]["message"]["answer_source"] == "guard_rail"
-        assert body["choices"][0]["finish_reason"] == "stop"
-
 
 class ThreadTests(V1Tests):
     async def test_earlier_messages_reach_the_prompt_and_system_messages_do_not(self) -> None:
         with scripted(ScriptedReply(pieces=["Oui."])):
-            await self.ask(
-                ("system", "Réponds en vers."),
-                ("user", "Bonjour, une question ?"),
-                ("assistant", "Je vous écoute."),
-                ("user", [{"type": "text", "text": NEAR}]),
-            )
+            said = ("Bonjour, une question ?", "Je vous écoute.")
+            asked = [{"type": "text", "text": NEAR}]
+            await self.ask(("system", "Réponds en vers."), ("user", said[0]), ("assistant", said[1]), ("user", asked))
             [call] = model().calls
         texts = [message.content for message in call.messages]
-        assert texts[1:3] == ["Bonjour, une question ?", "Je vous écoute."]
+        assert texts[1:3] == [*said]
         assert not any("en vers" in text for text in texts)
         conversation = await in_database(Conversation.objects.get)
-        assert conversation.client_thread == {
-            "exchanges": [["Bonjour, une question ?", "Je vous écoute."]],
-            "previous": "Bonjour, une question ?",
-        }
+        assert conversation.client_thread == {"exchanges": [[*said]], "previous": said[0]}
 
     async def test_follow_up_is_never_answered_by_a_stored_answer(self) -> None:
-        asked = "et combien coûte la carte de lecteur ?"
-        body = (
-            await self.ask(
-                ("user", "Quels sont les tarifs pour les mineurs ?"),
-                ("assistant", "Tout est gratuit."),
-                ("user", asked),
-            )
-        ).json()
+        before = (("user", "Quels sont les tarifs pour les mineurs ?"), ("assistant", "Tout est gratuit."))
+        body = (await self.ask(*before, ("user", "et combien coûte la carte de lecteur ?"))).json()
         turn = await in_database(Turn.objects.get)
         steps = {line["step"]: line["outcome"] for line in turn.trace}
         assert steps["standalone"] == "follow_up"
@@ -207,15 +188,6 @@ class ThreadTests(V1Tests):
 
 
 class ToolTests(V1Tests):
-    async def test_earlier_messages_stand_in_every_prompt_of_a_tool_loop(self) -> None:
-        with declared(weather), scripted(asking(call("weather", id="a", city="Lyon")), ["Il pleut."]):
-            body = (
-                await self.ask(("user", "Bonjour, une question ?"), ("assistant", "Je vous écoute."), ("user", NEAR))
-            ).json()
-            prompts = [[message.content for message in call.messages] for call in model().calls]
-        assert body["choices"][0]["message"]["content"] == "Il pleut."
-        assert [prompt[1:3] for prompt in prompts] == [["Bonjour, une question ?", "Je vous écoute."]] * 2
-
     async def test_tool_that_asks_for_approval_is_denied_and_the_answer_goes_on(self) -> None:
         for stream in (False, True):
             with (
@@ -242,22 +214,15 @@ class LenientTests(V1Tests):
 
     async def test_what_a_desk_cannot_do_is_ignored(self) -> None:
         tool = {"type": "function", "function": {"name": "search", "parameters": {}}}
-        response = await self.post(
-            tools=[tool],
-            tool_choice="required",
-            response_format={"type": "json_object"},
-            stop=["\n"],
-            logprobs=True,
-            parallel_tool_calls=True,
-            reasoning_effort="low",
-            temperature=1.3,
-            max_tokens=5,
-            user="u",
-        )
+        wanted: dict[str, Any] = {
+            "tools": [tool],
+            "tool_choice": "required",
+            "response_format": {"type": "json_object"},
+            "stop": ["\n"],
+        }
+        response = await self.post(**wanted, logprobs=True, reasoning_effort="low", temperature=1.3, max_tokens=5)
         assert response.status_code == 200
-        [choice] = response.json()["choices"]
-        assert choice["finish_reason"] == "stop"
-        assert choice["message"]["content"]
+        assert response.json()["choices"][0]["finish_reason"] == "stop"
 
     async def test_what_is_no_text_in_a_thread_is_passed_over(self) -> None:
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
@@ -313,31 +278,17 @@ class ChoreTests(V1Tests):
 
 
 class AnnotationTests(V1Tests):
-    async def annotations(self, *, stream: bool = False) -> tuple[str, list[dict[str, Any]]]:
-        with scripted(ScriptedReply(pieces=["À l'", "accueil ", "[1]."])):
-            response = await self.ask(("user", NEAR), stream=stream)
-            if not stream:
-                message = response.json()["choices"][0]["message"]
-                return message["content"], message["annotations"]
-            deltas = [each["choices"][0]["delta"] for each in (await self.streamed(response))[:-1]]
-        return "".join(delta.get("content", "") for delta in deltas), deltas[-1]["annotations"]
-
-    async def test_citation_is_where_the_text_has_it_and_leads_to_the_passage(self) -> None:
-        for stream in (False, True):
-            text, [annotation] = await self.annotations(stream=stream)
-            citation = annotation["url_citation"]
-            assert annotation["type"] == "url_citation"
-            assert text[citation["start_index"] : citation["end_index"]] == "[1]"
-            assert citation["title"]
-            page = await AsyncClient().get(citation["url"].removeprefix("http://testserver"))
-            assert page.status_code == 200
-            stored = await in_database(Message.objects.filter(role="assistant").latest, "pk")
-            assert stored.sources[0]["title"].replace(" > ", " › ") in page.content.decode()
-            assert page["X-Robots-Tag"].startswith("noindex")
-
-    async def test_passage_is_read_by_whoever_may_use_the_deployment(self) -> None:
-        _text, [annotation] = await self.annotations()
-        address = annotation["url_citation"]["url"].removeprefix("http://testserver")
+    async def test_citation_leads_to_its_passage_for_whoever_may_use_the_deployment(self) -> None:
+        with scripted(*[["À l'", "accueil ", "[1]."]] * 2):
+            whole = (await self.ask(("user", NEAR))).json()["choices"][0]["message"]
+            chunks = await self.streamed(await self.ask(("user", NEAR), stream=True))
+        [annotation], [streamed] = whole["annotations"], chunks[-2]["choices"][0]["delta"]["annotations"]
+        citation = annotation["url_citation"]
+        assert whole["content"][citation["start_index"] : citation["end_index"]] == "[1]"
+        assert streamed["url_citation"]["start_index"] == citation["start_index"]
+        address = citation["url"].removeprefix("http://testserver")
+        page = await AsyncClient().get(address)
+        assert (page.status_code, page["X-Robots-Tag"][:7]) == (200, "noindex")
         assert (await AsyncClient().get(address[:-2] + "/")).status_code == 404
         own = Deployment.objects.filter(pk=self.deployment.pk)
         await in_database(own.update, audience=Audience.GROUPS)
@@ -352,38 +303,24 @@ def nothing_to_quote() -> Any:
 
 
 class RefusalTests(V1Tests):
-    async def test_field_that_is_wrong_is_named(self) -> None:
-        for param, value in (
-            ("model", None),
-            ("messages", []),
-            ("stream", "yes"),
-            ("stream_options", {"include_usage": True}),
-        ):
-            status, error = await self.refused(**{param: value})
-            assert (status, error["param"]) == (400, param), param
-            assert error["type"] == "invalid_request_error"
-        assert not await in_database(Conversation.objects.exists)
-
-    async def test_bad_messages_are_named_by_their_place(self) -> None:
+    async def test_field_that_is_wrong_is_named_and_a_message_by_its_place(self) -> None:
         image = [{"type": "image_url", "image_url": {"url": "data:"}}]
-        for messages, param in (
-            ([{"role": "user", "content": image}], "messages[0].content"),
-            ([{"role": "tool", "content": "x"}], "messages"),
-            (["x"], "messages[0].role"),
-            ([{"role": ["user"], "content": "x"}], "messages[0].role"),
-            ([{"role": "user", "content": 3}], "messages[0].content"),
-            ([{"role": "user", "content": " "}], "messages[0].content"),
-            ([{"role": "user", "content": "a" * 8001}], "messages[0].content"),
-            ([{"role": "assistant", "content": "x"}], "messages"),
-            ([{"role": "system", "content": "x"}], "messages"),
-        ):
-            status, error = await self.refused(messages=messages)
-            assert (status, error["param"]) == (400, param), messages
-
-    async def test_body_that_is_too_large_is_413(self) -> None:
-        with override(API_MAX_BODY_BYTES=200):
-            status, _error = await self.refused(user="x" * 300)
-        assert status == 413
+        wrong: tuple[tuple[str, Any, str], ...] = (
+            ("model", None, "model"),
+            ("stream", "yes", "stream"),
+            ("stream_options", {"include_usage": True}, "stream_options"),
+            ("messages", [], "messages"),
+            ("messages", [{"role": "user", "content": image}], "messages[0].content"),
+            ("messages", [{"role": "tool", "content": "x"}], "messages"),
+            ("messages", ["x"], "messages[0].role"),
+            ("messages", [{"role": ["user"], "content": "x"}], "messages[0].role"),
+            *(("messages", by_user(content), "messages[0].content") for content in (3, " ", "a" * 8001)),
+            *(("messages", [{"role": role, "content": "x"}], "messages") for role in ("assistant", "system")),
+        )
+        for field, value, param in wrong:
+            status, error = await self.refused(**{field: value})
+            assert (status, error["param"], error["type"]) == (400, param, "invalid_request_error"), value
+        assert not await in_database(Conversation.objects.exists)
 
     async def test_wrong_method_and_no_json_are_errors_of_the_same_form(self) -> None:
         wrong = await self.get(ADDRESS)
@@ -404,7 +341,7 @@ class RefusalTests(V1Tests):
         ):
             for stream in (False, True):
                 with nothing_to_quote(), scripted(ScriptedReply(error=error)):
-                    response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=stream)
+                    response = await self.ask(("user", NEAR), stream=stream)
                 assert response.status_code == status, code
                 assert response.json()["error"]["code"] == code
                 if code == "llm_rate_limited":
@@ -414,7 +351,7 @@ class RefusalTests(V1Tests):
         rest = threading.Event()
         silent = ScriptedReply(pieces=["", ""], rest=rest, error=LLMTimeoutError())
         with override(HEADERS_SECONDS=0.01, BEAT_SECONDS=0.01), nothing_to_quote(), scripted(silent):
-            response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=True)
+            response = await self.ask(("user", NEAR), stream=True)
             assert response.status_code == 200
             body = ""
             async for part in response:
@@ -427,8 +364,7 @@ class RefusalTests(V1Tests):
     async def test_stream_that_breaks_off_or_says_nothing_ends_with_an_error_and_without_done(self) -> None:
         for piece, error, code in (("Un début", LLMCutError(), "llm_cut"), (" ", None, "llm_response")):
             with nothing_to_quote(), scripted(ScriptedReply(pieces=[piece], error=error)):
-                response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=True)
-                chunks = await self.streamed(response)
+                chunks = await self.streamed(await self.ask(("user", NEAR), stream=True))
             assert chunks[-1]["error"]["code"] == code
             assert "[DONE]" not in chunks
 
@@ -472,7 +408,7 @@ class KeyTests(V1Tests):
             rest = threading.Event()
             with scripted(ScriptedReply(pieces=pieces, interval=0.02, rest=rest)):
                 await in_database(deployment.update, is_active=True)
-                response = await self.post(messages=[{"role": "user", "content": NEAR}], stream=True)
+                response = await self.ask(("user", NEAR), stream=True)
                 body = b""
                 async for part in response:
                     body += part
@@ -510,22 +446,46 @@ class KeyTests(V1Tests):
         assert (await client.post(ADDRESS, {}, "application/json")).status_code == 401
 
 
-class DisconnectTests(V1Tests):
-    async def test_client_that_leaves_stops_its_turn(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un début", " et", " la fin"], rest=threading.Event())):
-            response = await self.ask(("user", NEAR), stream=True)
-            has_begun = asyncio.Event()
+GOOD = "Les salles se réservent à l’accueil [1]."
+SHOWN = [form.replace("Bonjour [1].", GOOD) for form in FORMS]
+QUOTED = {
+    "empty": ["<think>4711, then the limit", "\n \n"],
+    "only_number": ["[1]", "12 [1]."],
+    "only_header": ["[Source 1] - Bibliothèque municipale"],
+    "echo": [NEAR],
+    "language": ["You can book one of the rooms at the desk with your card, and it is free for all of us [1]."],
+    "loop": ["Les salles se réservent à l’accueil du rez-de-chaussée. " * 9],
+    "call_as_text": ['{"name": "find_room", "arguments": {"q": "4711"}}', "<tool_call>find_room</tool_call>"],
+}
 
-            async def read() -> None:
-                async for part in response:
-                    if "début" in part.decode():
-                        has_begun.set()
 
-            # As the server does when it is told that the client has gone.
-            reading = asyncio.create_task(read())
-            await has_begun.wait()
-            reading.cancel()
-            await asyncio.wait([reading])
-            while await Turn.objects.filter(status=TurnStatus.RUNNING).aexists():  # noqa: ASYNC110  # another task writes the row
-                await asyncio.sleep(0.05)
-        assert (await Turn.objects.aget()).status == TurnStatus.INTERRUPTED
+class OddReplyTests(V1Tests):
+    """Every odd form of a reply, at every door: no reasoning leaks, and nothing worse than the quotation is shown."""
+
+    async def test_no_form_lets_reasoning_through_and_each_defect_is_quoted(self) -> None:
+        await self.overlay(memory_learning="valid", tools_enabled=False)
+        forms = [(form, "") for form in SHOWN] + [(text, name) for name, texts in QUOTED.items() for text in texts]
+        with ModelServer(api_key="k") as server, served(server):
+            for form, name in forms:
+                server.script(*[ModelReply(tokens=[form[:9], form[9:]])] * 3)
+                result, listener = await ask(self.deployment, NEAR)
+                whole = await self.said(await self.ask(("user", NEAR)))
+                streamed = await self.said(await self.ask(("user", NEAR), stream=True))
+                [check] = [line["outcome"] for line in result.trace.lines if line["step"] == "check"]
+                assert check == (name or check)
+                assert not name or listener.done.cut == "answer_replaced"
+                assert result.answer.source == (AnswerSource.EXTRACTIVE if name else AnswerSource.LLM), form
+                for text in (listener.done.content, whole, *([] if name else [streamed])):
+                    assert "4711" not in text, (form, text, [listener.done.content, whole, streamed])
+                    assert ("Voici ce que disent" in text) if name else text == GOOD
+            await closed()
+        assert not await in_database(CachedResponse.objects.filter(answer__contains="4711").exists)
+
+    async def test_titles_and_rewritings_hold_none_of_it(self) -> None:
+        with ModelServer(api_key="k") as server, served(server):
+            for form in FORMS:
+                server.script(ModelReply(tokens=[form]))
+                model = language_model()
+                assert model is not None
+                assert await generate_title(model, question=NEAR, llm_model="") == "Bonjour [1]"
+            await closed()
