@@ -41,7 +41,8 @@ async def start(runner: Runner, conversation: Conversation, question: str) -> uu
 
 
 async def told(runner: Runner, turn_id: uuid.UUID, after: int = 0) -> list[NumberedEvent]:
-    return [numbered async for numbered in runner.follow(turn_id, after)]
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        return [numbered async for numbered in runner.follow(turn_id, after)]
 
 
 async def end_of(runner: Runner, turn_id: uuid.UUID) -> Done:
@@ -65,6 +66,11 @@ class RunnerCase(LibraryCase):
         self.runner = Runner(EventLogs())
         self.conversation = make_conversation(self.deployment)
 
+    async def dead_turn(self) -> Turn:
+        """A turn whose process died a moment ago."""
+        expired = timezone.now() - timedelta(seconds=1)
+        return await in_database(make_turn, self.conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
+
 
 class RunnerTests(RunnerCase):
     async def test_caller_that_leaves_during_the_claim_loses_no_turn(self) -> None:
@@ -76,23 +82,24 @@ class RunnerTests(RunnerCase):
         last = await end_of(self.runner, turn_id)
         assert last.answer_source == "direct_qa"
 
-    async def test_message_whose_turn_fell_with_the_database_is_answered_when_it_comes_again(self) -> None:
+    async def fallen(self) -> uuid.UUID:
+        """A turn that fell with the database."""
         trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
         with mock.patch("chat.turn.path.dispatch_and_search", trouble):
             turn_id = await start(self.runner, self.conversation, KNOWN)
             last = (await told(self.runner, turn_id))[-1][1]
         assert isinstance(last, Failure)
         assert (last.code, last.retryable) == ("storage_unavailable", True)
+        return turn_id
+
+    async def test_message_whose_turn_fell_with_the_database_is_answered_when_it_comes_again(self) -> None:
+        turn_id = await self.fallen()
         assert await start(self.runner, self.conversation, KNOWN) == turn_id
-        last = (await told(self.runner, turn_id))[-1][1]
-        assert isinstance(last, Done)
+        await end_of(self.runner, turn_id)
         assert await Message.objects.filter(conversation=self.conversation).acount() == 2
 
     async def test_message_comes_again_after_the_conversation_went_on(self) -> None:
-        trouble = mock.AsyncMock(side_effect=StorageUnavailableError("database is locked"))
-        with mock.patch("chat.turn.path.dispatch_and_search", trouble):
-            fallen = await start(self.runner, self.conversation, KNOWN)
-            await told(self.runner, fallen)
+        fallen = await self.fallen()
         later = await self.runner.start(self.conversation, AskFrame(KNOWN, "b"), language="fr")
         await told(self.runner, later)
         assert await start(self.runner, self.conversation, KNOWN) == fallen
@@ -119,39 +126,12 @@ class RunnerTests(RunnerCase):
             last = await end_of(Runner(EventLogs()), turn_id)
         assert (last.status, last.content) == ("done", "Un deux")
 
-    async def test_turn_of_a_dead_process_is_told_as_interrupted(self) -> None:
-        turn = await in_database(
-            make_turn,
-            await in_database(make_conversation, self.deployment),
-            status=TurnStatus.RUNNING,
-            lease_expires_at=timezone.now() - timedelta(seconds=1),
-        )
-        last = await end_of(Runner(), turn.pk)
-        assert last.status == "interrupted"
-
-    async def test_question_after_a_dead_turn_is_answered_at_once(self) -> None:
-        expired = timezone.now() - timedelta(seconds=1)
-        dead = await in_database(make_turn, self.conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
-        last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
-        assert last.status == "done"
-        await dead.arefresh_from_db()
-        assert dead.status == TurnStatus.INTERRUPTED
-
-    async def test_turn_whose_process_died_runs_again(self) -> None:
-        expired = timezone.now() - timedelta(seconds=1)
-        dead = await in_database(make_turn, self.conversation, status=TurnStatus.RUNNING, lease_expires_at=expired)
+    async def test_turn_of_a_dead_process_is_told_as_interrupted_and_runs_again(self) -> None:
+        dead = await self.dead_turn()
         await Message.objects.acreate(conversation=self.conversation, turn=dead, role=Role.USER, content=KNOWN)
+        assert (await end_of(Runner(), dead.pk)).status == "interrupted"
         last = await end_of(self.runner, await self.runner.retry(dead, language="fr"))
         assert (last.status, last.answer_source) == ("done", "direct_qa")
-
-    async def test_turn_taken_for_dead_keeps_its_answer_when_it_ends_after_all(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
-            turn_id = await start(self.runner, self.conversation, NEAR)
-            await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
-            await told(self.runner, turn_id)
-        turn = await Turn.objects.aget(pk=turn_id)
-        answer = await Message.objects.aget(turn=turn, role=Role.ASSISTANT)
-        assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux")
 
     async def test_answer_that_ends_late_takes_the_place_of_what_was_kept_of_it(self) -> None:
         with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
@@ -167,8 +147,7 @@ class RunnerTests(RunnerCase):
     @override(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
     async def test_run_that_was_taken_over_stops_and_writes_nothing(self) -> None:
         with scripted(SLOW):
-            turn_id = await start(self.runner, self.conversation, NEAR)
-            await begun(self.runner, turn_id)
+            turn_id = await begin(self.runner, self.conversation)
             rows = Turn.objects.filter(pk=turn_id)
             await in_database(rows.update, run=1)
             await asyncio.wait([self.runner._tasks[turn_id]], timeout=PATIENCE_SECONDS)
@@ -188,8 +167,7 @@ class RunnerTests(RunnerCase):
             rows = Turn.objects.filter(pk=turn_id)
             await in_database(rows.update, status=TurnStatus.INTERRUPTED)
             await there.retry(await rows.aget(), language="fr")
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                events = await reader
+            events = await reader
         last = events[-1][1]
         assert isinstance(last, Done)
         assert (last.status, last.content) == ("done", "La réponse.")
@@ -207,8 +185,7 @@ class RunnerTests(RunnerCase):
 
         with mock.patch("chat.turn.path.save_exchange", saved_unknown_to_the_caller):
             turn_id = await start(self.runner, self.conversation, KNOWN)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                last = await end_of(self.runner, turn_id)
+            last = await end_of(self.runner, turn_id)
         assert (last.status, last.answer_source) == ("done", "direct_qa")
 
     async def test_answer_that_cannot_be_saved_ends_in_an_error_that_says_so(self) -> None:
@@ -217,18 +194,6 @@ class RunnerTests(RunnerCase):
         last = events[-1][1]
         assert isinstance(last, Failure)
         assert last.code == "answer_not_saved"
-
-    async def test_answer_is_saved_once_the_database_is_back(self) -> None:
-        tries = iter([OperationalError("locked"), None])
-
-        def hiccup(ending: Ending) -> int | None:
-            if (error := next(tries)) is not None:
-                raise error
-            return save_exchange(ending)
-
-        with mock.patch("chat.turn.path.save_exchange", hiccup):
-            last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
-        assert last.message_id is not None
 
     async def test_answer_that_cannot_be_put_into_memory_is_given_and_said_in_the_log(self) -> None:
         overlay = {"memory_learning": "valid", "memory_threshold": 0.7}
@@ -261,12 +226,7 @@ class RunnerTests(RunnerCase):
         assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux trois")
 
     async def test_clock_that_moves_back_holds_a_dead_turn_s_conversation_for_as_much_longer(self) -> None:
-        await in_database(
-            make_turn,
-            self.conversation,
-            status=TurnStatus.RUNNING,
-            lease_expires_at=timezone.now() - timedelta(seconds=1),
-        )
+        await self.dead_turn()
         with clock_moved(-timedelta(hours=1)), pytest.raises(TurnRunningError):
             await start(self.runner, self.conversation, KNOWN)
         last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
@@ -321,6 +281,13 @@ class RunnerTests(RunnerCase):
 SLOW = ScriptedReply(pieces=["Un", " deux"], rest=threading.Event())
 
 
+async def begin(runner: Runner, conversation: Conversation) -> uuid.UUID:
+    """Start a turn, and wait for its first text."""
+    turn_id = await start(runner, conversation, NEAR)
+    await begun(runner, turn_id)
+    return turn_id
+
+
 async def begun(runner: Runner, turn_id: uuid.UUID) -> None:
     """Wait for the first text of a turn."""
     async for _number, event in runner.follow(turn_id):
@@ -338,40 +305,16 @@ class OtherProcessTests(LibraryCase):
 
     async def test_stop_reaches_the_process_that_runs_the_turn(self) -> None:
         with scripted(SLOW):
-            turn_id = await start(self.owner, self.conversation, NEAR)
-            await begun(self.owner, turn_id)
+            turn_id = await begin(self.owner, self.conversation)
             assert await self.other.stop_anywhere(self.conversation.pk)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                last = await end_of(self.owner, turn_id)
+            last = await end_of(self.owner, turn_id)
         assert last.status == "interrupted"
         assert last.content.startswith("Un")
 
-    async def test_stop_where_nothing_runs_stops_nothing(self) -> None:
-        assert not await self.other.stop_anywhere(self.conversation.pk)
-        await told(self.owner, await start(self.owner, self.conversation, KNOWN))
-        assert not await self.other.stop_anywhere(self.conversation.pk)
-
     async def test_turn_of_a_conversation_deleted_elsewhere_is_stopped(self) -> None:
         with scripted(SLOW):
-            turn_id = await start(self.owner, self.conversation, NEAR)
-            await begun(self.owner, turn_id)
+            turn_id = await begin(self.owner, self.conversation)
             await in_database(Conversation.objects.filter(pk=self.conversation.pk).delete)
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                await told(self.owner, turn_id)
-
-    async def test_same_message_to_both_gives_one_turn_and_one_answer(self) -> None:
-        ids = {await start(runner, self.conversation, KNOWN) for runner in (self.owner, self.other)}
-        [turn_id] = ids
-        ends = [(await told(runner, turn_id))[-1][1] for runner in (self.owner, self.other)]
-        assert [end.content for end in ends if isinstance(end, Done)] == [ends[0].content] * 2  # type: ignore[union-attr]
-        assert await Message.objects.acount() == 2
-
-    async def test_second_question_is_refused_while_another_process_answers(self) -> None:
-        with scripted(SLOW):
-            turn_id = await start(self.owner, self.conversation, NEAR)
-            with pytest.raises(TurnRunningError):
-                await self.other.start(self.conversation, AskFrame(KNOWN, "b"), language="fr")
-            await self.owner.drain()
             await told(self.owner, turn_id)
 
     async def test_answer_that_ended_elsewhere_is_told_whole_to_a_reader_that_saw_part(self) -> None:
@@ -385,8 +328,7 @@ class OtherProcessTests(LibraryCase):
 class RetryTests(RunnerCase):
     async def interrupted(self) -> Turn:
         with scripted(SLOW):
-            turn_id = await start(self.runner, self.conversation, NEAR)
-            await begun(self.runner, turn_id)
+            turn_id = await begin(self.runner, self.conversation)
             self.runner.stop(self.conversation.pk)
             await told(self.runner, turn_id)
         return await Turn.objects.aget(pk=turn_id)
@@ -406,15 +348,6 @@ class RetryTests(RunnerCase):
         assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
         assert events[0][0] == EVENTS_PER_RUN + 1
 
-    async def test_first_answer_that_comes_at_a_second_try_gives_the_title(self) -> None:
-        await in_database(_generate_titles, self.deployment)
-        turn = await self.interrupted()
-        with scripted(["La ", "réponse."], ["Salles"]):
-            await self.retry(turn)
-            await _settle()
-        await self.conversation.arefresh_from_db()
-        assert self.conversation.title == "Salles"
-
     async def test_verdict_on_what_was_interrupted_is_not_one_on_the_new_answer(self) -> None:
         turn = await self.interrupted()
         await in_database(give_feedback, turn, Verdict.DOWN)
@@ -429,26 +362,13 @@ class RetryTests(RunnerCase):
         assert again == turn.pk
         assert last.status == "interrupted"
 
-    async def test_two_that_retry_get_the_same_run(self) -> None:
+    async def test_two_that_retry_and_whoever_comes_later_get_the_same_run(self) -> None:
         turn = await self.interrupted()
         with scripted(["La ", "réponse."]):
             first, second = await asyncio.gather(self.retry(turn), self.retry(turn))
-        assert first[-1] == second[-1]
+            later = await self.retry(turn)
+        assert first[-1] == second[-1] == later[-1]
         assert await Message.objects.acount() == 2
-
-    async def test_answered_turn_is_told_and_not_run_again(self) -> None:
-        turn = await self.interrupted()
-        with scripted(["La ", "réponse."]):
-            first = await self.retry(turn)
-            second = await self.retry(turn)
-        assert second[-1] == first[-1]
-
-    async def test_reader_of_the_first_run_is_told_the_second_from_its_start(self) -> None:
-        turn = await self.interrupted()
-        with scripted(["La ", "réponse."]):
-            await self.runner.retry(turn, language="fr")
-            events = await told(self.runner, turn.pk, after=3)
-        assert events[0][1].name == "meta"
 
     async def test_question_that_the_conversation_left_behind_is_not_run_again(self) -> None:
         turn = await self.interrupted()
@@ -461,31 +381,25 @@ class RetryTests(RunnerCase):
 
 
 class DrainTests(RunnerCase):
-    async def test_running_turn_may_end_before_the_process(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
-            turn_id = await start(self.runner, self.conversation, NEAR)
-            await self.runner.drain(10)
-            last = await end_of(self.runner, turn_id)
-        assert (last.status, last.content) == ("done", "Un deux trois")
-
     async def test_turn_that_takes_longer_is_stopped_with_its_text(self) -> None:
         with scripted(SLOW):
-            turn_id = await start(self.runner, self.conversation, NEAR)
-            await begun(self.runner, turn_id)
+            turn_id = await begin(self.runner, self.conversation)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self.runner.drain(0.2)
             last = await end_of(self.runner, turn_id)
         assert last.status == "interrupted"
         assert last.content.startswith("Un")
 
-    async def test_question_to_a_process_that_is_ending_is_refused_by_name(self) -> None:
+    async def test_process_that_is_ending_refuses_a_question_by_name_and_ends_the_running_one(self) -> None:
         with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
-            await start(self.runner, self.conversation, NEAR)
+            turn_id = await start(self.runner, self.conversation, NEAR)
             draining = asyncio.create_task(self.runner.drain(10))
             await asyncio.sleep(0.05)
             with pytest.raises(ServerStoppingError):
                 await start(self.runner, self.conversation, NEAR)
             await draining
+            last = await end_of(self.runner, turn_id)
+        assert (last.status, last.content) == ("done", "Un deux trois")
 
 
 def _generate_titles(deployment: Deployment) -> None:
@@ -523,16 +437,12 @@ class AfterwardsTests(RunnerCase):
 class DeletedMeanwhileTests(TransactionTestCase):
     """A conversation that is deleted while something of its turn is being kept."""
 
-    def setUp(self) -> None:
-        self.conversation = make_conversation()
-        self.turn = make_exchange(self.conversation, FAR, "Je ne sais pas.")
+    def test_nothing_is_kept_of_a_conversation_that_is_deleted_meanwhile(self) -> None:
+        turn = make_exchange(make_conversation(), FAR, "Je ne sais pas.")
         model = embedder()
         vector = model.embed_one(FAR, purpose=Purpose.QUERY)
-        agent_id = self.conversation.deployment.agent_id
+        agent_id = turn.conversation.deployment.agent_id
         question = Unanswered(agent_id, FAR, vector, model.recipe, UnansweredReason.REFUSED, None)
-        self.keep = partial(keep_unanswered, question)
-
-    def test_nothing_is_kept_of_a_conversation_that_is_deleted_meanwhile(self) -> None:
         deleting = threading.Thread(target=self.delete)
 
         def while_it_is_deleted(turn_id: uuid.UUID) -> list[uuid.UUID]:
@@ -541,18 +451,13 @@ class DeletedMeanwhileTests(TransactionTestCase):
             return []
 
         with mock.patch("chat.runs.afterwards.earlier_versions", while_it_is_deleted):
-            _keep_of(self.turn.pk, self.keep)
+            _keep_of(turn.pk, partial(keep_unanswered, question))
         deleting.join()
         assert not Conversation.objects.exists()
         assert not UnansweredQuestion.objects.exists()
 
-    def test_nothing_is_kept_of_a_conversation_that_is_gone(self) -> None:
-        self.conversation.delete()
-        _keep_of(self.turn.pk, self.keep)
-        assert not UnansweredQuestion.objects.exists()
-
     def delete(self) -> None:
         try:
-            Conversation.objects.get(pk=self.conversation.pk).delete()
+            Conversation.objects.get().delete()
         finally:
             connection.close()
