@@ -158,11 +158,6 @@ class CalibrationTests(PairFileTests):
         load_calibrations()
         assert threshold_profile(report["model"]) is None
 
-    def test_stored_calibrations_cost_no_query_in_a_turn(self) -> None:
-        load_calibrations()
-        with self.assertNumQueries(0):
-            load_calibrations()
-
     def test_a_dry_run_keeps_nothing(self) -> None:
         self.write(SAME, TRAP)
         assert self.calibrate("--pairs", str(self.file), "--dry-run")["stored"] is False

@@ -2,11 +2,8 @@
 
 import io
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import pytest
 from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
 
@@ -128,14 +125,6 @@ class WhatIfTests(GoldenCase):
         self.deployment.refresh_from_db()
         assert self.deployment.config_overlay == {}
 
-    def test_only_who_may_read_conversations_sees_the_questions(self) -> None:
-        run = self.run_of(match_count=3)
-        address = f"/admin/chat/goldenrun/{run.pk}/change/"
-        outsider = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun"))
-        assert outsider.get(address).url == "/admin/"  # type: ignore[attr-defined]  # a row that is not there
-        assert outsider.get("/admin/chat/goldenrun/what-if/").status_code == 403
-        assert TARIFF in client_of(make_staff("chat.view_turn")).get(address).content.decode()
-
     def test_questions_go_with_their_conversation(self) -> None:
         run = self.run_of(match_count=3)
         self.conversation.delete()
@@ -177,9 +166,13 @@ class RightsTests(GoldenCase):
 
     def test_a_what_if_is_hidden_from_whoever_may_not_read_conversations(self) -> None:
         turn = make_exchange(make_conversation(self.deployment), "Je m'appelle Zoé.", "Oui.")
-        run = enqueue_what_if(self.deployment, {"match_count": 3}, count=5)
+        run = self.asked(enqueue_what_if(self.deployment, {"match_count": 3}, count=5))
         keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion"))
-        assert f"/{run.pk}/change/" not in keeper.get("/admin/chat/goldenrun/").content.decode()
+        address = f"/admin/chat/goldenrun/{run.pk}/change/"
+        assert address not in keeper.get("/admin/chat/goldenrun/").content.decode()
+        assert keeper.get(address).url == "/admin/"  # type: ignore[attr-defined]  # a row that is not there
+        assert "Zoé" in client_of(make_staff("chat.view_turn")).get(address).content.decode()
+        assert keeper.get("/admin/chat/goldenrun/what-if/").status_code == 403
         assert keeper.post(f"/admin/chat/goldenrun/{run.pk}/cancel/").status_code == 404
         assert keeper.post(f"/admin/chat/goldenset/{self.set.pk}/fill/").status_code == 403
         assert keeper.post(f"/admin/chat/goldenset/keep/{turn.pk}/").status_code == 403
@@ -238,23 +231,6 @@ class FillingTests(GoldenCase):
         lines = "\n".join(json.dumps(row) for row in rows)
         assert len(read_lines(lines)[1]) == 2
 
-    def test_pages_open_and_ask_for_their_rights(self) -> None:
-        client, nobody = superuser_client(), client_of(make_staff())
-        question = self.set.questions.first()
-        assert question is not None
-        for address in (
-            "/admin/chat/goldenset/",
-            f"/admin/chat/goldenset/{self.set.pk}/change/",
-            "/admin/chat/goldenquestion/",
-            f"/admin/chat/goldenquestion/{question.pk}/change/",
-            "/admin/chat/goldenrun/",
-            "/admin/chat/goldenrun/what-if/",
-        ):
-            assert client.get(address).status_code == 200, address
-            assert nobody.get(address).status_code == 403, address
-        looking = client_of(make_staff("chat.view_goldenset"))
-        assert looking.get(f"/admin/chat/goldenset/{self.set.pk}/change/").status_code == 200
-
     def test_expectations_are_edited(self) -> None:
         question = self.set.questions.get(question=DUMP)
         data = {
@@ -275,16 +251,6 @@ class EvaluateTests(_Morvane, TransactionTestCase):
         out = io.StringIO()
         call_command("evaluate", "morvane", "Morvane", "--json", stdout=out)
         assert json.loads(out.getvalue())["summary"]["passed"] == 2
-
-    def test_it_fails_where_one_fails(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "q.jsonl"
-            path.write_text(json.dumps({"question": TARIFF, "not_contains": "4 euros"}))
-            out = io.StringIO()
-            with pytest.raises(SystemExit) as ended:
-                call_command("evaluate", "morvane", str(path), "--json", stdout=out)
-        assert ended.value.code == 1
-        assert json.loads(out.getvalue())["rows"][0]["unmet"] == ["not_contains: 4 euros"]
 
 
 def test_each_expectation_has_its_name() -> None:

@@ -28,7 +28,7 @@ from tests.factories import (
     make_tool,
     set_settings,
 )
-from tests.integration.chat.turn.test_path import FAR, ask, scripted
+from tests.integration.chat.turn.test_path import FAR, ask
 from tools_registry.models import ToolOverride
 
 UNKNOWN = "Peut-on louer un xylophone quelconque ?"
@@ -55,12 +55,6 @@ class TryingCase(TestCase):
 
 
 class TryingTests(TryingCase):
-    def test_it_is_answered_as_in_a_conversation_with_its_story(self) -> None:
-        page = self.ask(KNOWN)
-        self.assertContains(page, "12 euros")
-        self.assertContains(page, "Le chemin de la question")
-        self.assertContains(page, "Réponse directe")
-
     def test_nothing_is_written_or_counted(self) -> None:
         make_learned(self.deployment.agent, question=POOL, answer="À 7 heures.")
         entry = make_entry(self.deployment, "Où est la gare ?")
@@ -75,19 +69,6 @@ class TryingTests(TryingCase):
         with mock.patch.object(telemetry.TurnClock, "ended") as ended:
             assert self.way(KNOWN) == AnswerSource.DIRECT_QA
         ended.assert_not_called()
-
-    def test_every_setting_that_is_offered_is_read_on_the_path(self) -> None:
-        assert "setting_show_cited_pages" not in self.client.get(ADDRESS).context["form"].fields
-
-    def test_a_model_is_asked_where_a_reader_s_question_would_be(self) -> None:
-        with scripted(["Une réponse du modèle."]):
-            page = self.ask("Que prévoit la bibliothèque pour la carte perdue ?")
-        assert page.context["result"].answer.source in (AnswerSource.LLM, AnswerSource.GUARD_RAIL)
-
-    def test_it_opens_filled_in_from_an_address(self) -> None:
-        page = self.client.get(ADDRESS, {"deployment": str(self.deployment.pk), "question": KNOWN})
-        self.assertContains(page, KNOWN)
-        assert "result" not in page.context
 
     def test_a_missing_index_is_said_in_words(self) -> None:
         self.deployment = make_deployment()
