@@ -2,13 +2,11 @@
 
 import re
 import uuid
-from io import StringIO
 from itertools import product
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
-from django.core.management import CommandError, call_command
 from django.test import Client, TestCase
 
 from agents.models import Audience, Deployment
@@ -61,9 +59,7 @@ class AnonymousTests(TestCase):
 class LoginTests(TestCase):
     def test_person_without_admin_rights_reaches_a_deployment_for_signed_in_users(self) -> None:
         deployment = make_deployment(audience=Audience.SIGNED_IN)
-        user = make_user()
-        user.set_password("un-mot-de-passe")
-        user.save()
+        user = make_user(password="un-mot-de-passe")
         address = f"/d/{deployment.slug}/"
         closed = self.client.get(address)
         assert closed.status_code == 404
@@ -71,22 +67,10 @@ class LoginTests(TestCase):
         data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": address}
         self.assertRedirects(self.client.post("/login/", data), address)
 
-    def test_wrong_password_is_said_and_nothing_is_opened(self) -> None:
-        page = self.client.post("/login/", {"username": "x", "password": "y"})
-        self.assertContains(page, 'role="alert"')
-        assert "_auth_user_id" not in self.client.session
-
     def test_next_never_leads_to_another_site(self) -> None:
-        user = make_user()
-        user.set_password("un-mot-de-passe")
-        user.save()
+        user = make_user(password="un-mot-de-passe")
         data = {"username": user.get_username(), "password": "un-mot-de-passe", "next": "https://evil.example/"}
         self.assertRedirects(self.client.post("/login/", data), "/")
-
-    def test_signing_out_leads_back_to_the_page(self) -> None:
-        self.client.force_login(make_user())
-        self.assertContains(self.client.get("/"), "Se déconnecter", status_code=200)
-        self.assertRedirects(self.client.post("/logout/"), "/")
 
 
 class AdminTests(TestCase):
@@ -106,7 +90,7 @@ class AdminTests(TestCase):
         response = Client().get("/v1/models", headers={"Authorization": f"Bearer {secret}"})
         return response.status_code == 200
 
-    def test_key_is_shown_once_and_opens_the_door(self) -> None:
+    def test_key_is_shown_once_and_opens_the_door_until_it_is_revoked(self) -> None:
         secret = self.create()
         key = ApiKey.objects.get()
         assert self.opens(secret)
@@ -115,21 +99,11 @@ class AdminTests(TestCase):
             shown = self.client.get(f"/admin/chat/apikey/{page}").content.decode()
             assert key.prefix in shown
             assert secret not in shown
-
-    def test_revoked_key_opens_nothing(self) -> None:
-        secret = self.create()
-        chosen = {"action": "revoke", "_selected_action": [ApiKey.objects.get().pk]}
-        self.client.post("/admin/chat/apikey/", chosen)
+        renamed = {"name": "renamed", "deployments": [self.deployment.pk]}
+        self.client.post(f"/admin/chat/apikey/{key.pk}/change/", renamed)
+        assert (fresh(key).name, self.opens(secret)) == ("renamed", True)
+        self.client.post("/admin/chat/apikey/", {"action": "revoke", "_selected_action": [key.pk]})
         assert not self.opens(secret)
-
-    def test_renaming_keeps_the_secret(self) -> None:
-        secret = self.create()
-        key = ApiKey.objects.get()
-        self.client.post(
-            f"/admin/chat/apikey/{key.pk}/change/", {"name": "renamed", "deployments": [self.deployment.pk]}
-        )
-        assert fresh(key).name == "renamed"
-        assert self.opens(secret)
 
 
 class BearerTests(TestCase):
@@ -141,14 +115,3 @@ class BearerTests(TestCase):
                 api_key_of(header)
             with self.assertNumQueries(0), pytest.raises(ServiceTokenError):
                 service_token_of(header)
-
-
-class CommandTests(TestCase):
-    def test_mistakes_are_named(self) -> None:
-        deployment = make_deployment()
-        named = ("issue_service_token", "site", "--deployment")
-        with pytest.raises(CommandError, match="no deployment absent"):
-            call_command(*named, "absent")
-        call_command(*named, deployment.slug, stdout=StringIO())
-        with pytest.raises(CommandError, match="exists already"):
-            call_command(*named, deployment.slug)

@@ -108,12 +108,6 @@ class CitedPageTests(TestCase):
     def test_page_that_the_passage_does_not_stand_on_is_not_shown(self) -> None:
         assert self.image(2).status_code == 404
 
-    def test_passage_page_leads_to_it(self) -> None:
-        token = passage_token(self.turn.pk, 1)
-        response = self.client.get(reverse("cited-passage", args=[token]))
-        self.assertContains(response, reverse("cited-page", args=[token]))
-        self.assertContains(response, "Voir la page 1 du document")
-
     def test_passage_page_shows_the_source_as_the_chat_page_does(self) -> None:
         source = {
             "n": 1,
