@@ -33,6 +33,7 @@ from knowledge.models import Chunk, Document, Synonym, SynonymState, ThresholdCa
 from knowledge.search import SearchResult, search
 from knowledge.synonyms import keys_of
 from knowledge.vectors.base import Query, collection_alias
+from knowledge.vectors.payloads import Passage, PointType
 from tools_registry.tool import ToolSpec, registry
 
 Row = TypeVar("Row", bound=Model)
@@ -233,6 +234,19 @@ def source_of(chunk: Chunk, **overrides: Any) -> dict[str, Any]:
         "text": chunk.content,
         **overrides,
     }
+
+
+def make_passage(content: str, **overrides: Any) -> Passage:
+    """A hit of a search as it is read from any format of points; its id is its text."""
+    defaults: dict[str, Any] = {
+        "point_id": content,
+        "type": PointType.SOURCE_MATERIAL,
+        "score": 0.7,
+        **dict.fromkeys(("question", "title", "parent_context", "category", "summary"), ""),
+        "document_id": 1,
+        "chunk_id": 1,
+    }
+    return Passage(content=content, **{**defaults, **overrides})
 
 
 def make_synonym(agent: Agent, short: str, long: str) -> Synonym:

@@ -56,11 +56,6 @@ class AttackTests(TestCase):
         assert failed == []
         assert sum(row["reached"] for row in counts.values()) > 40, "an attack that reaches no model tries nothing"
 
-    def test_corpus_is_of_both_languages_and_every_kind(self) -> None:
-        assert len(self.attacks) >= 60
-        assert len({attack.id for attack in self.attacks}) == len(self.attacks)
-        assert min(Counter(attack.language for attack in self.attacks).values()) >= 25
-
     async def test_many_visitors_teach_the_desk_nothing_false(self) -> None:
         told = [attack for attack in self.attacks if attack.kind == "memory"]
         with ModelServer() as server, served(server, key=SECRET):

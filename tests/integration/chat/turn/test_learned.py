@@ -14,31 +14,15 @@ from faqs.models import LearnedKind, LearnedStatus
 from faqs.recall import recall_learned
 from knowledge.search import SearchResult
 from knowledge.vectors.payloads import Passage, PointType
-from tests.factories import make_agent, make_deployment, make_learned, make_library
-from tests.integration.chat.turn.test_path import ask
+from tests.factories import make_agent, make_deployment, make_learned, make_library, make_passage
+from tests.integration.chat.turn.test_path import ask, steps
 
 QUESTION, ANSWER = "Où garer son vélo devant la bibliothèque ?", "Sous l’abri."
 
 
-def steps(trace: Any) -> dict[str, str]:
-    return {line["step"]: line["outcome"] for line in trace}
-
-
 def passage(point: str, score: float, *, is_faq: bool) -> Passage:
-    return Passage(
-        point_id=point,
-        type=PointType.QA_PAIR,
-        score=score,
-        content=point,
-        question="Q ?",
-        title="",
-        parent_context="",
-        category="",
-        summary="",
-        document_id=None,
-        chunk_id=None,
-        is_faq=is_faq,
-    )
+    facts: dict[str, Any] = {"type": PointType.QA_PAIR, "question": "Q ?", "document_id": None, "chunk_id": None}
+    return make_passage(point, score=score, is_faq=is_faq, **facts)
 
 
 class LearnedTurnTests(TestCase):
@@ -53,7 +37,7 @@ class LearnedTurnTests(TestCase):
         assert result.answer.llm_calls == 0
         await row.arefresh_from_db()
         assert (row.times_served, row.last_served_at is not None) == (1, True)
-        assert steps(result.trace.lines)["learned"] == "found"
+        assert steps(result)["learned"] == "found"
 
     async def test_other_phrasing_answers_with_both_keys_too(self) -> None:
         await in_database(
@@ -87,7 +71,7 @@ class LearnedTurnTests(TestCase):
             result, listener = await ask(self.deployment, greeting)
             assert listener.text == "Bonjour ! Que cherchez-vous ?", greeting
             assert result.answer.sources == []
-            assert steps(result.trace.lines)[step] in ("staff", "courtesy")
+            assert steps(result)[step] in ("staff", "courtesy")
 
     async def test_courtesy_is_no_passage_and_opens_no_guard_rail(self) -> None:
         await in_database(

@@ -7,29 +7,19 @@ from unittest import mock
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group
-from django.db import transaction
 from django.test import TestCase, override_settings
 
 from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Deployment
-from chat.models import AnswerSource, Message, Role, StopReason, TurnStatus
+from chat.models import AnswerSource, StopReason, TurnStatus
 from chat.turn.tool_loop import REFUSED, choose_tools, load_tool_ground
 from chat.turn.values import Toolbox, ToolGround
 from knowledge.embeddings.base import Purpose, embedder
-from tests.factories import (
-    declared_tools,
-    make_agent,
-    make_conversation,
-    make_deployment,
-    make_tool,
-    make_user,
-    set_settings,
-)
+from tests.factories import declared_tools, make_agent, make_deployment, make_tool, make_user, set_settings
 from tests.integration.chat.turn.test_tool_loop import LoopTestCase, closed, served, weather
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.tools import declared
-from tools_registry.catalog import forget_recent, permitted_now
 from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride, replace_tools_token
 from tools_registry.tool import ToolSpec
@@ -178,15 +168,6 @@ class CostTests(ToolboxCase):
 
 
 class FreshnessTests(ToolboxCase):
-    def test_override_of_this_process_applies_to_the_next_question(self) -> None:
-        deployment = make_deployment()
-        self.names(deployment)
-        with self.captureOnCommitCallbacks(execute=True), transaction.atomic():
-            ToolOverride.objects.create(tool_name="find_route", description="Staff's words.")
-        found = self.ground(deployment).candidates.named("find_route")
-        assert found is not None
-        assert found.description == "Staff's words."
-
     def test_group_given_or_taken_by_this_process_applies_to_the_next_question(self) -> None:
         deployment, user = make_deployment(), make_user()
         group = Group.objects.create(name="admin")
@@ -197,42 +178,3 @@ class FreshnessTests(ToolboxCase):
         with self.captureOnCommitCallbacks(execute=True):
             group.delete()
         assert "delete_user" not in self.names(deployment, user_id=user.pk)
-
-    def test_what_was_being_read_during_a_change_is_not_kept(self) -> None:
-        deployment = make_deployment()
-        with mock.patch("tools_registry.catalog.tags_of", side_effect=_forgetting):
-            self.names(deployment)
-        with self.assertNumQueries(1):
-            load_tool_ground(
-                config=mock.Mock(agent_id=deployment.agent_id, tool_mode="direct"),
-                conversation_id=uuid.uuid4(),
-                user_id=None,
-                is_first=True,
-            )
-
-    def test_wall_before_execution_remembers_nothing(self) -> None:
-        deployment, user = make_deployment(), make_user()
-        group = Group.objects.create(name="admin")
-        user.groups.add(group)
-        assert "delete_user" in self.names(deployment, user_id=user.pk)
-        user.groups.clear()
-        allowed = permitted_now({"delete_user"}, user_id=user.pk, agent_id=deployment.agent_id)
-        assert allowed == frozenset()
-
-
-def _forgetting(_user_id: int | None) -> frozenset[str]:
-    forget_recent()
-    return frozenset()
-
-
-class RecentTests(ToolboxCase):
-    def test_recent_tools_are_read_from_the_second_question_on(self) -> None:
-        deployment = make_deployment(make_agent(tool_mode="local"))
-        conversation = make_conversation(deployment)
-        Message.objects.create(
-            conversation=conversation, role=Role.TOOL, name="find_route", tool_call_id="c", operation_id=uuid.uuid4()
-        )
-        first = self.ground(deployment, conversation_id=conversation.pk, is_first=True)
-        later = self.ground(deployment, conversation_id=conversation.pk, is_first=False)
-        assert list(first.recent) == []
-        assert list(later.recent) == ["find_route"]

@@ -127,8 +127,8 @@ def put_back(deployment: Deployment) -> None:
 WAYS: dict[str, Write] = {
     each.__name__: each for each in (typed, edited, corrected, commanded, imported, promoted, approved, put_back)
 }
-#: Ways that compare first, and refuse with what is there where a person has answered otherwise.
-REFUSED = {(way, place) for way in ("promoted",) for place in ("in_another_answer", "in_another_answer_reworded")}
+#: A promotion compares first, and is refused where a person has answered otherwise.
+REFUSED = {("promoted", place) for place in ("in_another_answer", "in_another_answer_reworded")}
 
 
 def in_memory(deployment: Deployment) -> None:

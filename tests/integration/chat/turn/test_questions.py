@@ -20,8 +20,7 @@ from tests.factories import (
     make_library,
     make_synonym,
 )
-from tests.integration.chat.turn.test_learned import steps
-from tests.integration.chat.turn.test_path import KNOWN, Listener, ask, model, scripted
+from tests.integration.chat.turn.test_path import KNOWN, Listener, ask, model, scripted, steps
 
 
 class CourtesyTests(TestCase):
@@ -37,7 +36,7 @@ class CourtesyTests(TestCase):
         assert result.answer.sources == []
         assert listener.text.startswith("Bonjour !")
         assert "Piscine municipale" in listener.text
-        assert [*steps(result.trace.lines)] == ["receive", "courtesy", "save"]
+        assert [*steps(result)] == ["receive", "courtesy", "save"]
 
     async def test_bare_sign_is_asked_to_say_more(self) -> None:
         for said in ("?", "??", "😀", "x"):
@@ -55,7 +54,7 @@ class CourtesyTests(TestCase):
         await in_database(Deployment.objects.update, config_overlay={"courtesies": False})
         for said in ("Bonjour", "??", "😀", "?" * 500):
             result, _listener = await ask(self.deployment, said)
-            assert (result.error, "courtesy" in steps(result.trace.lines)) == (None, False)
+            assert (result.error, "courtesy" in steps(result)) == (None, False)
             assert result.answer.source != AnswerSource.DIRECT_QA
 
 

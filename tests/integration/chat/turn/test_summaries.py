@@ -19,7 +19,7 @@ from chat.turn.prompt import SUMMARY_REQUEST, load_exchanges, summarised
 from chat.turn.values import Exchange, TurnRequest, TurnResult
 from tests.constants import override
 from tests.factories import make_conversation, make_ending, make_exchange, make_library
-from tests.integration.chat.turn.test_path import NEAR, Listener, claimed, model, scripted
+from tests.integration.chat.turn.test_path import NEAR, Listener, claimed, model, scripted, steps
 from tests.scripted import ScriptedReply
 
 AGAIN = "Elle réserve encore une salle."
@@ -32,10 +32,6 @@ async def ask(conversation: Conversation) -> TurnResult:
     result = await run_turn(request, Listener())
     await write_summary(request, result)
     return result
-
-
-def outcomes(result: TurnResult) -> dict[str, str]:
-    return {line["step"]: line["outcome"] for line in result.trace.lines}
 
 
 def prompt(call: int) -> list[str]:
@@ -67,11 +63,11 @@ class SummaryTests(TestCase):
             second = await ask(self.conversation)
             third = await ask(self.conversation)
             asked_for, messages, last = prompt(1), prompt(2), prompt(4)
-        assert outcomes(first)["prompt"] == "built"
+        assert steps(first)["prompt"] == "built"
         assert LONG.strip() in asked_for[1]
         assert messages[1:3] == [SUMMARY_REQUEST, "Elle réserve une salle."]
         assert len(messages) == 4
-        assert outcomes(second)["prompt"] == outcomes(third)["prompt"] == "summarised"
+        assert steps(second)["prompt"] == steps(third)["prompt"] == "summarised"
         assert last[1:3] == [SUMMARY_REQUEST, AGAIN]
         assert len(last) == 4
 
@@ -89,18 +85,6 @@ class SummaryTests(TestCase):
             assert len(model().calls) == 1
         assert await self.stored() == []
 
-    async def test_off_costs_no_statement_and_no_call(self) -> None:
-        await in_database(Deployment.objects.update, config_overlay={})
-        with (
-            scripted([LONG], ["Oui [1]."]),
-            mock.patch("chat.turn.prompt.summarised", side_effect=AssertionError),
-            mock.patch("chat.runs.afterwards.load_exchanges", side_effect=AssertionError),
-        ):
-            await ask(self.conversation)
-            second = await ask(self.conversation)
-            assert len(model().calls) == 2
-        assert outcomes(second)["prompt"] == "built"
-
     async def test_model_that_fails_or_is_slow_leaves_the_raw_exchanges(self) -> None:
         slow = ScriptedReply(pieces=["Un", " résumé"], interval=0.2)
         for fault in (slow, ScriptedReply(pieces=["mot " * 2_000]), ScriptedReply(pieces=[])):
@@ -109,7 +93,7 @@ class SummaryTests(TestCase):
                 await ask(conversation)
                 second = await ask(conversation)
                 assert LONG.strip() in prompt(2)[2]
-            assert outcomes(second)["prompt"] == "built"
+            assert steps(second)["prompt"] == "built"
         assert not await ThreadSummary.objects.aexists()
 
     async def test_conversation_deleted_meanwhile_keeps_nothing(self) -> None:

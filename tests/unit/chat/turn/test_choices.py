@@ -2,8 +2,7 @@
 
 import uuid
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,32 +20,18 @@ from chat.turn.dispatch import (
     margins_of,
     nearness,
 )
-from chat.turn.memory import _decisions
-from chat.turn.values import Exchange, TurnInProgress
-from knowledge.acronyms import NO_FORMS
+from chat.turn.values import Exchange
 from knowledge.search import Passage, SearchResult, Thresholds
 from knowledge.vectors.payloads import PointType
+from tests.factories import make_passage
 
 ASKED = "Comment accéder au dossier ?"
 THRESHOLDS = Thresholds(direct_answer=0.75, guard_rail=0.0, guard_rail_questions=0.0)
 
 
-def hit(question: str, score: float, answer: str = "", **changes: object) -> Passage:
-    passage = Passage(
-        point_id=str(uuid.uuid4()),
-        type=PointType.QA_PAIR,
-        content=answer or f"Réponse à {question}",
-        question=question,
-        score=score,
-        relevance=score,
-        title="",
-        parent_context="",
-        category="",
-        summary="",
-        document_id=1,
-        chunk_id=None,
-    )
-    return replace(passage, **changes)  # type: ignore[arg-type]
+def hit(question: str, score: float, answer: str = "", **changes: Any) -> Passage:
+    facts: dict[str, Any] = {"type": PointType.QA_PAIR, "question": question, "score": score, "relevance": score}
+    return make_passage(answer or f"Réponse à {question}", **{**facts, "chunk_id": None, **changes})
 
 
 def offered(*hits: Passage, asked: str = ASKED, margin: float = 0.125) -> list[str]:
@@ -162,39 +147,6 @@ def test_declining_is_known_by_its_button_and_by_a_word(language: str) -> None:
     assert not none_was_meant("Aucune idée, et vous ?", history)
     assert not none_was_meant(button, [Exchange(uuid.uuid4(), ASKED, "Voici.")])
     assert not none_was_meant(button, [])
-
-
-QUESTION = "Comment ouvrir un compte ?"
-
-
-def _turn() -> TurnInProgress:
-    turn = SimpleNamespace(context=SimpleNamespace(forms=NO_FORMS), asked=SimpleNamespace(text=QUESTION))
-    return cast(TurnInProgress, turn)
-
-
-def _candidate(question: str, score: float, **facts: Any) -> Passage:
-    found = Passage(question, PointType.QA_PAIR, score, "Au guichet.", question, "", "", "", "", 1, 1)
-    return found.with_values(**facts)
-
-
-def _compared(*candidates: Passage) -> list[tuple[str, bool]]:
-    return [(passage.point_id, decision.served) for passage, decision in _decisions(_turn(), candidates, 0.8)]
-
-
-def test_behind_the_question_itself_no_other_of_a_document_is_compared() -> None:
-    other = _candidate("Comment fermer un compte ?", 0.9)
-    assert _compared(_candidate(QUESTION, 1.0), other) == [(QUESTION, True)]
-
-
-def test_a_validated_answer_behind_it_is() -> None:
-    validated = _candidate("Comment ouvrir un compte", 0.99, is_faq=True, validated_at=1.0)
-    found = _compared(_candidate(QUESTION, 1.0), validated)
-    assert found == [(QUESTION, True), (validated.point_id, True)]
-
-
-def test_all_are_where_none_may_be_given() -> None:
-    others = [_candidate(f"Comment fermer {n} comptes ?", 0.9) for n in (2, 3)]
-    assert [served for _id, served in _compared(*others)] == [False, False]
 
 
 MARGINS = Margins(index=0.125, description=0.25)

@@ -1,6 +1,7 @@
 """The answer without a model: the sentences that answer, with their list, table or code whole, and where the rest is."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from chat.turn.quoting import in_language_first, quoted_text, telling_part, without_twins
 from knowledge.search import Passage
-from knowledge.vectors.payloads import PointType
+from tests.factories import make_passage
 
 PADDING = "Le paramètre se lit au démarrage du serveur et se change dans son fichier de configuration. " * 3
 
@@ -50,21 +51,8 @@ La demande se fait en mairie. Il faut prendre rendez-vous en ligne. {PADDING} Da
 {PADDING}"""
 
 
-def passage(content: str, *, document_id: int = 1, chunk_id: int = 1, url: str = "") -> Passage:
-    return Passage(
-        point_id=f"p{chunk_id}",
-        type=PointType.SOURCE_MATERIAL,
-        score=0.7,
-        content=content,
-        question="",
-        title="Sauvegardes",
-        parent_context="Serveur",
-        category="",
-        summary="",
-        document_id=document_id,
-        chunk_id=chunk_id,
-        url=url,
-    )
+def passage(content: str, **facts: Any) -> Passage:
+    return make_passage(content, **{"title": "Sauvegardes", "parent_context": "Serveur", **facts})
 
 
 @pytest.mark.parametrize(
