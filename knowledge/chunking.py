@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 
 from knowledge.models import MAX_PASSAGE_CHARACTERS
 from knowledge.qa_extraction import extract_questions
@@ -142,13 +142,10 @@ def affordable_chunks(parsed: ParsedDocument) -> tuple[list[ChunkDraft], bool]:
 def _chunks(parsed: ParsedDocument) -> Iterator[ChunkDraft]:
     blocks = extract_questions(parsed.blocks, title=parsed.title)
     for is_qa, group in groupby(blocks, key=lambda b: b.kind == "qa"):
-        cut_up = _qa_group if is_qa else _prose_chunks
-        yield from cut_up(list(group))
-
-
-def _qa_group(blocks: Sequence[Block]) -> Iterator[ChunkDraft]:
-    for block in blocks:
-        yield from _qa_chunks(block)
+        if is_qa:
+            yield from chain.from_iterable(map(_qa_chunks, group))
+        else:
+            yield from _prose_chunks(list(group))
 
 
 def _qa_chunks(block: Block) -> Iterator[ChunkDraft]:

@@ -26,7 +26,7 @@ from knowledge.errors import DiskFullError, MachineTroubleError, UnreadableDocum
 from knowledge.language.words import SAMPLES, document_language
 from knowledge.models import SourceType
 from knowledge.page_viewer import placed_chunks
-from knowledge.readers.base import MAX_HEADING_CHARACTERS, ParsedDocument, unreadable
+from knowledge.readers.base import MAX_HEADING_CHARACTERS, unreadable
 from knowledge.readers.registry import parse_document
 
 logger = logging.getLogger(__name__)
@@ -59,15 +59,11 @@ class Reader:
         if not settings.PARSE_ISOLATED:
             return read_guarded(data, filename=filename, pages=pages)
         self._started()
-        question: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         if pages is not self._told:
-            question["pages"], self._told = list(pages), pages
-        return read_from_json(self._answer(data, filename, question))
-
-    def _answer(self, data: bytes, filename: str, question: dict[str, Any]) -> dict[str, Any]:
-        self._started()
+            more["pages"], self._told = list(pages), pages
         try:
-            reply = self._ask(data, filename, question)
+            reply = self._ask(data, filename, more)
         except TimeoutError as error:
             self.close()
             raise unreadable(
@@ -87,7 +83,7 @@ class Reader:
             raise (DiskFullError if reply["is_full"] else MachineTroubleError)(reply["trouble"])
         if "refused" in reply:
             raise UnreadableDocumentError(f"{filename}: {reply['detail']}", public_message=reply["refused"])
-        return reply
+        return read_from_json(reply)
 
     def close(self) -> int | None:
         """End the child; returns its status, or `None` when there was none."""
@@ -140,26 +136,17 @@ def isolated_reader() -> Iterator[Reader]:
 def read_here(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ReadDocument:
     parsed = parse_document(data, filename=filename, pages=pages)
     drafts, is_whole = affordable_chunks(parsed)
-    notices = parsed.notices if is_whole else (_cut_notice(len(drafts)), *parsed.notices)
+    cut = _(
+        "Document trop long ou trop dense : seuls ses %(count)d premiers passages sont lus. Divisez-le en plusieurs fichiers."
+    )
+    spread = parsed.blocks[:: max(1, len(parsed.blocks) // SAMPLES)]
     return ReadDocument(
         parsed.title[:MAX_HEADING_CHARACTERS],
         parsed.source_type,
-        notices,
+        parsed.notices if is_whole else (cut % {"count": len(drafts)}, *parsed.notices),
         tuple(placed_chunks(drafts, parsed)),
-        _language_of(parsed),
+        document_language([f"{block.question} {block.text}" for block in spread]),
     )
-
-
-def _cut_notice(kept: int) -> str:
-    return _(
-        "Document trop long ou trop dense : seuls ses %(count)d premiers passages sont lus. Divisez-le en plusieurs fichiers."
-    ) % {"count": kept}
-
-
-def _language_of(parsed: ParsedDocument) -> str:
-    """The language of a document, from passages over its whole length."""
-    blocks = parsed.blocks[:: max(1, len(parsed.blocks) // SAMPLES)]
-    return document_language([f"{block.question} {block.text}" for block in blocks])
 
 
 def read_guarded(data: bytes, *, filename: str, pages: Collection[str] = ()) -> ReadDocument:

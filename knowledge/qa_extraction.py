@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
-from knowledge.readers.base import Block, asks, bare_text
+from knowledge.readers.base import Block, asks, bare_text, table_cells
 
 _MARKED_QUESTION = re.compile(
     r"^\s*(?:[*_]{2})?(?:Q|Question)\s*\d*\s*(?:[*_]{2})?\s?[:.]\s*(?:[*_]{2})?\s*(?P<text>\S.*)$", re.IGNORECASE
@@ -31,7 +31,6 @@ _WITHOUT_SUBJECT = re.compile(
     r"what is it|who is concerned|how does it work)\s*\?",
     re.IGNORECASE,
 )
-_CELL_BREAK = re.compile(r"(?<!\\)\|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def _in_context(question: str, above: Sequence[str]) -> str:
 
 def _inside(section: Sequence[Block]) -> Iterator[Block]:
     """Marked lines, bold questions and tables under one heading after the other."""
-    rows = (row for block in section for row in _rows(block))
+    rows = (row for block in section for row in (_table_rows(block) if block.kind == "table" else [block]))
     for (is_qa, _headings), group in groupby(rows, key=lambda b: (b.kind == "qa", b.headings)):
         blocks = list(group)
         pieces = [] if is_qa else [piece for block in blocks for piece in _pieces(block)]
@@ -114,13 +113,6 @@ def _inside(section: Sequence[Block]) -> Iterator[Block]:
             yield from _read(pieces)
         else:
             yield from blocks
-
-
-def _rows(block: Block) -> Iterator[Block]:
-    if block.kind == "table":
-        yield from _table_rows(block)
-    else:
-        yield block
 
 
 def _pieces(block: Block) -> Iterator[_Piece]:
@@ -209,7 +201,7 @@ def _table_rows(block: Block) -> Iterator[Block]:
         yield block
         return
     for line in lines[2:]:
-        cells = [cell.strip().replace("\\|", "|") for cell in _CELL_BREAK.split(line.strip().strip("|"))]
+        cells = [cell.replace("\\|", "|") for cell in table_cells(line)]
         question, answer = (cells + ["", ""])[:2]
         if question and answer:
             yield replace(block, text=answer, kind="qa", question=bare_text(question))

@@ -109,7 +109,7 @@ def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetc
     _wait_for_turn(host_of(address, PageRefusedError))
     marks = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     try:
-        return asyncio.run(_bounded(address, {name: value for name, value in marks.items() if value}))
+        return asyncio.run(_followed(address, {name: value for name, value in marks.items() if value}))
     except TimeoutError as error:
         raise PageUnavailableError(f"{address} took more than {URL_TOTAL_SECONDS} s.") from error
     except httpx2.InvalidURL as error:
@@ -119,11 +119,6 @@ def fetch_page(address: str, *, etag: str = "", last_modified: str = "") -> Fetc
         raise PageUnavailableError(f"{address}: {type(error).__name__} {error}") from error
 
 
-async def _bounded(address: str, marks: dict[str, str]) -> Fetched | Unchanged | Gone:
-    async with asyncio.timeout(URL_TOTAL_SECONDS):
-        return await _followed(address, marks)
-
-
 async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged | Gone:
     reach = Reach(
         max_bytes=settings.MAX_DOCUMENT_BYTES,
@@ -131,12 +126,13 @@ async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged 
         internal=settings.URL_INTERNAL_HOSTS,
         error=PageRefusedError,
     )
-    async with guarded_async_client(
+    client = guarded_async_client(
         reach,
         timeout=URL_TIMEOUT_SECONDS,
         headers={"User-Agent": URL_USER_AGENT, "Accept": "*/*", **marks},
         verify=_trusted(),
-    ) as client:
+    )
+    async with asyncio.timeout(URL_TOTAL_SECONDS), client:
         url = httpx2.URL(address)
         for _hop in range(URL_MAX_REDIRECTS + 1):
             async with client.stream("GET", url) as response:

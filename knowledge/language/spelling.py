@@ -44,48 +44,30 @@ def tokens_of(text: str) -> tuple[Token, ...]:
         is_protected = _CODE.search(chunk[0]) is not None
         for word in _WORD.finditer(text, chunk.start(), chunk.end()):
             starts = not found or _MARKS.search(text, last, word.start()) is not None
-            found.append(Token(word[0], _folded(word[0]), word.start(), word.end(), starts, is_protected))
+            found.append(Token(word[0], fold(word[0]), word.start(), word.end(), starts, is_protected))
             last = word.end()
     return tuple(found)
 
 
-@lru_cache(maxsize=16_384)
-def _folded(word: str) -> str:
-    return fold(word)
-
-
 class Phrases:
-    """Phrases by their first and by their last word, each with what it is read as."""
+    """Phrases, each with what it is read as."""
 
     def __init__(self, phrases: Mapping[str, str]) -> None:
-        split = {tuple(phrase.split()): read for phrase, read in phrases.items()}
-        self._read = split
-        self._by_first = _lengths(split, 0)
-        self._by_last = _lengths(split, -1)
+        self._read = {tuple(phrase.split()): read for phrase, read in phrases.items()}
+        self._longest = max(map(len, self._read), default=0)
 
     def length_at(self, words: Sequence[str], at: int) -> int:
         """How many words the longest phrase that begins there has; 0: none does."""
-        for length in self._by_first.get(words[at], ()) if at < len(words) else ():
-            if at + length <= len(words) and tuple(words[at : at + length]) in self._read:
-                return length
-        return 0
+        lengths = range(min(self._longest, len(words) - at), 0, -1)
+        return next((length for length in lengths if tuple(words[at : at + length]) in self._read), 0)
 
     def length_before(self, words: Sequence[str], end: int) -> int:
         """The same for the phrase that ends before `end`."""
-        for length in self._by_last.get(words[end - 1], ()) if end else ():
-            if length <= end and tuple(words[end - length : end]) in self._read:
-                return length
-        return 0
+        lengths = range(min(self._longest, end), 0, -1)
+        return next((length for length in lengths if tuple(words[end - length : end]) in self._read), 0)
 
     def read_as(self, words: Sequence[str]) -> str:
         return self._read[tuple(words)]
-
-
-def _lengths(phrases: Iterable[tuple[str, ...]], place: int) -> dict[str, tuple[int, ...]]:
-    found: dict[str, set[int]] = {}
-    for phrase in phrases:
-        found.setdefault(phrase[place], set()).add(len(phrase))
-    return {word: tuple(sorted(lengths, reverse=True)) for word, lengths in found.items()}
 
 
 @cache
@@ -114,8 +96,6 @@ _FREQUENT = 100
 _CLEARLY = 4
 #: Of one agent's words the most frequent are kept.
 MOST_WORDS = 30_000
-#: Memory for the faults met last, each a few hundred bytes.
-_MOST_REMEMBERED = 2_000
 #: Shorter words have too many neighbours; one of just so many letters is compared with the agent's words alone.
 _SHORTEST_FAULT = 4
 #: Nor is a longer one a word (« anticonstitutionnellement » has 25): its neighbours take the square of its length, in
@@ -219,7 +199,6 @@ class Vocabulary:
 
     forms: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    _mended: dict[tuple[str, str], Mending | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Vocabulary":
@@ -260,17 +239,7 @@ class Vocabulary:
 
     def mended(self, folded: str, language: str) -> Mending | None:
         """Return the word that an unknown one was meant to be, one typing slip away; `None` where none is near."""
-        key = folded, language
-        if key not in self._mended:
-            if len(self._mended) >= _MOST_REMEMBERED:
-                self._mended.clear()
-            self._mended[key] = self._mend(folded, language)
-        return self._mended[key]
-
-    def _mend(self, folded: str, language: str) -> Mending | None:
-        if not _SHORTEST_FAULT <= len(folded) <= _LONGEST_FAULT:
-            return None
-        if not (folded.isascii() and folded.isalpha()):
+        if not (_SHORTEST_FAULT <= len(folded) <= _LONGEST_FAULT and folded.isascii() and folded.isalpha()):
             return None
         near = _one_slip_away(folded)
         own = near & self.forms.keys()
@@ -354,8 +323,7 @@ def lowered(text: str, vocabulary: Vocabulary) -> str:
     if not edits:
         return text
     text = applied(text, edits)
-    first = edits[0].start
-    return text if edits[0].start else text[:first] + text[first].upper() + text[first + 1 :]
+    return text if edits[0].start else text[0].upper() + text[1:]
 
 
 def _shouted_runs(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -469,8 +437,8 @@ class _Speller:
         return (length > 1 and not self.language) or not self.vocabulary.knows(run[0].folded)
 
     def _has_apostrophe(self, token: Token) -> bool:
-        around = self.text[max(token.start - 1, 0) : token.start]
-        return around in ("'", "’") or self.text[token.end : token.end + 1] in ("'", "’")
+        before = self.text[max(token.start - 1, 0) : token.start]
+        return before in ("'", "’") or self._has_apostrophe_after(token)
 
     def _read_elision(self, at: int) -> bool:
         """Restore the apostrophe of « l attestation »: a letter alone before a vowel."""
@@ -490,8 +458,7 @@ class _Speller:
     def _restore_accents(self, token: Token) -> None:
         if not self._lacks_accents or self._has_apostrophe_after(token):
             return
-        form = self.vocabulary.spelled(token.folded, self.language)
-        if form and form != token.text:
+        if form := self.vocabulary.spelled(token.folded, self.language):
             self._replace(token, form)
 
     def _has_apostrophe_after(self, token: Token) -> bool:
@@ -521,8 +488,7 @@ class _Speller:
         if self._left == 0 or self._has_apostrophe_after(token):
             return
         self._left -= 1
-        mending = self.vocabulary.mended(token.folded, self.language)
-        if mending is None:
+        if (mending := self.vocabulary.mended(token.folded, self.language)) is None:
             return
         # With a capital it may be a name, unless a question or a greeting begins so.
         is_small = token.text == token.text.lower() or fold(mending.word) in _beginnings()

@@ -87,16 +87,11 @@ _EDGES = " \t\n\r\u00a0\u202f,;:.!-–—"
 def unwrapped(text: str, language: str) -> str:
     """The question without what wraps it; the text itself where nothing would be left."""
     for _layer in range(_MOST_LAYERS):
-        core = _unwrapped_once(text, language)
+        core = _Wrapped(text, tokens_of(text), language).core()
         if core == text:
             break
         text = core
     return text
-
-
-def _unwrapped_once(text: str, language: str) -> str:
-    wrapped = _Wrapped(text, tokens_of(text), language)
-    return wrapped.core()
 
 
 @dataclass(slots=True)
@@ -200,7 +195,8 @@ class _Wrapped:
         behind = self.tokens[self.last].start if self.last < len(self.tokens) else len(self.text)
         core = self.text[start:end] + self.text[end:behind].rstrip(_EDGES + "\"'«»(")
         taken = self.text[behind:]
-        core = self._joined(core)
+        if self.opening:
+            core = self.opening + ("" if self.opening.endswith("'") else " ") + core
         if "?" not in core[-2:] and (self.is_indirect or "?" in taken):
             core += " ?" if self.language != "en" else "?"
         return core[0].upper() + core[1:] if self.first or self.opening else core
@@ -213,11 +209,6 @@ class _Wrapped:
         before = self.tokens[self.first - 1].end if self.first else 0
         gap = self.text[before:start]
         return start - (len(gap) - len(gap.rstrip("\"'«(0123456789-+€$<>≤≥%")))
-
-    def _joined(self, core: str) -> str:
-        if not self.opening:
-            return core
-        return self.opening + ("" if self.opening.endswith("'") else " ") + core
 
 
 def _has_content(tokens: Sequence[Token]) -> bool:

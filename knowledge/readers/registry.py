@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
-from knowledge.readers.base import MAX_DOCUMENT_CHARACTERS, ParsedDocument, unreadable
+from knowledge.readers.base import ParsedDocument, check_length, unreadable
 from knowledge.readers.office import office_type
 
 _SUFFIXES = {
@@ -81,13 +81,7 @@ def parse_document(data: bytes, *, filename: str, pages: Collection[str] = ()) -
     parse: Callable[..., ParsedDocument] = import_string(_PARSERS[source_type])
     of_site = {"pages": pages} if source_type is SourceType.HTML else {}
     parsed = parse(data, filename=filename, **of_site)
-    characters = sum(len(block.text) + len(block.question) for block in parsed.blocks)
-    if characters > MAX_DOCUMENT_CHARACTERS:
-        raise unreadable(
-            f"{filename}: {characters} characters",
-            _("Ce document est trop long : %(count)d caractères, %(limit)d au plus.")
-            % {"count": characters, "limit": MAX_DOCUMENT_CHARACTERS},
-        )
+    check_length(sum(len(block.text) + len(block.question) for block in parsed.blocks), filename=filename)
     return parsed
 
 

@@ -23,10 +23,9 @@ from knowledge.readers.base import (
     unreadable,
 )
 from knowledge.readers.ocr import Recognised, is_installed, recognise_pages
-from knowledge.readers.pdf.annotations import page_annotations, put_in
 from knowledge.readers.pdf.assembly import Assembler, main_size
-from knowledge.readers.pdf.layout import Page, arranged, without_furniture
-from knowledge.readers.pdf.lines import Line, PageFrame, page_lines
+from knowledge.readers.pdf.layout import Page, arranged, drop_contents, drop_running_heads
+from knowledge.readers.pdf.lines import Line, PageFrame, page_annotations, page_lines, put_in
 from knowledge.readers.pdf.tables import page_rules, page_tables
 
 _PROTECTED = (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
@@ -51,20 +50,17 @@ def _read(document: Any, data: bytes, *, filename: str) -> ParsedDocument:
         _put_in(pages, recognised, filename=filename)
     empty = [n for n in empty if not pages[n - 1].items and n not in recognised.late]
     if not any(page.items for page in pages):
-        raise _without_text(filename)
-    without_furniture(pages)
+        message = _(
+            "Ce PDF ne contient que des images, et la reconnaissance de texte (OCR) n’y a rien trouvé. Pour qu’il soit lu, l’exploitant "
+            "installe Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra). S’il l’est déjà, fournissez une "
+            "numérisation plus nette, moins de pages à la fois, ou le fichier d’origine."
+        )
+        raise unreadable(f"{filename}: no text", message)
+    drop_running_heads(pages)
+    drop_contents(pages)
     Assembler(outline, pages).run()
     outline.notices.extend(_notices(empty, recognised))
     return outline.finish(filename=filename, source_type=SourceType.PDF, title=_title(document))
-
-
-def _without_text(filename: str) -> Exception:
-    message = _(
-        "Ce PDF ne contient que des images, et la reconnaissance de texte (OCR) n’y a rien trouvé. Pour qu’il soit lu, l’exploitant "
-        "installe Tesseract sur le serveur (paquets tesseract-ocr et tesseract-ocr-fra). S’il l’est déjà, fournissez une "
-        "numérisation plus nette, moins de pages à la fois, ou le fichier d’origine."
-    )
-    return unreadable(f"{filename}: no text", message)
 
 
 def _notices(empty: list[int], recognised: Recognised) -> Iterator[str]:
@@ -89,10 +85,6 @@ def _put_in(pages: list[Page], recognised: Recognised, *, filename: str) -> None
                 page.items.append(Line(text, *box, size, number))
         if not page.items:
             del recognised.lines[number]
-    _check_characters(pages, filename=filename)
-
-
-def _check_characters(pages: list[Page], *, filename: str) -> None:
     check_length(sum(len(line.text) for page in pages for line in page.lines), filename=filename)
 
 
@@ -106,7 +98,8 @@ def _open(data: bytes, *, filename: str) -> Any:
     except pypdfium2.PdfiumError as error:
         # The code is that of a file before where this one was opened and has no page.
         if error.err_code in _PROTECTED and b"/Encrypt" in data:
-            raise _encrypted(filename) from error
+            message = _("Ce PDF est protégé par un mot de passe (chiffré). Enregistrez-le sans protection.")
+            raise unreadable(f"{filename}: encrypted", message) from error
         raise _corrupt(filename, error) from error
     except MALFORMED as error:
         raise _corrupt(filename, error) from error
@@ -126,12 +119,6 @@ def _open(data: bytes, *, filename: str) -> Any:
             ),
         )
     return document
-
-
-def _encrypted(filename: str) -> Exception:
-    return unreadable(
-        f"{filename}: encrypted", _("Ce PDF est protégé par un mot de passe (chiffré). Enregistrez-le sans protection.")
-    )
 
 
 def _corrupt(filename: str, error: object) -> Exception:

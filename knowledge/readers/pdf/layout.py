@@ -92,13 +92,7 @@ def title_key(text: str) -> str:
     return re.sub(r"[\W_]+", "", bare.casefold()) or text.casefold().strip()
 
 
-def without_furniture(pages: Sequence[Page]) -> None:
-    """Take running heads, page numbers and contents off the pages."""
-    _drop_running_heads(pages)
-    _drop_contents(pages)
-
-
-def _drop_running_heads(pages: Sequence[Page]) -> None:
+def drop_running_heads(pages: Sequence[Page]) -> None:
     """Take off page numbers, and lines that come back where many pages have one."""
     heights: Counter[int] = Counter()
     patterns: Counter[tuple[int, str]] = Counter()
@@ -141,7 +135,7 @@ def _pattern(line: Line) -> str:
     return re.sub(r"\d+|\b[ivxlc]{1,7}$", "#", line.text.casefold())
 
 
-def _drop_contents(pages: Sequence[Page]) -> None:
+def drop_contents(pages: Sequence[Page]) -> None:
     """Lines that lead to a page of a title which is in the document itself go; other leaders are shortened."""
     lines = [line for page in pages for line in page.lines if not _LEADER.search(line.text)]
     known = {title_key(_CAPTION.sub("", line.text)) for line in lines}

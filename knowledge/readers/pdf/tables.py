@@ -157,7 +157,8 @@ class Table:
 def page_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
     """The tables of a page, from top to bottom; none overlaps another."""
     tables: list[Table] = []
-    for found in (*_ruled(lines, rules), *_unruled(lines)):
+    ruled = (_Grid(part).table(lines) for part in _connected(rules))
+    for found in (*filter(None, ruled), *_unruled(lines)):
         if not any(_overlap(found, table) for table in tables):
             tables.append(found)
     return sorted(tables, key=lambda table: (table.y0, table.x0))
@@ -165,11 +166,6 @@ def page_tables(lines: Sequence[Line], rules: Rules) -> list[Table]:
 
 def _overlap(one: Table, other: Table) -> bool:
     return min(one.x1, other.x1) - max(one.x0, other.x0) > NEAR and min(one.y1, other.y1) - max(one.y0, other.y0) > NEAR
-
-
-def _ruled(lines: Sequence[Line], rules: Rules) -> list[Table]:
-    found = (_Grid(part) for part in _connected(rules))
-    return [table for grid in found if (table := grid.table(lines)) is not None]
 
 
 def _connected(rules: Rules) -> list[Rules]:
@@ -258,12 +254,12 @@ class _Grid:
                 rows.append(row)
                 sources.append(own)
         box = self._xs[0], self._ys[0], self._xs[-1], self._ys[-1]
-        return Table(*_without_empty_columns(rows), sources, page, *box, tuple(self._xs))
+        return Table(_without_empty_columns(rows), sources, page, *box, tuple(self._xs))
 
 
-def _without_empty_columns(rows: list[list[str]]) -> tuple[list[list[str]]]:
+def _without_empty_columns(rows: list[list[str]]) -> list[list[str]]:
     used = [index for index in range(len(rows[0])) if any(row[index] for row in rows)]
-    return ([[row[index] for index in used] for row in rows],)
+    return [[row[index] for index in used] for row in rows]
 
 
 def _rule_places(rules: Sequence[Rule], across: Sequence[Rule]) -> list[float]:
@@ -391,7 +387,7 @@ def _by_text(lines: Sequence[Line], xs: Sequence[float], box: tuple[float, float
         return None
     texts = [[cell_text(cell) for cell in row] for row in rows]
     sources = [[line for cell in row for line in cell] for row in rows]
-    return Table(*_without_empty_columns(texts), sources, lines[0].page, *box, tuple(xs))
+    return Table(_without_empty_columns(texts), sources, lines[0].page, *box, tuple(xs))
 
 
 def cell_text(lines: Sequence[Line]) -> str:
