@@ -1,4 +1,4 @@
-"""What a search result answers, at and beside each threshold."""
+"""What a search result answers, at and beside each threshold, and the category that passages agree on."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search import SearchResult, Thresholds, best_of, ranked
+from knowledge.search import SearchResult, Thresholds, best_of, detect_category, ranked
 from knowledge.vectors.payloads import Passage, PointType
 
 HIT = Passage(
@@ -122,3 +122,18 @@ def test_legacy_points_of_one_place_are_one_chunk() -> None:
     other = replace(legacy, point_id="d", chunk_index=4)
     assert legacy.chunk_key != other.chunk_key
     assert replace(legacy, point_id="e").chunk_key == legacy.chunk_key
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["Travail", "Travail", "Santé", "Travail"], "Travail"),
+        (["Travail", "Santé"], ""),
+        (["Santé", "Travail", "Travail"], ""),
+        ([], ""),
+        ([""], ""),
+        (["", "", "Travail"], ""),
+    ],
+)
+def test_category_is_the_one_that_the_passages_agree_on(names: list[str], expected: str) -> None:
+    assert detect_category([replace(SOURCE, category=name) for name in names]) == expected

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.language.typed import Courtesy, courtesy_in
-from knowledge.language.words import LANGUAGES, word_class
+from knowledge.language.words import word_class
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,3 @@ def test_courtesies_together_are_one_however_they_are_typed(said: list[str], mar
     assert isinstance(courtesy_in(text), Courtesy)
     assert courtesy_in(text.upper()) == courtesy_in(text)
     assert courtesy_in(f"{text} passeport ?") is None
-
-
-def test_every_kind_has_words_in_every_language() -> None:
-    for name in ("greetings", "thanks", "farewells", "well_being", "who_is_there"):
-        for language in LANGUAGES:
-            assert word_class(name, language), (name, language)

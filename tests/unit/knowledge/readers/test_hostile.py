@@ -1,21 +1,17 @@
 """Small files made to hang or crash a parser: each is read, or refused, in a time that grows with its size."""
 
-import io
 import sys
-import zipfile
 
 import pytest
 
 from knowledge.errors import UnreadableDocumentError
 from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
+from tests.unit.knowledge.readers.office_files import built
 from tests.waiting import little_work
 
 SECONDS = 5.0
 LONG = "Un texte utile. " * 100
-W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-PACKAGE = "http://schemas.openxmlformats.org/package/2006"
-OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
 def read(data: bytes | str, name: str) -> ParsedDocument:
@@ -54,23 +50,7 @@ def test_work_for_marks_that_never_close_grows_with_the_text_and_no_faster(mark:
 
 
 def docx(body: str) -> bytes:
-    types = (
-        f'<Types xmlns="{PACKAGE}/content-types">'
-        '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        '<Default Extension="xml" ContentType="application/xml"/>'
-        '<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-'
-        'officedocument.wordprocessingml.document.main+xml"/></Types>'
-    )
-    relations = (
-        f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
-        f'Type="{OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>'
-    )
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("[Content_Types].xml", types)
-        archive.writestr("_rels/.rels", relations)
-        archive.writestr("word/document.xml", f"<w:document {W}><w:body>{body}</w:body></w:document>")
-    return out.getvalue()
+    return built("docx", {"body": body})
 
 
 def cell(text: str, properties: str = "") -> str:
