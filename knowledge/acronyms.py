@@ -1,11 +1,9 @@
 """The acronyms that a text spells out: « reconnaissance de la qualité de travailleur handicapé (RQTH) », and the other
 way round.
 
-After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003): one
-of the two stands in brackets behind the other; the letters of the short form are looked for in the long one, in order,
-and its first letter begins the long form. Stricter than theirs, because what is found here makes two questions the
-same: every letter begins a word and every word but the small ones has a letter ("initials"), or at least half of the
-letters begin a word. Pure.
+After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003), but
+stricter, because what is found here makes two questions the same: every letter begins a word and every word but the
+small ones has a letter ("initials"), or at least half of the letters begin a word. Pure.
 """
 
 import re
@@ -36,16 +34,17 @@ _WORDS_TO_A_LETTER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SpelledOut:
-    """A short form and the long one that a text gives for it, each as it is written there first."""
+class Form:
+    """A pair of interchangeable forms. `is_confirmed`: staff confirmed or wrote it."""
 
     short: str
     long: str
+    is_confirmed: bool = False
 
 
-def spelled_out(text: str) -> list[SpelledOut]:
-    """Every acronym that the text spells out, once, in the order of the text."""
-    found: dict[tuple[str, str], SpelledOut] = {}
+def spelled_out(text: str) -> list[Form]:
+    """Every acronym that the text spells out, once, in its order, with its long form, each as it is written first."""
+    found: dict[tuple[str, str], Form] = {}
     for match in _SHORT_IN_BRACKETS.finditer(text):
         before = text[max(match.start() - MAX_LONG, 0) : match.start()]
         _add(found, match[1], _ending_long(match[1], before))
@@ -59,9 +58,9 @@ def letters_of(short: str) -> str:
     return "".join(filter(str.isalnum, fold(short)))
 
 
-def _add(found: dict[tuple[str, str], SpelledOut], short: str, long: str) -> None:
+def _add(found: dict[tuple[str, str], Form], short: str, long: str) -> None:
     if long:
-        pair = SpelledOut(short.strip(" -/&"), " ".join(long.split()))
+        pair = Form(short.strip(" -/&"), " ".join(long.split()))
         found.setdefault((letters_of(pair.short), fold(pair.long)), pair)
 
 
@@ -153,15 +152,6 @@ def _by_letters(letters: str, words: Sequence[str]) -> bool:
 
 _SHORTEST_IN_ANY_CASE = 3
 _PLURAL_FROM = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A pair of interchangeable forms. `is_confirmed`: staff confirmed or wrote it."""
-
-    short: str
-    long: str
-    is_confirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from django.dispatch import receiver
 from django.utils.translation import gettext as _
 
 from agents.cache import TtlCache
-from knowledge.acronyms import NO_FORMS, Form, Forms, SpelledOut, letters_of, spelled_out
+from knowledge.acronyms import NO_FORMS, Form, Forms, letters_of, spelled_out
 from knowledge.language.words import fold, word_class, words
 from knowledge.models import Chunk, Document, Synonym, SynonymState
 from knowledge.search import answers_above
@@ -83,7 +83,7 @@ def _learn(document: Document) -> None:
     refresh_tables()
 
 
-def _pairs_in(document: Document) -> list[SpelledOut]:
+def _pairs_in(document: Document) -> list[Form]:
     served = Chunk.objects.served().filter(document=document).order_by("index")
     texts = served.values_list("parent_context", "content")
     found = [pair for text in texts for pair in spelled_out("\n\n".join(text))]

@@ -29,16 +29,10 @@ def language_data(language: str, file: str) -> dict[str, Any]:
 
 
 @cache
-def word_classes(language: str) -> dict[str, str]:
-    """Every class of one language by its name, as it stands in the file."""
-    return language_data(language, "classes")
-
-
-@cache
 def word_class(name: str, language: str = "") -> frozenset[str]:
     """The words of a class in one language, or in all of them."""
     chosen = (language,) if language else LANGUAGES
-    return frozenset(word for code in chosen for word in word_classes(code)[name].split())
+    return frozenset(word for code in chosen for word in language_data(code, "classes")[name].split())
 
 
 def one_of(name: str) -> str:
@@ -114,20 +108,15 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-_STEMMERS = {"fr": Stemmer.Stemmer("french"), "en": Stemmer.Stemmer("english")}
+_STEMMERS = (Stemmer.Stemmer("french"), Stemmer.Stemmer("english"))
 _stemming = threading.Lock()  # a stemmer has a state of its own
-
-
-def stem(word: str, language: str) -> str:
-    """The stem of a word of one language."""
-    with _stemming:
-        return str(_STEMMERS[language].stemWord(word))
 
 
 def common_stem(word: str) -> str:
     """The stem of a word whose language is not known: each language's stemmer in turn."""
-    for language in _STEMMERS:
-        word = stem(word, language)
+    with _stemming:
+        for stemmer in _STEMMERS:
+            word = str(stemmer.stemWord(word))
     return word
 
 

@@ -44,10 +44,6 @@ class Recognised:
     late: list[int] = field(default_factory=list)
 
 
-def is_installed() -> bool:
-    return bool(_command())
-
-
 def recognise_pages(document: Any, numbers: Sequence[int]) -> Recognised:
     """The lines of these pages (counted from 1) of a PDF that PDFium has opened."""
     found = Recognised()
@@ -88,7 +84,8 @@ def _lines(table: str, page: int, width: int, height: int) -> Iterator[PlacedLin
         yield PlacedLine(text, page, (x0 / width, y0 / height, x1 / width, y1 / height))
 
 
-def _command() -> str:
+def command() -> str:
+    """Where Tesseract is; empty where it is not installed."""
     return (shutil.which(settings.OCR_COMMAND) or "") if settings.OCR_COMMAND else ""
 
 
@@ -109,20 +106,11 @@ def _picture(document: Any, number: int) -> tuple[bytes, int, int]:
 
 def _read(picture: bytes, *, seconds: float) -> str:
     """What Tesseract reads, as its table; empty where it fails or takes too long."""
-    command = [
-        _command(),
-        "stdin",
-        "stdout",
-        "-l",
-        "+".join(settings.OCR_LANGUAGES),
-        "--dpi",
-        str(_DOTS_PER_INCH),
-        "tsv",
-    ]
+    languages = "+".join(settings.OCR_LANGUAGES)
     limit = math.ceil(seconds) + 1
     try:
         done = subprocess.run(  # noqa: S603  # the operator's command, no argument of a user
-            command,
+            [command(), "stdin", "stdout", "-l", languages, "--dpi", str(_DOTS_PER_INCH), "tsv"],
             input=picture,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -118,8 +118,25 @@ def refuse_unsupported(start: bytes, *, filename: str) -> None:
     """Raise `UnreadableDocumentError` for what a name and the first kilobyte say is not read here."""
     if b"%PDF-" in start[:1024] or start.startswith(_ZIP):
         return
-    _refuse_known(start, filename=filename)
-    if (suffix := _suffix(filename)) not in _SUFFIXES:
+    if start.startswith(_OLE):
+        raise unreadable(
+            f"{filename}: OLE container",
+            _(
+                "Ce fichier est un document Office protégé par un mot de passe ou dans un ancien format "
+                "(.doc, .xls, .ppt). Enregistrez-le en .docx, .xlsx ou .pptx sans mot de passe."
+            ),
+        )
+    if start.startswith(b"{\\rtf"):
+        raise unreadable(f"{filename}: RTF", _("Ce fichier est en RTF. Enregistrez-le en .docx ou en .odt."))
+    if (suffix := _suffix(filename)) in (".eml", ".msg"):
+        message = _("Ce fichier est un courriel. Imprimez-le en PDF, ou ajoutez ses pièces jointes une à une.")
+        raise unreadable(f"{filename}: a mail", message)
+    is_picture = start.startswith(_PICTURES) or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+    if is_picture and (b"\0" in start[:1024]):
+        raise unreadable(
+            f"{filename}: picture", _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR).")
+        )
+    if suffix not in _SUFFIXES:
         raise unreadable(
             f"{filename}: unsupported suffix",
             _("Format non pris en charge (%(suffix)s). Formats acceptés : %(formats)s.")
@@ -147,24 +164,3 @@ def _source_type(data: bytes, *, filename: str) -> SourceType:
     if declared in (SourceType.TEXT, SourceType.MARKDOWN) and _HTML_START.match(data[:4096]):
         return SourceType.HTML
     return declared
-
-
-def _refuse_known(data: bytes, *, filename: str) -> None:
-    if data.startswith(_OLE):
-        raise unreadable(
-            f"{filename}: OLE container",
-            _(
-                "Ce fichier est un document Office protégé par un mot de passe ou dans un ancien format "
-                "(.doc, .xls, .ppt). Enregistrez-le en .docx, .xlsx ou .pptx sans mot de passe."
-            ),
-        )
-    if data.startswith(b"{\\rtf"):
-        raise unreadable(f"{filename}: RTF", _("Ce fichier est en RTF. Enregistrez-le en .docx ou en .odt."))
-    if _suffix(filename) in (".eml", ".msg"):
-        message = _("Ce fichier est un courriel. Imprimez-le en PDF, ou ajoutez ses pièces jointes une à une.")
-        raise unreadable(f"{filename}: a mail", message)
-    is_picture = data.startswith(_PICTURES) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
-    if is_picture and (b"\0" in data[:1024]):
-        raise unreadable(
-            f"{filename}: picture", _("Ce fichier est une image. Passez-la par une reconnaissance de texte (OCR).")
-        )

@@ -22,7 +22,7 @@ from knowledge.readers.base import (
     some_numbers,
     unreadable,
 )
-from knowledge.readers.ocr import Recognised, is_installed, recognise_pages
+from knowledge.readers.ocr import Recognised, command, recognise_pages
 from knowledge.readers.pdf.assembly import Assembler, main_size
 from knowledge.readers.pdf.layout import Page, arranged, drop_contents, drop_running_heads
 from knowledge.readers.pdf.lines import Line, PageFrame, page_annotations, page_lines, put_in
@@ -45,7 +45,7 @@ def _read(document: Any, data: bytes, *, filename: str) -> ParsedDocument:
     pages = _read_pages(document, outline.struck, filename=filename)
     empty = [page.number for page in pages if not page.items]
     recognised = Recognised()
-    if empty and is_installed():
+    if empty and command():
         recognised = recognise_pages(document, empty)
         _put_in(pages, recognised, filename=filename)
     empty = [n for n in empty if not pages[n - 1].items and n not in recognised.late]

@@ -18,10 +18,10 @@ from knowledge.language.words import (
     fold,
     fold_keeping_accents,
     fold_letters,
+    language_data,
     language_of,
     same_writing,
     word_class,
-    word_classes,
     words,
 )
 
@@ -33,7 +33,7 @@ def test_words_are_runs_of_letters_and_digits() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_words_stand_folded_and_once(language: str) -> None:
-    for name, text in word_classes(language).items():
+    for name, text in language_data(language, "classes").items():
         found = text.split()
         assert fold(text) == text, name
         assert len(found) == len(set(found)), name
