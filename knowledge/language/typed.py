@@ -114,7 +114,8 @@ class _Wrapped:
         self._take_indirect(words)
         kept = self.tokens[self.first : self.last]
         is_whole = self.first == 0 and self.last == len(self.tokens) and not self.is_indirect
-        if is_whole or not _has_content(kept):
+        small = word_class("stop_words") | word_class("courtesies") | word_class("courtesy_fillers")
+        if is_whole or all(token.folded in small for token in kept):
             return self.text
         return self._written()
 
@@ -209,11 +210,6 @@ class _Wrapped:
         before = self.tokens[self.first - 1].end if self.first else 0
         gap = self.text[before:start]
         return start - (len(gap) - len(gap.rstrip("\"'«(0123456789-+€$<>≤≥%")))
-
-
-def _has_content(tokens: Sequence[Token]) -> bool:
-    small = word_class("stop_words") | word_class("courtesies") | word_class("courtesy_fillers")
-    return any(token.folded not in small for token in tokens)
 
 
 #: Beside the text itself.

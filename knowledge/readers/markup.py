@@ -276,14 +276,10 @@ def _is_for_layout(table: Tag) -> bool:
 
 def _header_count(rows: Sequence[Sequence[Tag]]) -> int:
     """Count the header rows at the top: those of `thead`, else those of several cells that are all `th`."""
-    head = [row for row in rows if _is_in_head(row[0])]
+    groups = (row[0].find_parent(["thead", "table"]) for row in rows)
+    head = [group for group in groups if group is not None and group.name == "thead"]
     of_headings = takewhile(lambda row: all(cell.name == "th" for cell in row) and len(row) > 1, rows)
     return len(head) or len(list(of_headings))
-
-
-def _is_in_head(cell: Tag) -> bool:
-    group = cell.find_parent(["thead", "table"])
-    return group is not None and group.name == "thead"
 
 
 def _grid(rows: Sequence[Sequence[Tag]], text_of: Callable[[Tag], str]) -> tuple[list[list[str]], int]:

@@ -37,6 +37,7 @@ _CONTENTS_STYLE = re.compile(r"toc \d|tm \d|table of figures", re.IGNORECASE)
 #: What stands around parts of a text and is none.
 _HOLDERS = ("sdt", "sdtContent", "customXml", "ins", "smartTag")
 _NOTES = ("footnotes", "endnotes")
+_HIDDEN_MARKS = ("del", "moveFrom", "vanish")
 #: How `counted` names a form; any other counts in digits.
 _FORMS = {"none": "", "decimalZero": "01", "lowerLetter": "a", "upperLetter": "A", "lowerRoman": "i", "upperRoman": "I"}
 #: Styles that are based on one another, as far as they are followed.
@@ -369,7 +370,9 @@ class _Numbers:
         number, depth = self._place(paragraph)
         found = self._lists.get(number)
         level = found.levels.get(depth) if found is not None else None
-        if found is None or level is None or _is_hidden(paragraph):
+        # A mark that is deleted or hidden itself is not counted.
+        is_hidden = any(paragraph._p.find(f"{_W}pPr/{_W}rPr/{_W}{mark}") is not None for mark in _HIDDEN_MARKS)
+        if found is None or level is None or is_hidden:
             return None
         counts = self._counts.setdefault(found.key, {})
         if number not in self._begun:
@@ -433,8 +436,3 @@ def _shown(found: _List, counts: dict[int, int], depth: int, level: _Level) -> s
         return ""
     number = counts.setdefault(depth, of.start)
     return counted(number, "1" if level.is_legal else _FORMS.get(of.form, "1"))
-
-
-def _is_hidden(paragraph: Any) -> bool:
-    """Whether the paragraph's own mark is deleted or hidden: Word does not count it."""
-    return any(paragraph._p.find(f"{_W}pPr/{_W}rPr/{_W}{name}") is not None for name in ("del", "moveFrom", "vanish"))

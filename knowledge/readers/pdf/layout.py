@@ -35,20 +35,16 @@ def arranged(pieces: Sequence[Line], tables: Sequence[Table]) -> list[Line | Tab
     put: set[int] = set()
     for piece in pieces:
         table = places.get(id(piece))
-        if table is None:
-            _append(items, piece)
-        elif id(table) not in put:
-            put.add(id(table))
-            items.append(table)
+        last = items[-1] if items else None
+        if table is not None:
+            if id(table) not in put:
+                put.add(id(table))
+                items.append(table)
+        elif isinstance(last, Line) and _go_on(last, piece):
+            items[-1] = _together(last, piece)
+        else:
+            items.append(piece)
     return items
-
-
-def _append(items: list[Line | Table], piece: Line) -> None:
-    last = items[-1] if items else None
-    if isinstance(last, Line) and _go_on(last, piece):
-        items[-1] = _together(last, piece)
-    else:
-        items.append(piece)
 
 
 def _go_on(last: Line, piece: Line) -> bool:
