@@ -95,7 +95,7 @@ def store_document(
     digest = hashlib.sha256(data).hexdigest()
     with transaction.atomic():
         # The row first and locked: of two uploads of one name, the second replaces what the first stored.
-        name = composed(name)
+        name = unicodedata.normalize("NFC", name)  # a Mac parts accents from their letters
         same = Document.objects.filter(agent=agent, name__in=[name, unicodedata.normalize("NFD", name)])
         key = same.values_list("pk", flat=True).first() or Document.objects.get_or_create(agent=agent, name=name)[0].pk
         document = Document.objects.select_for_update().get(pk=key)
@@ -116,11 +116,6 @@ def store_document(
         if replaced and replaced != document.file.name:
             transaction.on_commit(partial(document.file.storage.delete, replaced))
     return StoredDocument(document, changed=True)
-
-
-def composed(name: str) -> str:
-    """A name as every system writes it but a Mac, which parts its accents from their letters."""
-    return unicodedata.normalize("NFC", name)
 
 
 def index_documents(

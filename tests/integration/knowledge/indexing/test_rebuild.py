@@ -1,6 +1,5 @@
 """Generations: a rebuild moves the alias when it is complete, can be previewed, resumed and undone."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from unittest import mock
 
@@ -8,24 +7,17 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
-from agents.models import Agent, IndexingMethod, JobStatus
+from agents.models import IndexingMethod, JobStatus
 from knowledge.errors import RebuildInProgressError
 from knowledge.indexing.jobs import create_rebuild, run_build
 from knowledge.indexing.points import generations
 from knowledge.indexing.rebuild import diff_agent_index
 from knowledge.models import Chunk, IndexBuild
-from knowledge.search import PlannedPoint, answers_above
-from knowledge.vectors.base import Json, collection_alias, vector_store
+from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, fresh, make_agent
 from tests.hashing import HashingEmbedder
 
 QA = IndexingMethod.QA_ATOMIC
-FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
-
-
-def faq_source(agent: Agent, method: IndexingMethod) -> Iterator[PlannedPoint]:
-    payload: dict[str, Json] = {"type": "qa_pair", "question": "Bonjour ?", "display_text": "Bonjour !", "is_faq": True}
-    yield PlannedPoint(id=FAQ_POINT_ID, payload=payload)
 
 
 class RebuildTests(TestCase):
@@ -49,11 +41,6 @@ class RebuildTests(TestCase):
         assert build.status == JobStatus.DONE
         assert self.store.resolve_alias(self.alias) == build.generation != before
         assert build.report["points"] == self.store.count(self.alias) == 5
-
-    def test_points_of_validated_answers_come_along(self) -> None:
-        with mock.patch.object(answers_above(), "plan_points", faq_source):
-            self.rebuild()
-        assert FAQ_POINT_ID in self.store.fetch(self.alias, [FAQ_POINT_ID])
 
     def test_two_generations_are_kept(self) -> None:
         for _ in range(3):
