@@ -37,15 +37,7 @@ from faqs.models import (
     StatusReason,
 )
 from faqs.neighbours import SimilarAnswer, find_similar
-from faqs.origins import (
-    accept_passages,
-    bears_on,
-    entry_passages,
-    keep_passages,
-    origins_of,
-    stale_answers,
-    stale_entries,
-)
+from faqs.origins import accept_origins, bears_on, keep_passages, origins_of, stale_answers, stale_entries
 from faqs.recall import REFUSALS
 from knowledge.models import QA_MAX_ANSWER_CHARACTERS, QA_MAX_QUESTION_CHARACTERS
 
@@ -175,7 +167,7 @@ def save_learned(
         if passages is not None:
             keep_passages(response, passages)
         elif response.status == LearnedStatus.VALID and not is_new:
-            accept_passages([response.pk])
+            accept_origins(answer__in=[response.pk])
         if response.status == LearnedStatus.OBSOLETE:
             _release_groups([response.pk])
         (take_effect if in_worker else mark_pending)([response.pk])
@@ -201,7 +193,7 @@ def set_status(rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason
             status=status, status_reason=reason[:500], is_given_in_review=False, updated_at=now, **vouched_for
         )
         if status is LearnedStatus.VALID:
-            accept_passages(keys)
+            accept_origins(answer__in=keys)
         elif status is LearnedStatus.OBSOLETE:
             _release_groups(keys)
         take_effect(keys)
@@ -304,7 +296,8 @@ def promote_entry(entry: CachedResponse, *, owner: AbstractBaseUser | None) -> S
     if reason := _why_not(entry):
         raise AnswerRejectedError(_("elle n’est plus donnée (%(reason)s) : validez-la d’abord.") % {"reason": reason})
     response = LearnedResponse(agent=agent, question=question, answer=answer, owner_id=owner.pk if owner else None)
-    save_learned(response, passages=entry_passages(entry.pk), by=owner, in_worker=False)
+    passages = Origin.objects.filter(entry=entry, learned=None)
+    save_learned(response, passages=passages, by=owner, in_worker=False)
     # At once: the next entry may ask the same in other words, and is compared with what is indexed.
     sync_learned([response.pk])
     return None

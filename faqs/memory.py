@@ -32,7 +32,7 @@ from agents.database import short_write
 from agents.effective import EffectiveConfig, effective_config
 from agents.models import Audience, Deployment
 from faqs.models import CachedResponse, DeploymentMemory, EntryStatus, LearnedResponse, Origin, StatusReason, WrongPair
-from faqs.origins import accept_origins, forget_origins, keep_origins, stale_entries
+from faqs.origins import accept_origins, keep_origins, stale_entries
 from knowledge.embeddings.base import Purpose, Recipe, embedder
 from knowledge.language.words import fold_keeping_accents
 from knowledge.models import Chunk
@@ -190,7 +190,7 @@ def put_entry(
         entry.confirmed_at, entry.version = entry.created_at, memory.version
         if existing is not None:
             entry.pk, entry.usage_count = existing.pk, entry.usage_count or existing.usage_count
-            forget_origins(existing.pk)
+            Origin.objects.filter(entry=existing).delete()
         entry.save()
         keep_origins(entry.pk, origins)
     return entry
@@ -228,7 +228,7 @@ def validate_entries(entries: QuerySet[CachedResponse]) -> int:
     count = 0
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as memory:
-            accept_origins(keys)
+            accept_origins(entry__in=keys)
             for entry in foreign:
                 if entry.deployment_id == deployment_id:
                     entry.save(update_fields=["embedding", "embedding_model", "recipe_key"])
@@ -336,18 +336,13 @@ def expired_entries(deployment_id: int, max_age_days: int) -> QuerySet[CachedRes
     return expired.exclude(status=EntryStatus.OBSOLETE).filter(~Exists(decided))
 
 
-def _expired_everywhere() -> Iterator[QuerySet[CachedResponse]]:
-    """The expired entries of each deployment."""
-    with_memory = DeploymentMemory.objects.values("deployment_id")
-    for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
-        yield expired_entries(deployment.pk, retention_days(effective_config(deployment)))
-
-
 def delete_expired() -> Iterator[int]:
     """Send overdue and outdated entries to review and delete expired ones; yields the number of each batch."""
     review_overdue()
     review_stale()
-    for rows in _expired_everywhere():
+    with_memory = DeploymentMemory.objects.values("deployment_id")
+    for deployment in Deployment.objects.filter(pk__in=with_memory).select_related("agent"):
+        rows = expired_entries(deployment.pk, retention_days(effective_config(deployment)))
         while keys := list(rows.values_list("pk", flat=True)[: settings.RETAIN_BATCH]):
             deleted = delete_entries(CachedResponse.objects.filter(pk__in=keys))
             if not deleted:

@@ -31,22 +31,13 @@ NEIGHBOURS = 10
 MAX_WAITING = 500
 
 
-@dataclass(frozen=True, slots=True)
-class NearAnswer:
-    """A phrasing of a validated answer that asks the same. `score`: the cosine; `None` for the same text."""
-
-    learned_id: int
-    question: str
-    score: float | None
-
-
 class NearPhrasing(NamedTuple):
-    """A phrasing of a stored answer, with the question that it is near to and their cosine."""
+    """A phrasing of a stored answer, with the question that it is near to and their cosine (`None`: the same text)."""
 
     learned_id: int
     stored: str
     asked: str
-    score: float
+    score: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +67,7 @@ def waiting_phrasings(agent: Agent) -> Waiting:
 
 def near_answers(
     *, agent: Agent, questions: Sequence[str], vectors: Sequence[Vector] | None = None, waiting: Waiting | None = None
-) -> list[NearAnswer]:
+) -> list[NearPhrasing]:
     """Phrasings of the agent's answers that ask one of these, each once, whatever their status.
 
     The same text is found also where its points are not written; other words only among `waiting`. `vectors` are those
@@ -87,7 +78,7 @@ def near_answers(
     keys = [normalised_question(question) for question in (*questions, *others)]
     rows = LearnedResponse.objects.filter(agent=agent, question_key__in=keys)
     found = {
-        (learned_id, question): NearAnswer(learned_id, question, None)
+        (learned_id, question): NearPhrasing(learned_id, question, question, None)
         for learned_id, question in rows.values_list("pk", "question")
     }
     known = list(embedder().embed(list(questions), purpose=Purpose.QUERY) if vectors is None else vectors)
@@ -98,8 +89,7 @@ def near_answers(
         ]
     for near in phrasings:
         if ask_the_same(near.stored, near.asked, forms):
-            answer = NearAnswer(near.learned_id, near.stored, near.score)
-            found.setdefault((near.learned_id, near.stored), answer)
+            found.setdefault((near.learned_id, near.stored), near)
     return list(found.values())
 
 
@@ -182,7 +172,7 @@ def find_similar(
             row = rows[each.learned_id]
             kind: Literal["duplicate", "contradiction"]
             kind = "duplicate" if same_writing(row.answer, answer) else "contradiction"
-            found[row.pk] = SimilarAnswer(kind, row, each.question, each.score)
+            found[row.pk] = SimilarAnswer(kind, row, each.stored, each.score)
     return sorted(found.values(), key=lambda each: each.kind)
 
 

@@ -128,11 +128,6 @@ def origins_of(sources: Sequence[Mapping[str, Any]]) -> list[Origin] | None:
     return list(origins.values())
 
 
-def forget_origins(response_id: int) -> None:
-    """Delete an entry's origins, in the transaction that stores new ones."""
-    Origin.objects.filter(entry=response_id).delete()
-
-
 def keep_origins(response_id: int, origins: Iterable[Origin]) -> None:
     """Store the origins of an entry that has none, in the caller's transaction."""
     _store(origins, entry_id=response_id)
@@ -157,23 +152,9 @@ def _store(origins: Iterable[Origin], **owner: int) -> None:
     )
 
 
-def entry_passages(response_id: int) -> list[Origin]:
-    """The passages that an entry was made from, as they were then."""
-    return list(Origin.objects.filter(entry=response_id, learned=None))
-
-
-def accept_origins(response_ids: Sequence[int]) -> None:
-    """Record the current state of these entries' origins as accepted; origins deleted or switched off are removed."""
-    _accept(Origin.objects.filter(entry__in=response_ids))
-
-
-def accept_passages(learned_ids: Sequence[int]) -> None:
-    """Accept the passages of validated answers as `accept_origins` does those of entries."""
-    _accept(Origin.objects.filter(answer__in=learned_ids))
-
-
-def _accept(stored: "models.QuerySet[Origin]") -> None:
-    origins = list(stored)
+def accept_origins(**of: Sequence[int]) -> None:
+    """Accept origins as they are now (`entry__in`, `answer__in`); what is deleted or switched off is none any more."""
+    origins = list(Origin.objects.filter(**of))
     chunks = _passages({origin.chunk_id for origin in origins if origin.chunk_id is not None})
     answers = _answers({origin.learned_id for origin in origins if origin.learned_id is not None})
     present: list[Origin] = []

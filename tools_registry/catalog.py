@@ -140,7 +140,7 @@ def apply_override(spec: ToolSpec, override: ToolOverride) -> ToolSpec:
     return replace(
         spec,
         description=override.description.strip() or spec.description,
-        parameters=_described(spec.parameters, override.parameters),
+        parameters=_described(spec, override.parameters),
         tags=spec.tags | frozenset(_words(override.extra_tags)),
         needs_approval=spec.needs_approval if override.needs_approval is None else override.needs_approval,
         examples=spec.examples + tuple(_words(override.examples)),
@@ -180,21 +180,20 @@ def _overrides() -> QuerySet[ToolOverride]:
     return rows.only(*own).prefetch_related("agents")
 
 
-def _described(schema: JsonSchema, texts: Any) -> JsonSchema:
-    """The schema with staff's words for the parameters that they described."""
-    properties = schema.get("properties")
+def _described(spec: ToolSpec, texts: Any) -> JsonSchema:
+    """A tool's parameters, with staff's words for those that they described."""
     written = {
         name: text.strip()
         for name, text in (texts.items() if isinstance(texts, dict) else ())
         if isinstance(text, str) and text.strip()
     }
-    if not written or not isinstance(properties, dict):
-        return schema
+    if not written or not spec.properties:
+        return spec.parameters
     return {
-        **schema,
+        **spec.parameters,
         "properties": {
             name: {**inner, "description": written[name]} if name in written and isinstance(inner, dict) else inner
-            for name, inner in properties.items()
+            for name, inner in spec.properties.items()
         },
     }
 

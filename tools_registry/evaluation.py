@@ -178,12 +178,9 @@ def _of_description(spec: ToolSpec) -> list[Finding]:
 
 
 def _of_parameters(spec: ToolSpec) -> list[Finding]:
-    properties = spec.parameters.get("properties")
-    if not isinstance(properties, dict) or not properties:
-        return []
     bare = [
         name
-        for name, inner in properties.items()
+        for name, inner in spec.properties.items()
         if not (isinstance(inner, dict) and str(inner.get("description", "")).strip())
     ]
     if not bare:
@@ -191,7 +188,7 @@ def _of_parameters(spec: ToolSpec) -> list[Finding]:
     return [
         Finding(
             _("Paramètres sans description : %(names)s.") % {"names": ", ".join(bare)},
-            max(5, round(25 * len(bare) / len(properties))),
+            max(5, round(25 * len(bare) / len(spec.properties))),
         )
     ]
 

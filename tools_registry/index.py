@@ -73,12 +73,9 @@ def texts_of(spec: ToolSpec) -> list[ToolText]:
 
 
 def parameter_text(spec: ToolSpec) -> str:
-    properties = spec.parameters.get("properties")
-    if not isinstance(properties, dict):
-        return ""
     return ". ".join(
         f"{spoken_name(name)}: {inner['description']}"
-        for name, inner in properties.items()
+        for name, inner in spec.properties.items()
         if isinstance(inner, dict) and isinstance(inner.get("description"), str)
     )
 

@@ -91,6 +91,12 @@ class ToolSpec:
     is_available: Callable[[], bool] | None = field(default=None, repr=False)
     is_optional: bool = False
 
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The schemas of its parameters, by name."""
+        found = self.parameters.get("properties")
+        return found if isinstance(found, dict) else {}
+
     def as_function(self) -> dict[str, Any]:
         """The tool as model APIs want it (`{"type": "function", "function": {…}}`)."""
         return {

@@ -120,7 +120,7 @@ class ToolOverrideForm(forms.ModelForm[ToolOverride]):
 def form_for_tool(declared: ToolSpec | None) -> type[ToolOverrideForm]:
     """The form with the code's texts beside the fields, and one field a parameter."""
     fields: dict[str, Any] = {}
-    for name, inner in parameters_of(declared).items():
+    for name, inner in (declared.properties if declared else {}).items():
         text = inner.get("description") if isinstance(inner, dict) else ""
         fields[PARAMETER_PREFIX + name] = forms.CharField(
             label=name,
@@ -130,15 +130,6 @@ def form_for_tool(declared: ToolSpec | None) -> type[ToolOverrideForm]:
             help_text=_code_text(str(text or "")),
         )
     return type("ToolForm", (ToolOverrideForm,), fields)
-
-
-def parameter_fields(declared: ToolSpec | None) -> list[str]:
-    return [PARAMETER_PREFIX + name for name in parameters_of(declared)]
-
-
-def parameters_of(declared: ToolSpec | None) -> dict[str, Any]:
-    properties = declared.parameters.get("properties") if declared is not None else None
-    return properties if isinstance(properties, dict) else {}
 
 
 def _code_text(text: str) -> str:
@@ -273,9 +264,8 @@ class ToolOverrideAdmin(StaffAdmin):
         return super().get_form(request, obj, change=change, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        parameters = (
-            parameter_fields(getattr(obj, "declared", None)) if self.has_change_permission(request, obj) else []
-        )
+        declared = getattr(obj, "declared", None) if self.has_change_permission(request, obj) else None
+        parameters = (PARAMETER_PREFIX + name for name in (declared.properties if declared else ()))
         texts = ("code_text", "description", "examples", *parameters)
         return (
             (None, {"fields": ("tool_name", "origin", "is_active", "trial")}),
