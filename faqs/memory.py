@@ -350,11 +350,6 @@ def delete_expired() -> Iterator[int]:
             yield deleted
 
 
-def prune_expired(*, deployment_id: int, max_age_days: int) -> int:
-    """Delete the `expired_entries` of a deployment."""
-    return delete_entries(expired_entries(deployment_id, max_age_days))
-
-
 def _embed(entry: CachedResponse) -> None:
     model = embedder()
     vector = model.embed_one(entry.question, purpose=Purpose.QUERY)

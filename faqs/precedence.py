@@ -162,10 +162,6 @@ def _waiting_entries(deployment: Deployment, asked: Sequence[Vector], recipe: Re
             yield int(position), batch[at][0], batch[at][1]
 
 
-def _deployments_of(agent: Agent) -> QuerySet[Deployment]:
-    return Deployment.objects.filter(Q(agent=agent) | Q(specialists__agent=agent)).distinct()
-
-
 def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
     """Withdraw older answers to the same questions: entries of the agent's deployments, and its validated answers."""
     vectors = stored_vectors(rows)
@@ -176,7 +172,7 @@ def supersede_older(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
         for point, text in row.points()
         if point in vectors
     ]
-    deployments = list(_deployments_of(agent))
+    deployments = list(Deployment.objects.filter(Q(agent=agent) | Q(specialists__agent=agent)).distinct())
     _wait_for_writers(deployments)
     for deployment in deployments:
         if asked and CachedResponse.objects.filter(deployment=deployment).exclude(status=EntryStatus.OBSOLETE).exists():

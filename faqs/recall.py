@@ -32,9 +32,10 @@ from faqs.memory import (
     PHASE,
     Held,
     agents_of,
+    delete_entries,
+    expired_entries,
     may_answer,
     nearest_entries,
-    prune_expired,
     question_hash,
     retention_days,
     set_status,
@@ -196,7 +197,7 @@ def recall_cached(mark: MemoryMark, lookup: Lookup, *, vector: Vector, recipe: R
     nearest = nearest_entries(mark, vector, recipe=recipe, limit=MEMORY_MAX_CANDIDATES, least=lookup.threshold)
     if lookup.prune_days and lookup.writes and nearest.oldest < _oldest(lookup.prune_days + 1):
         # Once a day at most: every array is loaded anew after it.
-        prune_expired(deployment_id=mark.deployment_id, max_age_days=lookup.prune_days)
+        delete_entries(expired_entries(mark.deployment_id, lookup.prune_days))
     if not nearest.found:
         return Recall()
     refused: list[Verdict] = []

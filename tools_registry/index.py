@@ -153,7 +153,7 @@ def sync_index(*, external: bool | None = None, on_progress: OnProgress | None =
             replace_tools_token()
             transaction.on_commit(forget_recent)
     report.removed = len(gone)
-    if external if external is not None else is_mode_in_use(ToolMode.EXTERNAL):
+    if external if external is not None else is_external_in_use():
         report.external = _sync_external(tools, model.recipe)
     return report
 
@@ -188,12 +188,12 @@ def indexed_vectors(tools: ToolList, recipe: Recipe) -> tuple[dict[str, Vectors]
     return vectors, [spec.name for spec in tools if spec.name not in current]
 
 
-def is_mode_in_use(mode: ToolMode) -> bool:
-    """Whether any level (site, agent, deployment) chooses tools this way."""
+def is_external_in_use() -> bool:
+    """Whether any level (site, agent, deployment) chooses tools by the vector store."""
     return (
-        RuntimeSettings.load().get("tool_mode") == mode
-        or Agent.objects.filter(settings__tool_mode=mode).exists()
-        or Deployment.objects.filter(config_overlay__tool_mode=mode).exists()
+        RuntimeSettings.load().get("tool_mode") == ToolMode.EXTERNAL
+        or Agent.objects.filter(settings__tool_mode=ToolMode.EXTERNAL).exists()
+        or Deployment.objects.filter(config_overlay__tool_mode=ToolMode.EXTERNAL).exists()
     )
 
 

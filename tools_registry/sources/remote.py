@@ -118,13 +118,9 @@ def refresh_source(source: ToolSource) -> None:
             source.problems = read.refused[:_MOST_PROBLEMS]
             source.save(update_fields=["refreshed_at", "last_error", "problems"])
     except ToolError as error:
-        told = without_secrets(error, _headers(source))
+        told = without_secrets(error, SourceAddress.of(source, for_calls=True).headers)
         ToolSource.objects.filter(pk=source.pk).update(last_error=str(told)[:2_000])
         raise told from error
-
-
-def _headers(source: ToolSource) -> dict[str, str]:
-    return source.headers if isinstance(source.headers, dict) else {}
 
 
 def _read(source: ToolSource) -> ReadTools:

@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.effective import effective_config
 from agents.models import Deployment
-from faqs.memory import prune_expired, retention_days, review_overdue, review_stale
+from faqs.memory import delete_entries, expired_entries, retention_days, review_overdue, review_stale
 from faqs.models import DeploymentMemory
 from knowledge.management.terminal import JsonCommand, deployment_named
 
@@ -20,9 +20,8 @@ class Command(JsonCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = sum(
-            prune_expired(
-                deployment_id=deployment.pk,
-                max_age_days=options["max_age_days"] or retention_days(effective_config(deployment)),
+            delete_entries(
+                expired_entries(deployment.pk, options["max_age_days"] or retention_days(effective_config(deployment)))
             )
             for deployment in _deployments(options["deployment"])
         )

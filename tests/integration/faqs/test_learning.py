@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.settings import MemoryLearning
 from faqs.learning import NOT_LEARNED, Learned, is_refusal, reason_not_to_learn, remember_answer, report_wrong
-from faqs.memory import prune_expired, set_status
+from faqs.memory import delete_entries, expired_entries, set_status
 from faqs.models import CachedResponse, EntryStatus, Origin, StatusReason
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_lesson, recall, source_of
@@ -211,7 +211,7 @@ class PruneTests(TestCase):
         report_wrong(entry_id=reported.pk, question="Où est le parking ?")
         gone = make_entry(deployment, "Quand ouvre la piscine ?")
         CachedResponse.objects.update(confirmed_at=old)
-        assert prune_expired(deployment_id=deployment.pk, max_age_days=180) == 1
+        assert delete_entries(expired_entries(deployment.pk, 180)) == 1
         left = set(CachedResponse.objects.values_list("pk", flat=True))
         assert left == {kept.pk, reported.pk}
         assert gone.pk not in left
