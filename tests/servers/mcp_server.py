@@ -24,12 +24,6 @@ def burn_books(shelf: str) -> str:
     return f"burnt {shelf}"
 
 
-@server.tool()
-def lend_book(title: str) -> str:
-    """Lends a book, and says nothing of what that changes."""
-    return f"lent {title}"
-
-
 @server.tool(annotations=READS)
 def fail(reason: str) -> str:
     """Fails, and says why."""
@@ -41,12 +35,6 @@ def sleep(seconds: float) -> str:
     """Sleeps."""
     time.sleep(seconds)
     return "awake"
-
-
-@server.tool(annotations=READS)
-def process() -> int:
-    """Tells the number of this process."""
-    return os.getpid()
 
 
 @server.tool(annotations=READS)
