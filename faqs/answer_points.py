@@ -22,7 +22,7 @@ from agents import jobs
 from agents.errors import ApplicationError
 from agents.jobs import Held
 from agents.models import Agent, IndexingMethod, JobKind
-from faqs.memory import recipe_key, review_stale
+from faqs.memory import ID_BATCH, recipe_key, review_stale
 from faqs.models import IndexState, LearnedResponse, LearnedResponseQuerySet, LearnedStatus, Phrasing
 from faqs.neighbours import LEARNED_COLLECTION
 from faqs.origins import resting_on
@@ -288,17 +288,13 @@ def _postpone(rows: Sequence[LearnedResponse], error: ApplicationError, report: 
         report.failed.append({"item": row.question, "reason": reason})
 
 
-#: Keys in one `IN (…)`, below SQLite's oldest limit on variables.
-_KEY_BATCH = 500
-
-
 def settle_again(agent_id: int, forms: Forms) -> None:
     """Apply again the valid answers with one of the forms, so that they supersede older ones in the other form."""
     rows = LearnedResponse.objects.valid().filter(agent=agent_id).prefetch_related("phrasings")
     found = (
         row.pk for row in rows.iterator(chunk_size=500) if any(forms.other_reading(text) for _p, text in row.points())
     )
-    for batch in batches(list(found), _KEY_BATCH):
+    for batch in batches(list(found), ID_BATCH):
         unsettle(LearnedResponse.objects.filter(pk__in=batch))
 
 

@@ -111,7 +111,7 @@ def _groups(audience: str) -> set[str]:
 
 
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
-_ID_BATCH = 500
+ID_BATCH = 500
 
 
 def new_entry(
@@ -361,7 +361,7 @@ def _by_deployment(entries: QuerySet[CachedResponse]) -> Iterator[tuple[int, lis
     """Batches of keys by deployment, in an order that concurrent writers share."""
     rows = sorted(entries.order_by().values_list("deployment_id", "pk"))
     for deployment_id, group in groupby(rows, key=lambda row: row[0]):
-        for keys in batches((pk for _deployment, pk in group), _ID_BATCH):
+        for keys in batches((pk for _deployment, pk in group), ID_BATCH):
             yield deployment_id, keys
 
 

@@ -16,14 +16,11 @@ from agents import jobs
 from agents.models import Deployment, JobKind, Specialist
 from faqs.answer_points import point_ids, unsettle
 from faqs.answers import review_stale_answers
-from faqs.memory import review_other_agents, review_stale, writing
+from faqs.memory import ID_BATCH, review_other_agents, review_stale, writing
 from faqs.models import CachedResponse, LearnedResponse, Phrasing
 from faqs.origins import passage_text
 from knowledge.models import Chunk
 from knowledge.vectors.base import batches
-
-#: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
-_ID_BATCH = 500
 
 
 class _ChangedChunks:
@@ -33,7 +30,7 @@ class _ChangedChunks:
         self.before: dict[int, tuple[int, str]] = {}
 
     def __call__(self) -> None:
-        for batch in batches(sorted(self.before), _ID_BATCH):
+        for batch in batches(sorted(self.before), ID_BATCH):
             review_stale(batch)
             review_stale_answers({key: self.before[key] for key in batch})
 
