@@ -156,6 +156,12 @@ class SectionOneTests(LoopTestCase):
         assert (result.answer.llm_calls, result.answer.rounds) == (1, 0)
         assert (result.answer.source, result.answer.efficiency) == (AnswerSource.LLM, 100.0)
 
+    async def test_limite_de_relances_ten_recalls_are_eleven_calls_of_the_model(self) -> None:
+        with self.story(*(asking(call("weather", city=str(n))) for n in range(11))):
+            result, _listener = await self.ask()
+        assert (result.answer.llm_calls, result.answer.rounds, len(ran)) == (11, 10, 10)
+        assert result.answer.stop_reason == StopReason.ROUND_LIMIT
+
     async def test_circuit_breaker_says_clearly_that_the_limit_is_reached(self) -> None:
         await in_database(self.knobs, max_rounds=2)
         replies = [asking(call("weather", city=str(n))) for n in range(3)]
@@ -183,12 +189,13 @@ class SectionOneTests(LoopTestCase):
             result, _listener = await self.ask()
         assert (result.answer.stop_reason, result.answer.rounds) == (StopReason.ANSWERED, 5)
 
-    async def test_prompt_systeme_optimise_holds_the_stopping_criteria(self) -> None:
+    async def test_prompt_systeme_optimise_qualite_de_reponse_holds_the_stopping_criteria(self) -> None:
         with self.story(["Bien."]):
             await self.ask()
             with_tools = model().calls[0].messages[0].content
         assert "CRITÈRES D'ARRÊT INTELLIGENT" in with_tools
         assert "AUTO-ÉVALUATION OBLIGATOIRE" in with_tools
+        assert "COMPLÈTE et SATISFAISANTE" in with_tools
         with self.story(["Bien."], tools=()):
             await self.ask()
             without = model().calls[0]
@@ -235,7 +242,7 @@ class SectionOneTests(LoopTestCase):
 class SectionTwoTests(LoopTestCase):
     """II. Persistance atomique, idempotence et concurrence."""
 
-    async def test_premiere_relance_and_relances_suivantes_hold_the_request_and_its_tools(self) -> None:
+    async def test_boucle_bornee_premiere_relance_and_relances_suivantes_hold_the_request_and_its_tools(self) -> None:
         replies = (
             asking(call("weather", id="a", city="Lyon"), call("clock", id="b")),
             asking(call("weather", id="c", city="Nice")),
@@ -362,7 +369,15 @@ class SectionThreeTests(LoopTestCase):
             questions = [m.content for m in messages if m.role == "user"]
             assert [QUESTION in question for question in questions] == [False, True]
 
-    async def test_dernier_bloc_avant_rappel_is_the_request_followed_by_all_its_tools(self) -> None:
+    async def test_thread_reconstruit_thread_db_recharge_holds_earlier_rounds(self) -> None:
+        with self.story(asking(call("weather", city="Lyon")), ["12 °C."]):
+            await self.ask(conversation=self.conversation)
+        with self.story(["Oui."]):
+            await self.ask(conversation=self.conversation)
+            roles = [m.role for m in model().calls[0].messages]
+        assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+    async def test_dernier_bloc_avant_rappel_rappels_is_the_request_followed_by_all_its_tools(self) -> None:
         replies = (asking(call("weather", city="Lyon"), call("clock"), call("weather", city="Nice")), ["Fin."])
         with self.story(*replies):
             await self.ask()
