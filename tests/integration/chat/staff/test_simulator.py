@@ -9,7 +9,6 @@ from django.test import Client, TestCase
 
 from agents.admin_base import admin_url
 from agents.effective import effective_config, with_settings
-from chat import telemetry
 from chat.models import AnswerSource, Conversation, Turn
 from chat.staff.admin.simulator import TRYING
 from faqs.models import GroupStatus, LearnedResponse, LearnedStatus, QuestionGroup, UnansweredQuestion
@@ -64,11 +63,6 @@ class TryingTests(TryingCase):
         assert LearnedResponse.objects.get().times_served == 0
         for model in (Conversation, Turn, UnansweredQuestion):
             assert not model._default_manager.exists()
-
-    def test_it_is_in_no_figure_of_answers(self) -> None:
-        with mock.patch.object(telemetry.TurnClock, "ended") as ended:
-            assert self.way(KNOWN) == AnswerSource.DIRECT_QA
-        ended.assert_not_called()
 
     def test_a_missing_index_is_said_in_words(self) -> None:
         self.deployment = make_deployment()

@@ -1,12 +1,18 @@
-"""The figures and rules of the tool loop (seed 002, sections I and IX)."""
+"""The figures and rules of the tool loop (seed 002, sections I and IX), and a trace in plain words."""
+
+import ast
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.settings import KNOBS
-from chat.staff.explanation import efficiency_grade
+from chat.models import TurnStatus
+from chat.staff.explanation import OUTCOMES, RULES, STEPS, efficiency_grade, explain_trace
 from chat.telemetry import masked
+from chat.turn import path as turn
+from chat.turn.standalone import follow_up_rule
 from chat.turn.tool_loop import efficiency
 from chat.turn.values import Toolbox
 from tests.factories import make_tool
@@ -62,3 +68,49 @@ def test_each_tool_counts_at_its_better_score_and_the_best_are_kept() -> None:
     together = first.joined(second, limit=2)
     assert {tool.spec.name: tool.score for tool in together.selected} == {"clock": None, "rights": 0.9, "mail": 0.4}
     assert together.user_id == 7
+
+
+def _steps_in_the_path() -> list[ast.Call]:
+    """Every call of `trace.step` in the room of the path."""
+    modules = sorted(Path(turn.__file__).parent.glob("*.py"))
+    trees = [ast.parse(module.read_text(encoding="utf-8")) for module in modules]
+    return [
+        node
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "step"
+    ]
+
+
+def _texts(node: ast.expr) -> set[str]:
+    """The literal values an argument can have: a text, or either side of a condition."""
+    if isinstance(node, ast.IfExp):
+        return _texts(node.body) | _texts(node.orelse)
+    return {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
+
+
+def test_every_step_and_outcome_of_the_path_has_words() -> None:
+    calls = _steps_in_the_path()
+    assert len(calls) > 5
+    for call in calls:
+        (step,) = _texts(call.args[0])
+        assert step in STEPS
+        for outcome in _texts(call.args[1]):
+            assert outcome in OUTCOMES[step], (step, outcome)
+
+
+def test_every_way_a_turn_ends_has_words() -> None:
+    assert set(OUTCOMES["save"]) == set(TurnStatus.values) - {TurnStatus.RUNNING}
+
+
+def test_rules_of_follow_ups_have_words() -> None:
+    questions = ("Et pour 2024 ?", "Pourquoi ?", "Doit-elle payer ?", "Comment faire cela ?")
+    assert {follow_up_rule(question) for question in questions} <= set(RULES)
+
+
+def test_an_unknown_step_is_shown_as_it_is_stored_and_what_is_no_trace_not_at_all() -> None:
+    (step,) = explain_trace([{"step": "crystal_ball", "outcome": "hit"}])
+    assert (step.title, step.outcome, step.score) == ("crystal_ball", "hit", None)
+    assert explain_trace(None) == []
+    assert explain_trace({"step": "search"}) == []
+    assert explain_trace(["search", {}, {"outcome": "found"}]) == []
