@@ -252,7 +252,7 @@ class TotalsTest(TestCase):
         ]
         for turn, withdrawn in ((self.turns[0], None), (self.turns[2], None), (self.turns[3], timezone.now())):
             Feedback.objects.create(turn=turn, verdict="up", withdrawn_at=withdrawn)
-        for turn in (self.turns[2], self.turns[6]):
+        for turn in (self.turns[2], self.turns[3], self.turns[6]):
             turn.conversation.delete()
 
     def test_questions_and_ratings_by_exit_deployment_and_day(self) -> None:
