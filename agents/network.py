@@ -1,13 +1,14 @@
 """Where a client of ours may connect: never to an internal address unless the operator said so.
 
 A name is resolved once, and the connection goes to the checked address under the name. Redirects are not followed here.
-An answer is not compressed, and bounded. The environment's proxies and certificates are ignored.
+What an answer holds is bounded, as it comes and unpacked. The environment's proxies and certificates are ignored.
 """
 
 import asyncio
 import ipaddress
 import socket
 import ssl
+import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +24,13 @@ _SPECIAL = tuple(
 )
 #: The part of IPv6 that is given out for the open network (RFC 4291, section 2.5.4); all the rest is special.
 _UNICAST = ipaddress.ip_network("2000::/3")
+#: How much is unpacked at once.
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a client may connect to, and how much of an answer it reads (bytes); `None`: any.
+    """What a client may connect to, and how much of an answer it reads (bytes, unpacked); `None`: any.
 
     `hosts`: `host`, or `host:port` where the port is not the usual one. `internal`: may have an internal address.
     """
@@ -132,8 +135,7 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
         raise reach.error(f"The host {host} has an internal address.")
     request.extensions = {**request.extensions, "sni_hostname": _name(request.url)}
     request.url = request.url.copy_with(host=addresses[0])
-    # So that what is counted is all that is read.
-    request.headers["Accept-Encoding"] = "identity"
+    request.headers["Accept-Encoding"] = "gzip, deflate"
     return request
 
 
@@ -148,28 +150,59 @@ def is_public(address: str) -> bool:
 
 
 class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """An answer's bytes, counted; `stream` is of the kind that the client asks for."""
+    """An answer's bytes, unpacked and counted here, as the client unpacks without a bound.
+
+    The answer's stream is of the kind that the client asks for.
+    """
 
     def __init__(self, response: httpx2.Response, reach: Reach) -> None:
-        packing = response.headers.get("Content-Encoding", "").strip().lower()
-        if packing not in ("", "identity"):
-            raise reach.error(f"The answer is packed, which was not asked for: {packing[:50]}.")
+        packing = response.headers.pop("Content-Encoding", "").strip().lower()
+        if packing not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise reach.error(f"The answer is packed in a way that was not asked for: {packing[:50]}.")
         self._stream: Any = response.stream
-        self._reach, self._left = reach, reach.max_bytes
+        self._reach = reach
+        self._received = self._unpacked = 0
+        self._unpacker = None
+        if packing not in ("", "identity"):
+            response.headers.pop("Content-Length", None)
+            # Reads the header of gzip or of zlib, whichever is there.
+            self._unpacker = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._stream:
-            yield self._counted(piece)
+            yield from self._parts(piece)
+        self._check_end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            yield self._counted(piece)
+            for part in self._parts(piece):
+                yield part
+        self._check_end()
 
-    def _counted(self, piece: bytes) -> bytes:
-        self._left -= len(piece)
-        if self._left < 0:
+    def _parts(self, piece: bytes) -> Iterator[bytes]:
+        self._received += len(piece)
+        self._check_size(self._received)
+        if self._unpacker is None:
+            yield piece
+            return
+        while piece:
+            try:
+                part = self._unpacker.decompress(piece, _PIECE)
+            except zlib.error as error:
+                raise self._reach.error("The answer is packed wrongly.") from error
+            self._unpacked += len(part)
+            self._check_size(self._unpacked)
+            yield part
+            piece = self._unpacker.unconsumed_tail
+
+    def _check_size(self, size: int) -> None:
+        if size > self._reach.max_bytes:
             raise self._reach.error(f"An answer is longer than {self._reach.max_bytes} bytes.")
-        return piece
+
+    def _check_end(self) -> None:
+        """An answer that was cut is none; one without a body, as to HEAD, has nothing to unpack."""
+        if self._unpacker is not None and self._received and not self._unpacker.eof:
+            raise self._reach.error("The answer was cut.")
 
     def close(self) -> None:
         self._stream.close()

@@ -5,6 +5,7 @@ import gzip
 import os
 import socket
 import ssl
+import zlib
 from typing import Any
 from unittest import mock
 
@@ -113,21 +114,33 @@ def test_redirect_is_handed_back_not_followed() -> None:
             assert client.get(site.url()).is_redirect
 
 
-def test_answer_is_bounded_and_never_unpacked() -> None:
-    bomb = gzip.compress(b"0" * 5_000_000)
-    pages = {
+def test_answer_is_bounded_before_and_after_unpacking() -> None:
+    bomb, fine = gzip.compress(b"0" * 5_000_000), b"a" * 9_000
+    cut = gzip.compress(os.urandom(4_000))[:-300]
+    refused = {
         "/long": Answer(b"x" * 10_001),
         "/bomb": Answer(bomb, headers={"Content-Encoding": "gzip"}),
-        "/fine": Answer(b"a" * 9_000),
+        "/deflated": Answer(zlib.compress(b"0" * 5_000_000), headers={"Content-Encoding": "deflate"}),
+        "/after": Answer(gzip.compress(fine) + b"x" * 10_001, headers={"Content-Encoding": "gzip"}),
+        "/cut": Answer(cut, headers={"Content-Encoding": "gzip"}),
+        "/wrong": Answer(fine, headers={"Content-Encoding": "gzip"}),
+        "/twice": Answer(gzip.compress(bomb), headers={"Content-Encoding": "gzip, gzip"}),
+        "/other": Answer(b"x", headers={"Content-Encoding": "br"}),
+    }
+    read = {
+        "/plain": Answer(fine),
+        "/gzip": Answer(gzip.compress(fine), headers={"Content-Encoding": "gzip"}),
+        "/deflate": Answer(zlib.compress(fine), headers={"Content-Encoding": "deflate"}),
     }
     assert len(bomb) < 10_000
-    with web_site(pages) as site:
+    with web_site({**refused, **read}) as site:
         with guarded_client(reach(internal=[site.host]), timeout=2) as client:
-            for path in ("/long", "/bomb"):
+            for path in refused:
                 with pytest.raises(RefusedError):
                     client.get(site.url(path))
-            assert client.get(site.url("/fine")).text == "a" * 9_000
-            assert site.asked[-1][1]["accept-encoding"] == "identity"
+            for path in read:
+                assert client.get(site.url(path)).content == fine
+            assert site.asked[-1][1]["accept-encoding"] == "gzip, deflate"
 
 
 def test_tls_is_verified_with_the_name_although_the_connection_goes_to_an_address() -> None:

@@ -234,9 +234,12 @@ class GuardTests(TestCase):
                 fetch_page(site.url("/0"))
 
     @override_settings(MAX_DOCUMENT_BYTES=20_000)
-    def test_size_is_bounded_while_it_streams(self) -> None:
-        with site_of(long=Answer(b"a" * 20_001)) as site, pytest.raises(PageRefusedError, match="longer than 20000"):
-            fetch_page(site.url("/long"))
+    def test_size_is_bounded_while_it_streams_and_after_unpacking(self) -> None:
+        packed = Answer(gzip.compress(b"a" * 90_000), headers={"Content-Encoding": "gzip"})
+        with site_of(long=Answer(b"a" * 20_001), packed=packed) as site:
+            for path in ("/long", "/packed"):
+                with pytest.raises(PageRefusedError, match="longer than 20000"):
+                    fetch_page(site.url(path))
 
     @override(URL_TOTAL_SECONDS=0.5, URL_TIMEOUT_SECONDS=5.0)
     def test_server_that_drips_is_given_up_after_the_whole_time(self) -> None:
