@@ -1,10 +1,12 @@
 """Markdown, read as the page that it makes: a parser writes HTML, and `markup` reads it.
 
-A file of single long lines, whose titles and lists carry no mark, is read as plain lines between its marked headings.
+What wikis and generators of sites put between the lines (templates, boxes, attributes) becomes its text, or nothing. A
+file of single long lines, whose titles and lists carry no mark, is read as plain lines between its marked headings.
 Indented code is not recognised: it is text by accident. Every pattern is bounded, and so is what the parser may cost.
 """
 
 import html
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
@@ -39,8 +41,27 @@ _BREADCRUMB = re.compile(r"[^.?!\n]{2,120}\s[/›>»](?:\s[^.?!\n]*)?")
 _ENOUGH_LINES = 12
 
 _FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)?(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
-#: Lines that only say how the page is made: a list of contents, attributes of what is above.
-_SETTING = re.compile(r"^[ \t]*\[\[?_?toc_?\]?\][ \t]*$|[ \t]*\{[:#.][^{}\n]{0,200}\}[ \t]*$", re.I | re.M)
+#: Liquid, Jinja and GitBook (`{% … %}`), Hugo (`{{< … >}}`), and what they print.
+_TEMPLATE = re.compile(r"\{%(?:(?!%\}|\{%).){0,2000}%\}|\{\{[<%](?:(?![>%]\}\}|\{\{).){0,2000}[>%]\}\}", re.DOTALL)
+_PRINTED = re.compile(r"\{\{[^{}\n]{0,300}\}\}")
+#: What a template or a line of JSON shows of its own.
+_TEMPLATE_TEXT = re.compile(
+    r"""\b(?:title|titre|caption|alt|text|content|description)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')"""
+)
+_JSON = re.compile(r"^[ \t]*([\[{][\"{\[].*[\]}])[ \t]*$", re.MULTILINE)
+#: What only says how the page is made: a list of contents, an import of MDX, attributes (Jekyll, Pandoc) of what is beside.
+_ATTRIBUTE = r"""[.#][\w-]+|[\w-]+=(?:"[^"\n]*"|'[^'\n]*'|[^\s"'{}]+)"""
+_SETTING = re.compile(
+    r"""^[ \t]*\[\[?_?toc_?\]?\][ \t]*$|^import[ \t][\w$*{},. \t]{0,200}["'][^"'\n]{1,200}["'];?[ \t]*$"""
+    rf"|\{{:?(?:[ \t]*+(?>{_ATTRIBUTE}))++[ \t]*\}}|[ \t]*\{{[:#.][^{{}}\n]{{0,200}}\}}[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: The first line of a box, of VuePress and Docusaurus, MkDocs, GitHub; and the last.
+_BOX = re.compile(
+    r"^([ \t>]*(?:[-*+] +)?)(?::{3,}[ \t]*\{?[\w-]*\}?[ \t]*\[?([^\]\n]*)\]?|"
+    r'(?:!!!|\?\?\?)\+?[ \t]+[\w -]+?(?:[ \t]+"([^"\n]*)")?|\[!\w+\][-+]?[ \t]*(.*))[ \t]*$',
+    re.MULTILINE,
+)
 #: Deeper in quotes and lists than any page: the parser would look at each line once more for every level.
 _DEEP = re.compile(
     r"^(?:[ \t]*(?:>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t]))){16,}[ \t]*|^(?: {4}|\t){15,}[ \t]*", re.MULTILINE
@@ -69,7 +90,7 @@ def parse_markdown(data: bytes, *, filename: str) -> ParsedDocument:
     outline = Outline()
     outline.category = next((front[key] for key in ("category", "catégorie", "categorie") if front.get(key)), "")
     found: dict[str, Any] = {}
-    soup = tree_of(_parser().render(_readable(_FRONT_MATTER.sub("", text, count=1)), found))
+    soup = tree_of(_parser().render(without_templates(_FRONT_MATTER.sub("", text, count=1)), found))
     if found["plain"]:
         outline.notices.append(_("Trop de signes de mise en forme : une partie est lue comme un texte simple."))
     drop_unread(soup)
@@ -189,14 +210,36 @@ class _MarkdownReader(MarkupReader):
         add_plain_lines(self._outline, lines)
 
 
-def _readable(text: str) -> str:
-    """The text with what the parser would take for something else as its text, lines of code apart."""
-    return "".join(part if is_code else _mended(part) for is_code, part in _fenced_parts(text))
+def without_templates(text: str) -> str:
+    """The text of a file with the parts of templates and boxes as what they show, lines of code apart."""
+    printed = bool(_TEMPLATE.search(text))
+    return "".join(part if is_code else _untemplated(part, printed=printed) for is_code, part in _fenced_parts(text))
 
 
-def _mended(text: str) -> str:
+def _untemplated(text: str, *, printed: bool) -> str:
     text = _NOTE_TEXT.sub(r"\n\1(\2) ", _PLUS.sub(r"\1\\+", _DEEP.sub("", text)))
-    return _SETTING.sub("", text)
+    text = _TEMPLATE.sub(_shown_text, text)
+    text = _PRINTED.sub("", text) if printed else text
+    text = _BOX.sub(_box_title, text)
+    return _JSON.sub(_json_text, _SETTING.sub("", text))
+
+
+def _box_title(box: re.Match[str]) -> str:
+    said = (box[2] or box[3] or box[4] or "").strip()
+    return f"\n{box[1]}**{said}**\n" if said else box[1].rstrip("-*+ ")
+
+
+def _shown_text(found: re.Match[str]) -> str:
+    return " ".join(filter(None, map("".join, _TEMPLATE_TEXT.findall(found[0]))))
+
+
+def _json_text(line: re.Match[str]) -> str:
+    """What a line of JSON (pictures, settings of a page) shows; any other line as it is."""
+    try:
+        json.loads(line[0])
+    except (ValueError, RecursionError):
+        return line[0]
+    return _shown_text(line)
 
 
 def _fenced_parts(text: str) -> Iterator[tuple[bool, str]]:

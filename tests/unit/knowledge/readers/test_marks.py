@@ -86,11 +86,18 @@ def test_link_keeps_where_it_leads(name: str, text: str, shown: str) -> None:
         ("De&#x20;9&nbsp;h \\- à\\\nmidi", "De 9\xa0h - à\nmidi"),
         ("n°12669*02 ou n°14879*01", "n°12669*02 ou n°14879*01"),
         ("+ 0,92 % en mai", "+ 0,92 % en mai"),
-        ("[TOC]\n\nTexte{: .grand}", "Texte"),
+        ('{% hint style="info" %}\nFermé le lundi.\n{% endhint %}', "Fermé le lundi."),
+        ('{% tab title="Été" %}\nDe 9 h.\n{% endtab %}', "Été De 9 h."),
+        ('{% image "a.png", alt="Plan du quai" %} Texte {{ page.title }}{: .grand}', "Plan du quai Texte"),
+        ('[{"src": "a.jpg", "alt": "Le quai"}]\n\nTexte', "Le quai\n\nTexte"),
+        ("{{< figure src='a.png' >}}\n\n::: tip Conseil\nVenez tôt.\n:::", "**Conseil**\n\nVenez tôt."),
+        ("> [!NOTE]\n> Venez tôt.", "Venez tôt."),
+        ("import Titre from '../Titre'\nimport { a, b } from \"c\";\n\nVenez tôt.", "Venez tôt."),
+        ('Le [quai](https://a.example){:class="lien" .b}, {.aide}ouvert à {tous}', "Le [quai](https://a.example), ouvert à {tous}"),
         ("Prix[^1] : 4 €[^b]\n\n[^1]: Gratuit\n[^b]: Hors été", "Prix (1) : 4 € (b)\n\n(1) Gratuit\n\n(b) Hors été"),
         ("[[Page|Le port]], ==4 €==, H~2~O, `[^a-z] ~~x~~ {{ y }}`", "Le port, 4 €, H2O, `[^a-z] ~~x~~ {{ y }}`"),
         ("```\n{% if x %} [^1] ~~a~~\n```", "```\n{% if x %} [^1] ~~a~~\n```"),
     ],
 )  # fmt: skip
-def test_marks_of_markdown_are_read_as_what_they_show(text: str, shown: str) -> None:
+def test_markdown_of_wikis_and_generators_is_its_text_or_nothing(text: str, shown: str) -> None:
     assert said(text, "a.md") == shown
