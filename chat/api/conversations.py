@@ -279,15 +279,22 @@ def as_markdown(conversation: Conversation) -> bytes:
     day = formats.date_format(timezone.localtime(conversation.created_at), "DATE_FORMAT")
     dated = _("%(desk)s, conversation du %(day)s.") % {"desk": conversation.deployment.name, "day": day}
     parts = [f"# {plain_markdown(_one_line(conversation.title))}", dated]
+    # No text to translate within an f-string: gettext does not find it there.
+    asked, unanswered, unfinished, given = (
+        _("Question"),
+        _("Cette question est restée sans réponse."),
+        _("Réponse incomplète."),
+        _("Sources"),
+    )
     for exchange in exported_exchanges(conversation):
         quoted = "\n".join(f"> {line}".rstrip() for line in exchange["question"].splitlines())
-        answer = exchange["answer"] or f"*{_('Cette question est restée sans réponse.')}*"
-        parts += [f"## {_('Question')}", quoted, answer]
+        answer = exchange["answer"] or f"*{unanswered}*"
+        parts += [f"## {asked}", quoted, answer]
         if exchange["answer"] and not exchange["complete"]:
-            parts.append(f"*{_('Réponse incomplète.')}*")
+            parts.append(f"*{unfinished}*")
         if exchange["sources"]:
             listed = "\n".join(f"- {line}" for line in source_lines(exchange["sources"]))
-            parts += [f"**{_('Sources')}**", listed]
+            parts += [f"**{given}**", listed]
     return ("\n\n".join(parts) + "\n").encode()
 
 
@@ -299,7 +306,7 @@ def source_lines(sources: Sequence[dict[str, Any]]) -> list[str]:
         title = _("Réponse validée") if is_learned else source.get("title")
         title = plain_markdown(_one_line(str(title or _("Document sans titre"))))
         if isinstance(source.get("page"), int):
-            title += f", {_('p. {page}').format(page=source['page'])}"
+            title += ", " + _("p. {page}").format(page=source["page"])
         question = plain_markdown(_one_line(str(source.get("question") or "")))
         address = str(source.get("url") or "")
         named = (title, question, address if _ADDRESS.fullmatch(address) else "")

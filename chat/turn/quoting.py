@@ -206,8 +206,10 @@ def _quote(passage: Passage, number: int, question: str) -> str:
     if _LEFT_OUT not in text:
         return quoted
     if passage.url:
-        return f"{quoted}\n\n[{_('Lire la page entière')}]({passage.url})"
-    return f"{quoted}\n\n*{_('Le passage entier est dans la source')}* [{number}]"
+        whole = _("Lire la page entière")
+        return f"{quoted}\n\n[{whole}]({passage.url})"
+    whole = _("Le passage entier est dans la source")
+    return f"{quoted}\n\n*{whole}* [{number}]"
 
 
 _Weigh = Callable[[Sequence[_Block]], list[float]]

@@ -190,7 +190,7 @@ class IndexBuildAdmin(ReadOnlyAdmin):
         hint = build.error if build.status == JobStatus.QUEUED else ""
         if build.status == JobStatus.QUEUED and build.not_before and build.not_before > timezone.now():
             time = formats.time_format(timezone.localtime(build.not_before))
-            hint = f"{hint} {gettext('Nouvel essai à %(time)s.') % {'time': time}}"
+            hint += " " + gettext("Nouvel essai à %(time)s.") % {"time": time}
         return stacked(label, hint) if hint else label
 
     @admin.display(description=_("avancement"))

@@ -370,7 +370,7 @@ class FeedbackAdmin(PrivateAdmin):
     def _tell(self, request: HttpRequest, changed: int, chosen: int) -> None:
         text = ngettext("%(count)d avis mis à jour.", "%(count)d avis mis à jour.", changed) % {"count": changed}
         if chosen > changed:
-            text = f"{text} {gettext('Les autres n’attendent rien de l’équipe : utiles, retirés ou déjà réglés.')}"
+            text += " " + gettext("Les autres n’attendent rien de l’équipe : utiles, retirés ou déjà réglés.")
         self.message_user(request, text, messages.WARNING if chosen > changed else messages.SUCCESS)
 
     def get_list_display(self, request: HttpRequest) -> Any:

@@ -1,5 +1,6 @@
 """The catalogues of `locale/` are complete, compiled, and in step with the texts of the code."""
 
+import ast
 import re
 import shutil
 from collections.abc import Iterator
@@ -97,6 +98,21 @@ def test_the_compiled_catalogue_holds_the_same_messages(path: Path) -> None:
         compiled = dict(vars(GNUTranslations(file))["_catalog"])
     compiled.pop("", None)
     assert compiled == _compiled_form(_read(path)), "run `make messages`"
+
+
+def test_no_text_is_translated_within_an_f_string_where_the_extraction_does_not_see_it() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for package in ROOT.glob("*/__init__.py")
+        if package.parent.name not in NOT_TRANSLATED
+        for path in package.parent.rglob("*.py")
+        for text in ast.walk(ast.parse(path.read_text()))
+        if isinstance(text, ast.JoinedStr)
+        for call in ast.walk(text)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("_", "gettext", "ngettext")
+        if isinstance(call.args[0], ast.Constant)
+    ]
+    assert found == []
 
 
 @pytest.mark.skipif(shutil.which("xgettext") is None, reason="GNU gettext (xgettext) is absent")
