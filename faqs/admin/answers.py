@@ -162,6 +162,13 @@ class ReviewFilter(ConditionFilter):
     conditions: ClassVar = {
         "waiting": (_("À relire"), lambda rows: rows.filter(pk__in=answers_to_review().values("pk"))),
         "overdue": (_("Dépassée"), lambda rows: rows.filter(review_date__lt=timezone.localdate())),
+        # 0.2.0 stored answers without their no-break spaces: « 1200€ », « article12 ».
+        "glued": (
+            _("Espaces peut-être perdues"),
+            lambda rows: rows.exclude(answer__regex="[\u00a0\u202f]").filter(
+                answer__regex="[a-z][a-z][a-z][0-9]|[0-9][€%]|«[^ ]|[^ ]»|[a-zé0-9][!?;:]( |$)"
+            ),
+        ),
     }
 
 
