@@ -40,6 +40,7 @@ from chat.turn.quoting import (
 )
 from chat.turn.tool_loop import REFUSED, ToolLoop, choose_tools
 from chat.turn.values import Exchange, Toolbox, TurnInProgress
+from faqs.learning import is_refusal
 from faqs.models import UnansweredReason
 from faqs.recall import starter_questions
 from faqs.unanswered import Unanswered
@@ -47,6 +48,7 @@ from knowledge.language.numbers import values_in
 from knowledge.language.words import (
     LANGUAGES,
     common_stem,
+    content_stems,
     fold,
     is_foreign,
     language_of,
@@ -55,7 +57,7 @@ from knowledge.language.words import (
     word_class,
     words,
 )
-from knowledge.search import Passage
+from knowledge.search import Passage, SearchResult
 from tools_registry.tool import calls_in, is_call
 
 #: Questions that a refusal offers, and passages that it names.
@@ -141,16 +143,18 @@ def _note_unanswered(turn: TurnInProgress) -> None:
     )
 
 
+async def _best_passages(turn: TurnInProgress, found: SearchResult, most: int) -> list[Passage]:
+    """The passages that are shown, or given to a model: each with its neighbours, the reader's language first."""
+    nearest = in_language_first(found.passages(len(found.hits)), turn.result.language)
+    return await in_database(widened, without_twins(nearest, 2 * most), most)
+
+
 async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
     """Quote the best passages inside the guard rail, if any; `instead` of an answer: the code of the notice why."""
     inside = turn.found.in_domain(turn.thresholds)
     if not inside.hits:
         return False
-    most = EXTRACTIVE_PASSAGES
-    nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
-    candidates = without_twins(nearest, 2 * most)
-    passages = await in_database(widened, candidates, most)
-    answer = turn.answer
+    passages, answer = await _best_passages(turn, inside, EXTRACTIVE_PASSAGES), turn.answer
     if answer.text:
         await turn.forget_text()
     answer.source, answer.score, answer.cut = AnswerSource.EXTRACTIVE, passages[0].score, instead
@@ -164,7 +168,17 @@ async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
 # The check: pure, by the form of the text
 
 Defect = Literal[
-    "", "empty", "only_number", "only_header", "echo", "repeated", "language", "loop", "call_as_text", "cut"
+    "",
+    "empty",
+    "only_number",
+    "only_header",
+    "echo",
+    "repeated",
+    "language",
+    "loop",
+    "call_as_text",
+    "cut",
+    "unvouched",
 ]
 
 CITATION = re.compile(r"[ \t\u00a0]*\[(\d{1,3})\]")
@@ -174,10 +188,13 @@ SENTENCE = re.compile(r"(?<=[.!?…])(?:[»\"”)]|[ ]?\[\d+\])*\s+|\n+")
 _SENTENCE_END = re.compile(r"[.!?…:](?:\s|[»\"”)*]|\[\d|\Z)|\n")
 _MARKER = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+", re.MULTILINE)
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_YES_NO = re.compile(r"\A\W*(?:oui|non|si|yes|no)\b", re.IGNORECASE)
 #: Shorter answers may well be said twice in a row.
 _WORTH_REPEATING = 80
 #: The share of a question's words that a cited passage holds at least where it is about the same subject.
 _SAME_SUBJECT = 0.6
+#: The share of a statement's words that a passage holds at least which says it, and the words that make a statement.
+_SAID, _STATEMENT = 2 / 3, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +214,10 @@ class Asked:
 UNUSABLE = ("empty", "only_number", "only_header", "loop", "call_as_text")
 
 
-def defect(reply: Reply, text: str, asked: Asked, *, may_be_number: bool = False) -> Defect:
-    """The first defect of an answer (`text`: as shown), or an empty string; a tool's answer may be a number."""
+def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> Defect:
+    """The first defect of an answer (`text`: as shown), or an empty string; a tool's may be a number, and cites nothing."""
     plain = CITATION.sub("", text).strip()
-    if not any(map(str.isalpha, plain)) and not (may_be_number and any(map(str.isdigit, plain))):
+    if not any(map(str.isalpha, plain)) and not (by_tool and any(map(str.isdigit, plain))):
         return "only_number" if any(map(str.isdigit, text)) else "empty"
     if is_call(text):
         return "call_as_text"
@@ -208,7 +225,9 @@ def defect(reply: Reply, text: str, asked: Asked, *, may_be_number: bool = False
         return "cut"
     if _is_header(text, asked.sources):
         return "only_header"
-    if same_writing(plain, asked.question):
+    stems, question = content_stems(_YES_NO.sub("", plain)), content_stems(asked.question)
+    says_nothing_new = stems <= question and 4 * len(stems) > 3 * len(question) and not by_tool
+    if same_writing(plain, asked.question) or says_nothing_new:
         return "echo"
     is_again = len(plain) >= _WORTH_REPEATING and same_writing(plain, CITATION.sub("", asked.previous_answer))
     if is_again and not same_writing(asked.question, asked.previous_question):
@@ -216,7 +235,39 @@ def defect(reply: Reply, text: str, asked: Asked, *, may_be_number: bool = False
     prose = words(fold(_CODE.sub(" ", plain)))
     if turns_in_circles(prose):
         return "loop"
-    return "language" if is_foreign(plain, asked.question, asked.language, is_sure=asked.is_sure) else ""
+    if is_foreign(plain, asked.question, asked.language, is_sure=asked.is_sure):
+        return "language"
+    return "unvouched" if not by_tool and _is_unvouched(text, asked) else ""
+
+
+def attributed(text: str, asked: Asked) -> str:
+    """The answer with `[n]` after each statement that a passage says: most of its words, and all of its numbers."""
+    if cited(text) or "```" in text:
+        return text
+    held = {each["n"]: (content_stems(each["text"]), values_in(each["text"])) for each in asked.sources}
+    pieces = re.split(f"({SENTENCE.pattern})", text)
+    for at, piece in enumerate(pieces):
+        stems, values = content_stems(piece), values_in(_MARKER.sub("", piece), digits_only=True)
+        shares = {n: len(stems & own) for n, (own, numbers) in held.items() if values <= numbers}
+        best = max(shares, key=lambda n: (shares[n], -n), default=0)
+        if len(stems) >= _STATEMENT and best and shares[best] >= _SAID * len(stems) and piece.lstrip()[0] not in "#|":
+            said = piece.rstrip(" .!?…")
+            pieces[at] = f"{said} [{best}]{piece[len(said) :]}"
+    return "".join(pieces)
+
+
+def _is_unvouched(text: str, asked: Asked) -> bool:
+    """Whether the passages that an answer cites (else the exchange before) hold less than half of its words.
+
+    A sentence that the answer is not there needs none; passages of other languages, and a word or two, are not compared.
+    """
+    if is_refusal(text) or all(language_of(each["text"]) != asked.language for each in asked.sources):
+        return False
+    stems, numbers = content_stems(CITATION.sub("", text)), cited(text)
+    if numbers and len(stems) < _STATEMENT:
+        return False
+    passages = [f"{s['title']}\n{s.get('question', '')}\n{s['text']}" for s in asked.sources if s["n"] in numbers]
+    return 2 * len(stems & content_stems("\n".join(passages) or asked.previous_answer)) < len(stems)
 
 
 def has_sentence(text: str) -> bool:
@@ -304,11 +355,9 @@ async def offer_tools(turn: TurnInProgress, llm: LanguageModel | None) -> None:
 async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
     """The model's answer, checked, or the quotation. Raises `IsolationError`, and errors of the model after a sentence."""
     check_isolation(turn.context.summarised or turn.context.history, turn.request.conversation_id)
-    config = turn.config
-    passages = [] if turn.by_tool else turn.found.passages(config.match_count)
-    if passages:
-        passages = await in_database(widened, without_twins(passages, config.match_count), config.match_count)
-        passages = without_repeats(passages)
+    config, passages = turn.config, list[Passage]()
+    if turn.found.hits and not turn.by_tool:
+        passages = without_repeats(await _best_passages(turn, turn.found, config.match_count))
     writing = _Writing(turn, llm, passages)
     try:
         try:
@@ -333,7 +382,10 @@ async def _check(turn: TurnInProgress, writing: "_Writing") -> None:
     answer, asked = turn.answer, writing.asked(turn.answer.sources)
     if answer.stop_reason not in ("", StopReason.ANSWERED):
         return
-    answer.defect = defect(writing.reply, answer.text, asked, may_be_number=bool(answer.rounds))
+    if not answer.rounds and (text := attributed(answer.text, asked)) != answer.text:
+        await turn.forget_text()
+        await turn.say(text)
+    answer.defect = defect(writing.reply, answer.text, asked, by_tool=bool(answer.rounds))
     if answer.defect:
         turn.trace.step("check", answer.defect, detail=answer.text[:MOST_REASONING])
         if not await quote_passages(turn, instead=AnswerReplacedError.code) and answer.defect in UNUSABLE:

@@ -157,8 +157,12 @@ Avant chaque appel d'outil, pose-toi ces questions :
 2. "Is my present answer complete already?"
 3. "Does this tool add anything?\"""",
 }
-#: Named again just before the question: what stands at the top alone is forgotten.
-_ASKED = {"fr": "Réponds en français.\nQuestion : ", "en": "Answer in English.\nQuestion: "}
+#: Said again just before the question: small models forget what stands at the top alone (`benchmarks/answers`).
+_CITE = {
+    "fr": " Après chaque phrase, écris le numéro du passage qui la dit, entre crochets : [1], [2]…",
+    "en": " After each sentence, write the number of the passage that says it, in brackets: [1], [2]…",
+}
+_ASKED = {"fr": "Réponds en français.%s\nQuestion : ", "en": "Answer in English.%s\nQuestion: "}
 _PAIR = {"fr": "Question: %s\nRéponse: %s", "en": "Question: %s\nAnswer: %s"}
 
 
@@ -180,7 +184,7 @@ def build_prompt(
         messages += exchange.as_prompt()
     context = [format_passage(passage, number, language) for number, passage in enumerate(passages, start=1)]
     asked = "\n\n".join([*context, "---"] if context else []) + ("\n\n" if context else "")
-    asked += f"{_ASKED[language]}{question}"
+    asked += _ASKED[language] % (_CITE[language] if context else "") + question
     messages.append(PromptMessage("user", asked, conversation_id=conversation_id))
     return messages
 
@@ -263,4 +267,5 @@ def direct_text(passage: Passage) -> str:
     text = escape_citations(passage.content)
     if not passage.title:
         return text
-    return f"{text}\n\n*{_('Source :')} {passage.title}* [1]"
+    source = _("Source :")
+    return f"{text}\n\n*{source} {passage.title}* [1]"

@@ -116,9 +116,9 @@ class ApprovalTests(ApprovalCase):
         assert [(m.tool_call_id, m.success) for m in stored] == [("a", False), ("b", True)]
 
     async def test_asking_something_else_refuses_the_tool_and_leaves_a_valid_thread(self) -> None:
-        async with self.paused(["Autre chose."]) as (socket, turn):
+        async with self.paused(["Autre chose [1]."]) as (socket, turn):
             await socket.send(type="ask", message=QUESTION, clientMessageId="next")
-            assert (await socket.until_end())[-1]["content"] == "Autre chose."
+            assert (await socket.until_end())[-1]["content"] == "Autre chose [1]."
             roles = [m.role for m in model().calls[1].messages]
         assert roles == ["system", "user", "assistant", "tool", "user"]
         assert ran == []

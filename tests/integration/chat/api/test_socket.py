@@ -54,7 +54,7 @@ class ConsumerTests(LibraryCase):
         self, *later: Any, rest: threading.Event | None = None
     ) -> AsyncIterator[tuple[AsyncClient, str, Socket]]:
         """The same, once the first text of an answer has come; what follows waits for `rest`."""
-        reply = ScriptedReply(pieces=["Un début", " et la fin"], rest=rest or threading.Event())
+        reply = ScriptedReply(pieces=["Un début", " et la fin [1]."], rest=rest or threading.Event())
         with scripted(reply, *later):
             async with self.asking() as (client, conversation, socket):
                 await socket.send(type="ask", message=NEAR, clientMessageId="a")
@@ -129,14 +129,14 @@ class ConsumerTests(LibraryCase):
         await other.close()
 
     async def test_interrupted_turn_is_retried_under_its_own_id(self) -> None:
-        async with self.answering(["Tout."]) as (client, conversation, socket):
+        async with self.answering(["Tout [1]."]) as (client, conversation, socket):
             await socket.send(type="stop")
             await socket.until_end()
             turn = await Turn.objects.aget()
             await socket.send(type="retry", turnId=str(turn.pk))
             frames = await socket.until_end()
         assert (frames[0]["type"], frames[0]["turnId"]) == ("meta", str(turn.pk))
-        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Tout.")
+        assert (frames[-1]["status"], frames[-1]["content"]) == ("done", "Tout [1].")
         assert await in_database(Message.objects.count) == 2
 
     async def test_reader_that_goes_away_while_it_is_told_is_no_error(self) -> None:
@@ -149,7 +149,7 @@ class ConsumerTests(LibraryCase):
                 await asyncio.sleep(0.05)
 
     async def test_stop_and_retry_over_http(self) -> None:
-        async with self.answering(["Tout."]) as (client, conversation, socket):
+        async with self.answering(["Tout [1]."]) as (client, conversation, socket):
             turn = await Turn.objects.aget()
             stopped = await client.post(f"/api/rag/turns/{turn.pk}/stop")
             await socket.until_end()
@@ -158,7 +158,7 @@ class ConsumerTests(LibraryCase):
             told = b"".join([piece async for piece in retried.streaming_content])  # type: ignore[attr-defined]
         assert (stopped.json(), again.json()) == ({"stopped": True}, {"stopped": False})
         assert b'"status": "done"' in told
-        assert b"Tout." in told
+        assert b"Tout [1]." in told
 
     async def test_open_socket_loses_its_rights_with_its_session_or_deployment(self) -> None:
         async with self.asking() as (client, conversation, socket):
@@ -181,14 +181,14 @@ class ConsumerTests(LibraryCase):
             assert await socket.receive_close() == 4404
             await self.turn_ends()
         answer = await Message.objects.aget(role=Role.ASSISTANT)
-        assert answer.content == "Un début et la fin"
+        assert answer.content == "Un début et la fin [1]."
 
     async def test_stream_over_http_ends_with_its_session(self) -> None:
         client, user, rest = AsyncClient(), await in_database(make_user), threading.Event()
         await client.aforce_login(user)
         conversation = await in_database(make_conversation, self.deployment, user=user)
         question = {"message": NEAR, "conversationId": str(conversation.pk), "clientMessageId": "a"}
-        with scripted(ScriptedReply(pieces=["Un début", " et la fin"], rest=rest)):
+        with scripted(ScriptedReply(pieces=["Un début", " et la fin [1]."], rest=rest)):
             asked = await client.post("/api/rag/chat", question, "application/json")
             told = b""
             async for piece in asked.streaming_content:  # type: ignore[attr-defined]
@@ -210,7 +210,7 @@ class ConsumerTests(LibraryCase):
 
     async def test_question_asked_again_replaces_its_turn_once_and_forgets_the_first_answer(self) -> None:
         async with self.asking() as (client, conversation, socket):
-            with scripted("Première.", "Seconde."):
+            with scripted("Première [1].", "Seconde [1]."):
                 await socket.send(type="ask", message=NEAR, clientMessageId="a")
                 first = (await socket.until_end())[0]["turnId"]
                 for _ in range(2):
@@ -218,11 +218,11 @@ class ConsumerTests(LibraryCase):
                     frames = await socket.until_end()
                 prompts = [call.messages for call in model().calls]
                 model().assert_exhausted()
-            assert frames[-1]["content"] == "Seconde."
-            assert "Première." not in "".join(message.content for message in prompts[1])
+            assert frames[-1]["content"] == "Seconde [1]."
+            assert "Première [1]." not in "".join(message.content for message in prompts[1])
             thread = await client.get(f"/api/conversations/{conversation}/messages/")
             shown = thread.json()["messages"]
-            assert [message["content"] for message in shown] == [NEAR, "Seconde."]
+            assert [message["content"] for message in shown] == [NEAR, "Seconde [1]."]
             assert shown[0]["versions"]["position"] == 2
 
 

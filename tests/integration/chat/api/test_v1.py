@@ -203,7 +203,7 @@ class ToolTests(V1Tests):
 
     async def test_model_names_no_conversation_of_the_api(self) -> None:
         await self.overlay(generate_titles=True)
-        with scripted(["Une réponse."], ["Un titre"]):
+        with scripted(["Une réponse [1]."], ["Un titre"]):
             await self.ask(("user", NEAR))
             await asyncio.sleep(0.3)
             assert len(model().calls) == 1
@@ -452,7 +452,8 @@ QUOTED = {
     "empty": ["<think>4711, then the limit", "\n \n"],
     "only_number": ["[1]", "12 [1]."],
     "only_header": ["[Source 1] - Bibliothèque municipale"],
-    "echo": [NEAR],
+    "echo": [NEAR, "Oui, les salles de travail de la bibliothèque se réservent à l’accueil [1]."],
+    "unvouched": [f"Il faut l’accord écrit du maire, trois semaines avant la fête{cited}." for cited in ("", " [1]")],
     "language": ["You can book one of the rooms at the desk with your card, and it is free for all of us [1]."],
     "loop": ["Les salles se réservent à l’accueil du rez-de-chaussée. " * 9],
     "call_as_text": ['{"name": "find_room", "arguments": {"q": "4711"}}', "<tool_call>find_room</tool_call>"],

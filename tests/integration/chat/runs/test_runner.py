@@ -109,7 +109,7 @@ class RunnerTests(RunnerCase):
         renewed = mock.Mock(side_effect=chain([OperationalError("locked")], repeat(None)))
         rest = threading.Event()
         with (
-            scripted(ScriptedReply(pieces=["Un", " deux", " trois"], rest=rest)),
+            scripted(ScriptedReply(pieces=["Un", " deux", " trois [1]."], rest=rest)),
             override(TURN_LEASE_SECONDS=0.15),
             mock.patch.object(runner_module, "renew_turns", renewed),
         ):
@@ -121,10 +121,10 @@ class RunnerTests(RunnerCase):
     async def test_turn_of_another_process_is_waited_for(self) -> None:
         conversation = await in_database(make_conversation, self.deployment)
         elsewhere = Runner(EventLogs())
-        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)), override(TURN_POLL_SECONDS=0.02):
+        with scripted(ScriptedReply(pieces=["Un", " deux [1]."], interval=0.1)), override(TURN_POLL_SECONDS=0.02):
             turn_id = await start(elsewhere, conversation, NEAR)
             last = await end_of(Runner(EventLogs()), turn_id)
-        assert (last.status, last.content) == ("done", "Un deux")
+        assert (last.status, last.content) == ("done", "Un deux [1].")
 
     async def test_turn_of_a_dead_process_is_told_as_interrupted_and_runs_again(self) -> None:
         dead = await self.dead_turn()
@@ -134,7 +134,7 @@ class RunnerTests(RunnerCase):
         assert (last.status, last.answer_source) == ("done", "direct_qa")
 
     async def test_answer_that_ends_late_takes_the_place_of_what_was_kept_of_it(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un", " deux"], interval=0.1)):
+        with scripted(ScriptedReply(pieces=["Un", " deux [1]."], interval=0.1)):
             turn_id = await start(self.runner, self.conversation, NEAR)
             await in_database(Turn.objects.filter(pk=turn_id).update, status=TurnStatus.INTERRUPTED)
             await Message.objects.acreate(
@@ -142,7 +142,7 @@ class RunnerTests(RunnerCase):
             )
             last = await end_of(self.runner, turn_id)
         answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
-        assert (answer.content, answer.pk) == ("Un deux", last.message_id)
+        assert (answer.content, answer.pk) == ("Un deux [1].", last.message_id)
 
     @override(TURN_STOP_SECONDS=0.05, TURN_POLL_SECONDS=0.05)
     async def test_run_that_was_taken_over_stops_and_writes_nothing(self) -> None:
@@ -160,7 +160,7 @@ class RunnerTests(RunnerCase):
         here, there = Runner(EventLogs()), Runner(EventLogs())
         conversation = await in_database(make_conversation, self.deployment)
         slow = ScriptedReply(pieces=["Trop", " tard"], rest=threading.Event())
-        with scripted(slow, ["La ", "réponse."]):
+        with scripted(slow, ["La ", "réponse [1]."]):
             turn_id = await start(here, conversation, NEAR)
             reader = asyncio.create_task(told(here, turn_id))
             await begun(here, turn_id)
@@ -170,8 +170,8 @@ class RunnerTests(RunnerCase):
             events = await reader
         last = events[-1][1]
         assert isinstance(last, Done)
-        assert (last.status, last.content) == ("done", "La réponse.")
-        assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == ["La réponse."]
+        assert (last.status, last.content) == ("done", "La réponse [1].")
+        assert [m.content async for m in Message.objects.filter(role=Role.ASSISTANT)] == ["La réponse [1]."]
 
     @override(TURN_POLL_SECONDS=0.05)
     async def test_answer_whose_saving_was_not_acknowledged_is_told_from_its_rows(self) -> None:
@@ -216,14 +216,14 @@ class RunnerTests(RunnerCase):
         assert await Message.objects.filter(turn=turn_id, role=Role.ASSISTANT).aexists()
 
     async def test_clock_that_moves_forward_takes_a_running_turn_for_dead_and_loses_nothing(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.2)):
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois [1]."], interval=0.2)):
             turn_id = await start(self.runner, self.conversation, NEAR)
             with clock_moved(timedelta(hours=1)):
                 assert await in_database(interrupt_stale_turns) == 1
             await end_of(self.runner, turn_id)
         turn = await Turn.objects.aget(pk=turn_id)
         answer = await Message.objects.aget(turn=turn_id, role=Role.ASSISTANT)
-        assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux trois")
+        assert (turn.status, answer.content) == (TurnStatus.DONE, "Un deux trois [1].")
 
     async def test_clock_that_moves_back_holds_a_dead_turn_s_conversation_for_as_much_longer(self) -> None:
         await self.dead_turn()
@@ -241,7 +241,7 @@ class RunnerTests(RunnerCase):
     async def test_title_of_the_model_comes_after_the_answer_and_delays_it_by_nothing(self) -> None:
         await in_database(_generate_titles, self.deployment)
         rest = threading.Event()
-        with scripted(["La réponse."], ScriptedReply(pieces=["Salles", " de travail"], rest=rest)):
+        with scripted(["La réponse [1]."], ScriptedReply(pieces=["Salles", " de travail"], rest=rest)):
             turn_id = await start(self.runner, self.conversation, NEAR)
             await end_of(self.runner, turn_id)
             named_at_once = await Conversation.objects.aget(pk=self.conversation.pk)
@@ -253,7 +253,7 @@ class RunnerTests(RunnerCase):
         assert (await Turn.objects.aget(pk=turn_id)).llm_calls == 2
 
     async def test_later_answer_names_nothing(self) -> None:
-        with scripted(["La réponse."], ["Une autre."]):
+        with scripted(["La réponse [1]."], ["Une autre [1]."]):
             await told(self.runner, await start(self.runner, self.conversation, NEAR))
             await _settle()
             await in_database(_generate_titles, self.deployment)
@@ -268,7 +268,7 @@ class RunnerTests(RunnerCase):
     async def test_name_that_a_person_gave_meanwhile_is_kept(self) -> None:
         await in_database(_generate_titles, self.deployment)
         rest = threading.Event()
-        with scripted(["La réponse."], ScriptedReply(pieces=["Du", " modèle"], rest=rest)):
+        with scripted(["La réponse [1]."], ScriptedReply(pieces=["Du", " modèle"], rest=rest)):
             await told(self.runner, await start(self.runner, self.conversation, NEAR))
             await in_database(Conversation.objects.filter(pk=self.conversation.pk).update, title="De moi")
             rest.set()
@@ -278,7 +278,7 @@ class RunnerTests(RunnerCase):
 
 
 #: Its end never comes by itself.
-SLOW = ScriptedReply(pieces=["Un", " deux"], rest=threading.Event())
+SLOW = ScriptedReply(pieces=["Un", " deux [1]."], rest=threading.Event())
 
 
 async def begin(runner: Runner, conversation: Conversation) -> uuid.UUID:
@@ -339,19 +339,19 @@ class RetryTests(RunnerCase):
     async def test_interrupted_turn_runs_again_with_one_question_and_one_answer(self) -> None:
         turn = await self.interrupted()
         assert await Message.objects.acount() == 2
-        with scripted(["La ", "réponse."]):
+        with scripted(["La ", "réponse [1]."]):
             events = await self.retry(turn)
         last = events[-1][1]
         assert isinstance(last, Done)
-        assert (last.status, last.content) == ("done", "La réponse.")
+        assert (last.status, last.content) == ("done", "La réponse [1].")
         messages = [(m.role, m.content) async for m in Message.objects.all()]
-        assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse.")]
+        assert messages == [(Role.USER, NEAR), (Role.ASSISTANT, "La réponse [1].")]
         assert events[0][0] == EVENTS_PER_RUN + 1
 
     async def test_verdict_on_what_was_interrupted_is_not_one_on_the_new_answer(self) -> None:
         turn = await self.interrupted()
         await in_database(give_feedback, turn, Verdict.DOWN)
-        with scripted(["La ", "réponse."]):
+        with scripted(["La ", "réponse [1]."]):
             await self.retry(turn)
         assert not await Feedback.objects.aexists()
 
@@ -364,7 +364,7 @@ class RetryTests(RunnerCase):
 
     async def test_two_that_retry_and_whoever_comes_later_get_the_same_run(self) -> None:
         turn = await self.interrupted()
-        with scripted(["La ", "réponse."]):
+        with scripted(["La ", "réponse [1]."]):
             first, second = await asyncio.gather(self.retry(turn), self.retry(turn))
             later = await self.retry(turn)
         assert first[-1] == second[-1] == later[-1]
@@ -391,7 +391,7 @@ class DrainTests(RunnerCase):
         assert last.content.startswith("Un")
 
     async def test_process_that_is_ending_refuses_a_question_by_name_and_ends_the_running_one(self) -> None:
-        with scripted(ScriptedReply(pieces=["Un", " deux", " trois"], interval=0.1)):
+        with scripted(ScriptedReply(pieces=["Un", " deux", " trois [1]."], interval=0.1)):
             turn_id = await start(self.runner, self.conversation, NEAR)
             draining = asyncio.create_task(self.runner.drain(10))
             await asyncio.sleep(0.05)
@@ -399,7 +399,7 @@ class DrainTests(RunnerCase):
                 await start(self.runner, self.conversation, NEAR)
             await draining
             last = await end_of(self.runner, turn_id)
-        assert (last.status, last.content) == ("done", "Un deux trois")
+        assert (last.status, last.content) == ("done", "Un deux trois [1].")
 
 
 def _generate_titles(deployment: Deployment) -> None:

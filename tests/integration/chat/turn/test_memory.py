@@ -191,7 +191,7 @@ class LearningFromValidatedAnswersTests(TestCase):
         assert entry.status == EntryStatus.VALID
 
     async def test_answer_that_cites_it_goes_to_review_once_it_changes(self) -> None:
-        entry = await self.learned(lambda number: f"Par téléphone, comme les autres [{number}].")
+        entry = await self.learned(lambda number: f"Par téléphone [{number}].")
         assert (entry.status, await entry.origins.exclude(learned=None).acount()) == (EntryStatus.VALID, 1)
         with scripted():
             given, _ = await ask(self.deployment, NEAR)
@@ -205,7 +205,7 @@ class LearningFromValidatedAnswersTests(TestCase):
         assert (entry.status, entry.status_reason) == (EntryStatus.TO_REVIEW, "chunk_changed")
 
     async def test_answer_that_cites_it_goes_to_review_once_it_is_withdrawn(self) -> None:
-        entry = await self.learned(lambda number: f"Par téléphone, comme les autres [{number}].")
+        entry = await self.learned(lambda number: f"Par téléphone [{number}].")
         await in_database(set_status, [self.row], LearnedStatus.OBSOLETE)
         await in_database(sync_learned, [self.row.pk])
         await entry.arefresh_from_db()

@@ -24,7 +24,7 @@ from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride, replace_tools_token
 from tools_registry.tool import ToolSpec
 
-ANSWER = ModelReply(tokens=["À l’accueil."])
+ANSWER = ModelReply(tokens=["À l’accueil [1]."])
 
 
 def bad_tool(name: str) -> ToolSpec:
@@ -55,7 +55,7 @@ class RefusedToolsTests(LoopTestCase):
             calls = list(server.calls)
         assert [call.status for call in calls] == [400, 400, 200, 200]
         assert [len(offered(call)) for call in calls] == [3, 2, 1, 1]
-        assert result.answer.text == again.answer.text == "À l’accueil."
+        assert result.answer.text == again.answer.text == "À l’accueil [1]."
         assert result.answer.stop_reason == StopReason.ANSWERED
         told = [line["detail"] for line in result.trace.lines if line["outcome"] == "refused"]
         assert [line.split(":")[0] for line in told] == ["bad_one", "bad_two"]

@@ -39,14 +39,14 @@ class ScopeTests(TestCase):
 
     async def test_what_one_scope_learned_answers_in_no_other(self) -> None:
         for phase, project in SCOPES:
-            with scripted(f"Pour {phase} {project} : à l'accueil [1]."):
+            with scripted(f"À l'accueil, sous trois semaines {phase} {project} [1]."):
                 first = await self.ask(NEAR, phase, project)
             assert first["answer_source"] == AnswerSource.LLM, (phase, project)
         for phase, project in SCOPES:
             with scripted():
                 again = await self.ask(NEAR, phase, project)
             assert again["answer_source"] == AnswerSource.MEMORY_GUARD
-            assert again["answer"] == f"Pour {phase} {project} : à l'accueil [1]."
+            assert again["answer"] == f"À l'accueil, sous trois semaines {phase} {project} [1]."
 
     async def test_key_is_the_one_of_the_seed(self) -> None:
         with scripted(WRITTEN):

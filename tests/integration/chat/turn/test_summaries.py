@@ -1,6 +1,7 @@
 """A summary in the place of old exchanges: when it is made, what it covers, who gets it, and what is left of it."""
 
 import uuid
+from itertools import permutations
 from typing import Any
 from unittest import mock
 
@@ -23,7 +24,11 @@ from tests.integration.chat.turn.test_path import NEAR, Listener, claimed, model
 from tests.scripted import ScriptedReply
 
 AGAIN = "Elle réserve encore une salle."
-LONG = " ".join(f"La salle {n} se réserve au guichet {n} [1]." for n in range(40))
+#: Long, of the words of a passage, and no loop.
+LONG = " ".join(
+    f"Pour les {a}, c'est comme pour les {b} ou pour les {c} [1]."
+    for a, b, c in permutations(["livres", "documents", "salles", "emprunts"], 3)
+)
 
 
 async def ask(conversation: Conversation) -> TurnResult:
@@ -58,7 +63,7 @@ class SummaryTests(TestCase):
         return await in_database(found)
 
     async def test_next_prompt_gets_the_summary_in_the_place_of_the_exchanges(self) -> None:
-        with scripted([LONG], ["Elle réserve une salle [1]."], [LONG], [AGAIN], [LONG], ["Fin."]):
+        with scripted([LONG], ["Elle réserve une salle [1]."], [LONG], [AGAIN], [LONG], ["Fin [1]."]):
             first = await ask(self.conversation)
             second = await ask(self.conversation)
             third = await ask(self.conversation)
