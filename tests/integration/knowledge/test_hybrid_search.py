@@ -83,17 +83,3 @@ class HybridSearchTests(TestCase):
             before = find(agent, QUESTION)
             VectorPoint.objects.update(terms=None)
             assert find(agent, QUESTION) == before
-
-    def test_search_reads_one_generation(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        store, alias = vector_store(), collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
-        current = store.resolve_alias(alias)
-        assert current is not None
-        store.ensure("next", embedder().recipe)
-        for batch in store.scroll(current):
-            store.upsert("next", [replace(p, payload={**p.payload, "display_text": "zèbre"}) for p in batch])
-        with lexical_weight(5.0):
-            assert all("zèbre" not in hit.content for hit in find(agent, "zèbre").hits)
-            store.point_alias(alias, "next")
-            assert all(hit.content == "zèbre" for hit in find(agent, "zèbre").hits)

@@ -11,8 +11,7 @@ from chat.turn.values import TurnRequest, TurnResult
 from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, SynonymState
 from knowledge.synonyms import forms_of
-from tests.admin_pages import client_of, make_staff
-from tests.factories import add_document, fresh, make_agent, make_deployment, make_entry, make_learned, make_synonym
+from tests.factories import add_document, make_agent, make_deployment, make_entry, make_learned, make_synonym
 
 LONG = "reconnaissance de la qualité de travailleur handicapé"
 TEXT = f"# Droits\n\nLa {LONG} (RQTH) ouvre des droits au salarié et à son employeur.\n"
@@ -147,13 +146,6 @@ class SynonymPagesTests(TestCase):
     def post(self, **fields: object) -> None:
         page = reverse("admin:knowledge_synonym_change", args=[self.row.pk])
         assert self.client.post(page, fields).status_code == 302
-
-    def test_only_staff_with_the_right_see_and_decide(self) -> None:
-        assert client_of(make_staff()).get(self.list).status_code == 403
-        reader = client_of(make_staff("knowledge.view_synonym"))
-        self.assertContains(reader.get(self.list), LONG)
-        reader.post(self.list, {"action": "refuse", "_selected_action": [self.row.pk]})
-        assert fresh(self.row).state == SynonymState.FOUND
 
     def test_refusing_takes_effect_at_once(self) -> None:
         assert forms_of([self.agent.pk]).other_reading(SHORT_QUESTION)

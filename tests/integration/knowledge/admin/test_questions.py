@@ -8,7 +8,7 @@ from agents.admin_base import admin_url
 from agents.models import JobKind, JobStatus
 from knowledge.indexing import questions
 from knowledge.models import Chunk, IndexBuild
-from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
+from tests.admin_pages import shown_messages, superuser_client
 from tests.factories import add_document, make_agent
 from tests.scripted import ScriptedLLM
 
@@ -34,8 +34,3 @@ class QuestionPagesTest(TestCase):
         Chunk.objects.update(units_origin="found")
         page = self.client.post(self.begin, follow=True)
         assert "Aucun passage" in shown_messages(page)
-
-    def test_who_may_not_index_begins_nothing(self) -> None:
-        client = client_of(make_staff("knowledge.view_indexbuild"))
-        assert client.get(self.begin).status_code == 403
-        assert client.post(self.begin).status_code == 403

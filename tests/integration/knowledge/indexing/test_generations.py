@@ -53,6 +53,7 @@ class RollbackTests(TestCase):
     def test_rollback_never_lands_on_what_a_failed_rebuild_left(self) -> None:
         good = self.live()
         failed = self.failed_rebuild()
+        assert self.live() == good
         self.rebuild()
         assert failed.generation not in generations(self.store, self.agent, QA)
         assert rollback_agent_index(agent=self.agent, method=QA) == good

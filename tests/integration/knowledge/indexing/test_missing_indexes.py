@@ -72,13 +72,6 @@ class MissingIndexTests(TestCase):
             call_command("qdrant_init", stdout=io.StringIO())
         assert self.store.resolve_alias(self.alias) is None
 
-    def test_first_documents_of_an_agent_need_no_rebuild(self) -> None:
-        agent = make_agent()
-        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
-        add_document(agent)
-        assert self.store.count(collection_alias(agent.slug, LEGACY)) == 3
-        assert not agent.jobs.exists()
-
     def test_points_of_other_apps_are_content_too(self) -> None:
         agent = make_agent(indexing_method=LEGACY)
 

@@ -26,7 +26,7 @@ class IndexDocumentTests(TestCase):
     def test_document_of_questions_needs_no_model(self) -> None:
         agent = make_agent()
         document = add_document(agent)
-        assert document.status == DocumentStatus.INDEXED
+        assert (document.status, document.language) == (DocumentStatus.INDEXED, "fr")
         found = search_index(agent, KNOWN).hits[0]
         assert (found.type, found.question) == (PointType.QA_PAIR, KNOWN)
         assert "12 euros" in found.content
@@ -39,9 +39,6 @@ class IndexDocumentTests(TestCase):
         hits = search_index(agent, "Les livres empruntés sont rendus sous trois semaines").hits
         assert hits[0].type is PointType.SOURCE_MATERIAL
         assert hits[0].chunk_id == waiting.get().pk
-
-    def test_language_of_a_document_is_stored(self) -> None:
-        assert add_document(make_agent()).language == "fr"
 
     def test_passages_of_a_pdf_know_their_page_and_place(self) -> None:
         pdf = FPDF(unit="pt", format="A4")
@@ -87,6 +84,7 @@ class IndexDocumentTests(TestCase):
         legacy = search_index(agent, KNOWN, method=IndexingMethod.LEGACY)
         assert {hit.type for hit in legacy.hits} == {PointType.LEGACY}
         assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
+        assert not agent.jobs.exists()
 
     def test_unreadable_file_is_kept_with_its_reason_and_the_rest_is_done(self) -> None:
         agent = make_agent()

@@ -22,7 +22,7 @@ from agents.models import Agent, JobKind, JobStatus
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.indexing.jobs import create_refresh, enqueue_due_refreshes, enqueue_refresh, run_build
 from knowledge.indexing.refresh import add_source, next_reading
-from knowledge.models import Document, DocumentStatus, IndexBuild, PageState, SourceKind, WebPage, WebSource
+from knowledge.models import DocumentStatus, IndexBuild, PageState, SourceKind, WebPage, WebSource
 from knowledge.search import confirm_passages
 from knowledge.web import Fetched, fetch_page
 from tests.admin_pages import superuser_client
@@ -275,13 +275,6 @@ class SitemapTests(TestCase):
         pages = WebPage.objects.select_related("document").order_by("document__name")
         return {row.document.name[-1]: (row.state, row.document.enabled) for row in pages}
 
-    def test_pages_of_a_sitemap_are_documents(self) -> None:
-        with self.site("a", "b") as (_site, source):
-            assert source.kind == SourceKind.SITEMAP
-            report = refresh(source).report
-        assert (report["pages"], report["documents"]) == (2, 2)
-        assert self.states() == {"a": ("present", True), "b": ("present", True)}
-
     def test_new_pages_come_and_pages_that_left_are_disabled_and_can_return(self) -> None:
         with self.site("a", "b") as (site, source):
             refresh(source)
@@ -478,18 +471,3 @@ class AdminTests(TestCase):
             assert response.status_code == 200
             assert "url" in response.context["adminform"].form.errors
         assert not WebSource.objects.exists()
-
-    def test_state_of_pages_is_shown_beside_their_address_and_filtered(self) -> None:
-        with site_of(a=page("la carte"), b=page("le tarif")) as site:
-            site.pages["/sitemap.xml"] = sitemap(site, "/a", "/b")
-            source = add_source(agent=self.agent, address=site.url("/sitemap.xml"))
-            refresh(source)
-            site.pages["/sitemap.xml"] = sitemap(site, "/a")
-            refresh(source)
-            pages = {row.document.name[-1]: row.document for row in source.pages.all()}
-            change = self.client.get(admin_url(Document, "change", pages["b"].pk)).content.decode()
-            assert f'href="{site.url("/b")}"' in change
-            assert 'rel="noopener noreferrer nofollow"' in change
-            assert 'name="replacement"' not in change
-        left = self.client.get(admin_url(Document, "changelist", page__state__in="gone,left"))
-        assert [row.pk for row in left.context["cl"].queryset] == [pages["b"].pk]

@@ -76,18 +76,6 @@ class InsideATransactionTests(TestCase):
         cls.store.ensure("c", RECIPE)
         cls.store.upsert("c", [point(1), point(2)])
 
-    def test_own_writes_are_found(self) -> None:
-        self.store.upsert("c", [point(3)])
-        self.store.delete("c", [ident(1)])
-        assert found(self.store) == [2, 3]
-        assert found(self.store, EVEN) == [2]
-
-    def test_rolled_back_savepoint_leaves_nothing(self) -> None:
-        with rolled_back():
-            self.store.upsert("c", [point(3), point(1, (0, 1))])
-            assert found(self.store) == [2, 3, 1]
-        assert found(self.store) == [1, 2]
-
     def test_version_used_again_after_a_rollback_is_read_again(self) -> None:
         with rolled_back():
             self.store.upsert("c", [point(3)])
