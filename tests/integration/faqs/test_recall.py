@@ -22,7 +22,7 @@ from faqs.memory import (
     validate_entries,
 )
 from faqs.models import CachedResponse, EntryStatus, StatusReason
-from faqs.recall import Lookup, Recall, examine_memory, memory_mark, memory_threshold, recall_cached
+from faqs.recall import Lookup, Recall, examine_memory, memory_mark, memory_threshold, recall_cached, stored_mark
 from knowledge.embeddings.base import Recipe
 from knowledge.models import Chunk
 from knowledge.thresholds import threshold_profile
@@ -44,8 +44,7 @@ def in_plane(deployment: Deployment, cosine: float, **overrides: Any) -> CachedR
 
 
 def ask_plane(deployment: Deployment, question: str = QUESTION, **overrides: Any) -> Recall:
-    loaded = Deployment.objects.select_related("memory").get(pk=deployment.pk)
-    mark = memory_mark(loaded)
+    mark = stored_mark(deployment.pk)
     assert mark is not None
     lookup = Lookup(**{"question": question, "threshold": 0.85, "max_age_days": 180, **overrides})
     return recall_cached(mark, lookup, vector=at(1.0), recipe=PLANE)
@@ -81,9 +80,8 @@ class SeedSection2FlowTests(TestCase):
     def test_hit_is_one_statement_on_an_array_that_is_up_to_date(self) -> None:
         deployment = make_deployment()
         make_entry(deployment)
-        loaded = Deployment.objects.select_related("memory").get(pk=deployment.pk)
         with CaptureQueriesContext(connection) as captured:
-            assert recall(loaded, QUESTION).answer is not None
+            assert recall(deployment, QUESTION).answer is not None
         claims = [q["sql"] for q in captured if q["sql"].startswith("UPDATE responses")]
         assert len(claims) == 1
 
@@ -91,16 +89,12 @@ class SeedSection2FlowTests(TestCase):
 class SeedSection3StructureTests(TestCase):
     """3. Structure des données."""
 
-    def test_table_responses_has_the_columns_of_the_seed(self) -> None:
+    def test_table_responses_has_the_columns_and_indexes_of_the_seed(self) -> None:
         with connection.cursor() as cursor:
             described = connection.introspection.get_table_description(cursor, "responses")
-        columns = {column.name for column in described}
-        wanted = "id key_hash question answer metadata embedding created_at usage_count"
-        assert set(wanted.split()) <= columns
-
-    def test_indexes_have_the_names_of_the_seed(self) -> None:
-        with connection.cursor() as cursor:
             found = connection.introspection.get_constraints(cursor, "responses")
+        wanted = "id key_hash question answer metadata embedding created_at usage_count"
+        assert set(wanted.split()) <= {column.name for column in described}
         assert found["idx_responses_key_hash"]["columns"] == ["key_hash"]
         assert found["idx_responses_created_at"]["columns"] == ["created_at"]
 
@@ -206,19 +200,14 @@ class SeedSection5PolicyTests(TestCase):
         self.aged(179.999)
         assert recall(self.deployment, QUESTION).answer is not None
         self.aged(180.001)
-        assert recall(self.deployment, QUESTION).answer is None
+        assert refusals(recall(self.deployment, QUESTION)) == ["expired"]
+        assert CachedResponse.objects.count() == 1, "not served even before it is deleted"
 
     def test_auto_prune_deletes_what_is_too_old_at_the_lookup(self) -> None:
         self.aged(182)
         self.aged(1, question="Où est la mairie ?")
         assert recall(self.deployment, QUESTION, prune_days=180).answer is None
         assert CachedResponse.objects.get().question == "Où est la mairie ?"
-
-    def test_old_answer_is_not_served_even_before_it_is_deleted(self) -> None:
-        self.aged(181)
-        found = recall(self.deployment, QUESTION)
-        assert refusals(found) == ["expired"]
-        assert CachedResponse.objects.count() == 1
 
     def test_old_answer_that_staff_confirm_is_served_again(self) -> None:
         self.aged(181)
@@ -240,15 +229,12 @@ class SeedSection6ConfigurationTests(TestCase):
     """6. Configuration."""
 
     @override_settings(MEMORY_SIMILARITY_THRESHOLD=0.81)
-    def test_memory_similarity_threshold_of_the_environment_wins_over_the_profile(self) -> None:
+    def test_memory_similarity_threshold_of_the_environment_stands_between_staff_and_profile(self) -> None:
         config = make_config()
         assert memory_threshold(config, model="text-embedding-3-small") == 0.81
         assert memory_threshold(config, model="unknown") == 0.81
-
-    @override_settings(MEMORY_SIMILARITY_THRESHOLD=0.81)
-    def test_threshold_that_staff_set_wins_over_the_environment(self) -> None:
-        config = make_config(make_deployment(make_agent(memory_threshold=0.9)))
-        assert memory_threshold(config, model="text-embedding-3-small") == 0.9
+        by_staff = make_config(make_deployment(make_agent(memory_threshold=0.9)))
+        assert memory_threshold(by_staff, model="text-embedding-3-small") == 0.9
 
     def test_memory_can_be_switched_off_for_a_deployment(self) -> None:
         config = make_config(make_deployment(config_overlay={"memory": False}))
@@ -339,15 +325,14 @@ class StalenessTests(TestCase):
         assert served == [None] * 20
         assert recall(self.deployment, QUESTION).answer is None
 
-    def test_deleted_chunk_moves_its_answers_to_review_with_the_reason(self) -> None:
-        with self.captureOnCommitCallbacks(execute=True):
-            self.chunk.delete()
-        assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
-
-    def test_deleted_document_moves_the_answers_of_its_chunks_to_review(self) -> None:
-        with self.captureOnCommitCallbacks(execute=True):
-            self.chunk.document.delete()
-        assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
+    def test_passage_that_is_switched_off_or_deleted_moves_its_answers_to_review_at_once(self) -> None:
+        off, deleted, last = Chunk.objects.order_by("pk")[:3]
+        off.enabled = False
+        for chunk, change in ((off, off.save), (deleted, deleted.delete), (last, last.document.delete)):
+            self.entry = make_entry(self.deployment, sources=[source_of(chunk)])
+            with self.captureOnCommitCallbacks(execute=True):
+                change()
+            assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
 
     def test_passage_that_is_changed_or_switched_off_stops_its_answers_until_staff_confirm_them(self) -> None:
         for change in ({"content": "Autre chose."}, {"enabled": False}):
@@ -357,12 +342,6 @@ class StalenessTests(TestCase):
             assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
             validate_entries(CachedResponse.objects.all())
             assert recall(self.deployment, QUESTION).answer is not None
-
-    def test_passage_that_staff_switch_off_moves_its_answers_to_review_at_once(self) -> None:
-        self.chunk.enabled = False
-        with self.captureOnCommitCallbacks(execute=True):
-            self.chunk.save()
-        assert self.state() == (EntryStatus.TO_REVIEW, StatusReason.CHUNK_CHANGED)
 
     def test_changed_answer_of_a_passage_stops_the_answers_made_from_it(self) -> None:
         chunk = Chunk.objects.exclude(knowledge_units=[]).order_by("pk")[0]
@@ -418,8 +397,7 @@ class ExaminationTests(TestCase):
         in_plane(deployment, 1.0)
         in_plane(deployment, 0.9, question="Quels sont les horaires de la mairie ?")
         in_plane(deployment, 0.5, question="Où est la gare ?")
-        loaded = Deployment.objects.select_related("memory").get(pk=deployment.pk)
-        mark = memory_mark(loaded)
+        mark = stored_mark(deployment.pk)
         assert mark is not None
         lookup = Lookup(question=QUESTION, threshold=0.85, max_age_days=180, writes=False)
         verdicts = examine_memory(mark, lookup, vector=at(1.0), recipe=PLANE, limit=5)
