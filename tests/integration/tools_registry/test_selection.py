@@ -3,13 +3,15 @@
 from io import StringIO
 from json import dumps, loads
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.core.management import CommandError, call_command
 from django.test import TestCase
 
-from agents.effective import effective_config
+from agents.effective import EffectiveConfig, effective_config
 from knowledge.embeddings.base import Purpose, embedder
+from knowledge.vectors.base import vector_store
 from tests.factories import declared_tools, make_deployment, make_tool, make_user
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
@@ -34,7 +36,13 @@ class SelectionCase(TestCase):
         sync_index(external=self.mode == "external")
 
     def select(
-        self, question: str, *, tags: frozenset[str] = VISITOR, recent: tuple[str, ...] = (), **config: Any
+        self,
+        question: str,
+        *,
+        tags: frozenset[str] = VISITOR,
+        recent: tuple[str, ...] = (),
+        config: EffectiveConfig | None = None,
+        **settings: Any,
     ) -> list[SelectedTool]:
         defaults = {"tool_mode": self.mode, "tool_top_k": 2, "tool_threshold": 0.2}
         return select_tools(
@@ -42,7 +50,7 @@ class SelectionCase(TestCase):
             question=question,
             candidates=available_tools(user_tags=tags, agent_id=None),
             recent=recent,
-            config=SelectionSettings(**{**defaults, **config}),
+            config=config or SelectionSettings(**{**defaults, **settings}),
         )
 
     def names(self, question: str, **options: Any) -> list[str]:
@@ -91,25 +99,20 @@ class LocalModeTests(SelectionCase):
         assert self.names("weather forecast", tools_enabled=False) == []
 
     def test_risk_1_override_changes_the_next_selection_without_restart(self) -> None:
-        question = "Combien coûte mon abonnement mensuel ?"
-        before = self.names(question)
-        with self.captureOnCommitCallbacks(execute=True):
-            ToolOverride.objects.filter(tool_name="find_route").get_or_create(tool_name="find_route")
-            row = ToolOverride.objects.get(tool_name="find_route")
-            row.description = "Dit combien coûte un abonnement mensuel."
-            row.save()
-        assert "find_route" not in before
-        assert self.names(question)[0] == "find_route"
-
-    def test_example_phrasings_of_staff_are_indexed_too(self) -> None:
-        question = "Je n’ai pas de parapluie, vais-je être trempé ?"
-        before = self.names(question)
-        with self.captureOnCommitCallbacks(execute=True):
-            row = ToolOverride.objects.get(tool_name="weather_forecast")
-            row.examples = ["Vais-je être trempé sans parapluie ?"]
-            row.save()
-        assert "weather_forecast" not in before
-        assert self.names(question)[0] == "weather_forecast"
+        price, rain = "Dit combien coûte un abonnement mensuel.", ["Vais-je être trempé sans parapluie ?"]
+        for question, name, field, written in (
+            ("Combien coûte mon abonnement mensuel ?", "find_route", "description", price),
+            ("Je n’ai pas de parapluie, vais-je être trempé ?", "weather_forecast", "examples", rain),
+        ):
+            before = self.names(question)
+            row = ToolOverride.objects.get(tool_name=name)
+            setattr(row, field, written)
+            with self.captureOnCommitCallbacks(execute=True):
+                row.save()
+            assert name not in before
+            assert self.names(question)[0] == name
+            sync_index(external=True)
+            assert self.names(question, tool_mode="external")[0] == name
 
     def test_tool_declared_after_indexing_asks_for_its_index(self) -> None:
         with (
@@ -139,23 +142,10 @@ class ExternalModeTests(SelectionCase):
                 assert abs((one.score or 0) - (other.score or 0)) < 0.06
 
     def test_step_1_wall_holds_whatever_the_store_says(self) -> None:
-        names = self.names("Deletes the account of a user", tool_threshold=-1.0, tool_top_k=50)
-        assert set(names) == {tool.name for tool in TOOLS[:4]} | (set(names) - {tool.name for tool in TOOLS})
-        assert "delete_user" not in names
-
-    def test_store_follows_the_index(self) -> None:
-        ToolOverride.objects.filter(tool_name="find_route").delete()
-        row = ToolOverride.objects.create(
-            tool_name="find_route", description="Dit combien coûte un abonnement mensuel."
-        )
-        sync_index(external=True)
-        found = self.names("Combien coûte un abonnement ?")
-        row.delete()
-        assert found[0] == "find_route"
+        names = set(self.names("Deletes the account of a user", tool_threshold=-1.0, tool_top_k=50))
+        assert names & {tool.name for tool in TOOLS} == {tool.name for tool in TOOLS[:4]}
 
     def test_store_that_was_never_filled_leaves_resident_tools(self) -> None:
-        from knowledge.vectors.base import vector_store
-
         store = vector_store()
         collection = store.resolve_alias("tools")
         assert collection is not None
@@ -182,16 +172,9 @@ class ModeTests(SelectionCase):
     """Phase 5, the modes as settings."""
 
     def test_phase_5_deployment_chooses_the_mode(self) -> None:
-        deployment = make_deployment(config_overlay={"tool_mode": "local", "tool_top_k": 1})
-        config = effective_config(deployment)
-        found = select_tools(
-            question_vector=embedder().embed_one("weather forecast", purpose=Purpose.QUERY),
-            question="weather forecast",
-            candidates=available_tools(user_tags=VISITOR, agent_id=deployment.agent_id),
-            config=config,
-        )
-        assert [tool.spec.name for tool in found] == ["weather_forecast"]
+        config = effective_config(make_deployment(config_overlay={"tool_mode": "local", "tool_top_k": 1}))
         assert config.tool_mode == "local"
+        assert self.names("weather forecast", config=config) == ["weather_forecast"]
 
     def test_phase_5_default_mode_is_direct(self) -> None:
         assert effective_config(make_deployment()).tool_mode == "direct"
@@ -226,58 +209,46 @@ class IndexTests(TestCase):
         assert not ToolOverride.objects.get(tool_name="short_lived").digest
 
 
+def run_json(*args: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command(*args, "--json", stdout=out, stderr=StringIO())
+    found: dict[str, Any] = loads(out.getvalue())
+    return found
+
+
 class CommandTests(TestCase):
     def setUp(self) -> None:
         self.enterContext(declared_tools(*TOOLS))
 
-    def run_json(self, *args: str) -> dict[str, Any]:
-        out = StringIO()
-        call_command(*args, "--json", stdout=out, stderr=StringIO())
-        found: dict[str, Any] = loads(out.getvalue())
-        return found
-
     def test_phase_3_index_tools_reports_what_it_did(self) -> None:
-        report = self.run_json("index_tools")
+        report = run_json("index_tools")
         assert report["tools"] >= len(TOOLS)
         assert report["embedded"] >= 2 * len(TOOLS)
 
     def test_select_tools_prints_name_score_and_reason(self) -> None:
-        found = self.run_json("select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1")[
-            "tools"
-        ]
-        tool = next(row for row in found if row["reason"] == "similar")
+        found = run_json("select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1")["tools"]
+        [tool] = [row for row in found if row["reason"] == "similar"]
         assert tool["name"] == "weather_forecast"
         assert 0 < tool["score"]
 
     def test_select_tools_obeys_the_wall_of_the_named_user(self) -> None:
         make_user(username="boss", is_superuser=True)
         question = "Deletes the account of a user"
-        visitor = self.run_json("select_tools", question, "--mode", "local")["tools"]
-        boss = self.run_json("select_tools", question, "--mode", "local", "--user", "boss")
+        visitor = run_json("select_tools", question, "--mode", "local")["tools"]
+        boss = run_json("select_tools", question, "--mode", "local", "--user", "boss")
         assert "delete_user" not in {row["name"] for row in visitor}
         assert "delete_user" in {row["name"] for row in boss["tools"]}
 
     def test_unknown_user_is_an_error_that_says_so(self) -> None:
         with self.assertRaisesMessage(CommandError, "no user 'nobody'"):
-            self.run_json("select_tools", "q", "--user", "nobody")
+            run_json("select_tools", "q", "--user", "nobody")
 
 
 def evaluate(folder: Path, tools: str, queries: str) -> dict[str, Any]:
-    (folder / "tools.jsonl").write_text(tools, encoding="utf-8", newline="")
-    (folder / "queries.jsonl").write_text(queries, encoding="utf-8", newline="")
-    out = StringIO()
-    call_command(
-        "evaluate_tools",
-        "--tools",
-        str(folder / "tools.jsonl"),
-        "--queries",
-        str(folder / "queries.jsonl"),
-        "--json",
-        stdout=out,
-        stderr=StringIO(),
-    )
-    found: dict[str, Any] = loads(out.getvalue())
-    return found
+    paths = {"tools": folder / "tools.jsonl", "queries": folder / "queries.jsonl"}
+    paths["tools"].write_text(tools, encoding="utf-8", newline="")
+    paths["queries"].write_text(queries, encoding="utf-8", newline="")
+    return run_json("evaluate_tools", *(f"--{name}={path}" for name, path in paths.items()))
 
 
 class EvaluationTests(TestCase):
@@ -286,25 +257,20 @@ class EvaluationTests(TestCase):
         '{"name": "c", "description": "chess", "examples": ["move my rook"]}\n'
     )
 
-    def setUp(self) -> None:
-        from tempfile import TemporaryDirectory
+    query = '{"query": "move the rook", "tool": "c"}'
 
+    def setUp(self) -> None:
         self.folder = Path(self.enterContext(TemporaryDirectory()))
 
     def test_evaluate_tools_gives_recall_by_k(self) -> None:
-        report = evaluate(
-            self.folder,
-            self.tools,
-            '{"query": "move the rook", "tool": "c"}\n'
-            '{"query": "forecast of the weather, then chess", "tool": ["a b", "c"]}\n',
-        )
-        assert report["queries"] == 2
-        assert set(report["recall"]) == {"1", "3", "5", "10"}
-        assert report["recall"]["1"] == 0.75
-        assert report["recall"]["5"] == 1.0
+        both = '{"query": "forecast of the weather, then chess", "tool": ["a b", "c"]}'
+        unknown = '{"query": "q", "tool": "z"}'
+        report = evaluate(self.folder, self.tools, "\n".join([self.query, both, unknown, unknown]))
+        assert report["queries"] == 4
+        assert report["recall"] == {"1": 0.375, "3": 0.5, "5": 0.5, "10": 0.5}
 
     def test_file_that_cannot_be_read_is_refused_with_its_line(self) -> None:
-        good = '{"query": "move the rook", "tool": "c"}\n'
+        good = self.query + "\n"
         for tools, queries, message in (
             (self.tools + "{", good, "tools.jsonl, line 3: not JSON"),
             (self.tools + "[1]", good, "tools.jsonl, line 3: not a JSON object"),
@@ -319,12 +285,6 @@ class EvaluationTests(TestCase):
         (self.folder / "tools.jsonl").write_bytes(b"\xff\xfe\x00")
         with self.assertRaisesMessage(CommandError, "cannot be read"):
             call_command("evaluate_tools", tools=self.folder / "tools.jsonl", queries=self.folder / "queries.jsonl")
-
-    def test_tool_that_is_not_in_the_file_is_never_found(self) -> None:
-        report = evaluate(
-            self.folder, self.tools, '{"query": "move the rook", "tool": "c"}\n{"query": "q", "tool": "z"}'
-        )
-        assert (report["queries"], report["recall"]["10"]) == (2, 0.5)
 
     def test_examples_of_a_tool_that_stands_twice_are_put_together(self) -> None:
         twice = '{"name": "c", "description": "board", "examples": ["castle to the left"]}\n'
