@@ -9,21 +9,8 @@ from agents.admin.deployments import setting_fieldsets
 from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, RuntimeSettings
 from agents.settings import KNOBS
-from knowledge.embeddings.base import Recipe
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
 from tests.factories import fresh, make_agent, make_deployment, make_user
-from tests.hashing import HashingEmbedder
-
-
-class MeasuredEmbedder(HashingEmbedder):
-    """One that goes by the name of a model whose thresholds are known."""
-
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(model="text-embedding-3-small", dimensions=256)
-
-
-MEASURED = {"default": {"BACKEND": f"{__name__}.MeasuredEmbedder"}}
 
 
 def form_data(response: Any, **changes: Any) -> dict[str, Any]:
@@ -59,26 +46,12 @@ class AgentFormTest(TestCase):
         shown = {name for _title, group in setting_fieldsets() for name in group["fields"]}
         assert shown == set(KNOBS)
 
-    def test_the_inherited_value_stands_beside_each_override(self) -> None:
-        RuntimeSettings(values={"temperature": 0.7}).save()
-        page = superuser_client().get(admin_url(Agent, "change", make_agent().pk))
-        fields = page.context["adminform"].form.fields
-        assert "Hérité : 0,7 (réglages du site)" in fields["temperature"].help_text
-        assert fields["temperature"].widget.attrs["placeholder"] == "Hériter"
-
     def test_an_unmeasured_model_is_said_to_switch_direct_answers_off(self) -> None:
         agent = make_agent(direct_answer_threshold=None)
         page = superuser_client().get(admin_url(Agent, "change", agent.pk))
         help_text = page.context["adminform"].form.fields["direct_answer_threshold"].help_text
         assert "désactivé (pas de profil mesuré" in help_text
         self.assertContains(page, "Les réponses directes sont désactivées")
-
-    def test_a_measured_model_shows_its_threshold(self) -> None:
-        with self.settings(EMBEDDERS=MEASURED):
-            page = superuser_client().get(admin_url(Agent, "change", make_agent().pk))
-        help_text = page.context["adminform"].form.fields["guard_rail_threshold"].help_text
-        assert "(profil du modèle d’embedding)" in help_text
-        self.assertNotContains(page, "Les réponses directes sont désactivées")
 
     def test_empty_inherits_and_three_states_are_kept(self) -> None:
         agent, client = make_agent(temperature=1.0), superuser_client()
@@ -138,8 +111,8 @@ class DeploymentFormTest(TestCase):
         self.assertContains(page, f"/d/{self.deployment.slug}/")
 
     def test_only_set_keys_are_written(self) -> None:
-        overlay = self.save(overlay_match_count="", overlay_temperature="0.5", overlay_direct_answers="false")
-        assert overlay == {"temperature": 0.5, "direct_answers": False}
+        overlay = self.save(overlay_match_count="", overlay_context_exchanges="0", overlay_direct_answers="false")
+        assert overlay == {"context_exchanges": 0, "direct_answers": False}
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
@@ -150,10 +123,6 @@ class DeploymentFormTest(TestCase):
         assert not self.deployment.specialists.exists()
         self.client.post(self.address, {**sent, **row, "specialists-0-agent": str(other.pk)})
         assert self.deployment.specialists.get().agent == other
-
-    def test_zero_and_no_are_set_values(self) -> None:
-        overlay = self.save(overlay_context_exchanges="0", overlay_generate_titles="false")
-        assert overlay == {"match_count": 4, "context_exchanges": 0, "generate_titles": False}
 
     def test_the_method_is_chosen_or_inherited(self) -> None:
         assert self.save(overlay_indexing_method="legacy")["indexing_method"] == "legacy"

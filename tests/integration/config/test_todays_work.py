@@ -92,11 +92,6 @@ class TodaysWorkTest(TestCase):
 
     # --- The lines -------------------------------------------------------------------------------
 
-    def test_nothing_waits_and_the_page_says_so(self) -> None:
-        page = superuser_client().get("/admin/")
-        self.assertContains(page, "Tout est à jour")
-        assert page.context["work"] == []
-
     def test_every_kind_of_work_has_its_line_and_its_list_opens_on_it(self) -> None:
         self.add_one_of_each()
         client = superuser_client()

@@ -35,12 +35,6 @@ def test_example_lists_exactly_the_variables_that_settings_read() -> None:
     assert sorted(listed - read) == [], "listed in .env.example, read by nothing"
 
 
-def test_example_lists_each_variable_once() -> None:
-    names = [name for name, _value in ENTRY.findall(EXAMPLE.read_text(encoding="utf-8"))]
-
-    assert sorted(names) == sorted(set(names))
-
-
 def test_example_shows_the_defaults_of_settings() -> None:
     listed = _variables_listed()
     literal = {
