@@ -11,6 +11,7 @@ from django.utils import timezone
 from agents.jobs import Heartbeat, announce, carry_out, ensure, worker_state
 from agents.models import Job, JobKind, JobStatus
 from config.celery import _poll
+from config.health import worker_detail
 from knowledge.models import IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.factories import make_agent
@@ -51,7 +52,7 @@ class WorkerStateTests(TestCase):
 
     def test_a_worker_that_beats_or_is_being_started_is_not_missing(self) -> None:
         Heartbeat("celery@one").beat()
-        assert worker_state().state == "ok"
+        assert (worker_state().state, worker_detail()["status"]) == ("ok", "ok")
         age("celery@one")
         announce("embedded-1@one")
         assert worker_state().state == "ok"
@@ -61,7 +62,7 @@ class WorkerStateTests(TestCase):
             announce(name)
             age(name)
         found = worker_state()
-        assert found.state == "silent"
+        assert (found.state, worker_detail()["status"]) == ("silent", "silent")
         assert SILENT.total_seconds() <= (found.seconds or 0) < SILENT.total_seconds() + 60
         announce("celery@two")
         assert [each.key for each in worker_state().alive] == ["celery@two"]
@@ -89,6 +90,7 @@ class ToldTests(TestCase):
         found = figures(self.client)
         assert found["repondant_workers[]"] == 1
         assert 300 <= found["repondant_jobs_waiting_seconds[]"] < 360
+        assert 300 <= worker_detail()["waiting_seconds"] < 360
         assert found["repondant_upkeep_timestamp_seconds[('kind', 'reap')]"] > 0
         age("celery@one")
         assert figures(self.client)["repondant_workers[]"] == 0
