@@ -18,15 +18,21 @@ from auditlog.signals import pre_log
 from celery import current_task
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.models.signals import pre_save
 from django.http import HttpRequest
 from django.utils.decorators import sync_and_async_middleware
-from django.utils.translation import gettext_lazy
+from django.utils.module_loading import import_string
+from django.utils.translation import gettext, gettext_lazy
+
+from agents.settings import SITE_KNOBS
 
 MASK = "•••"
 _BATCH = 500
+#: The verb that restores a row which its form only saves.
+_SAVE = "agents.history.save_restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +51,53 @@ class Logged:
     is_named: bool = True
     #: The model on whose page rows without a page of their own stand: whoever may look at that reads of them.
     page: str = ""
+    #: The path of the verb that restores values of a row, `restore(row, values, by)`; none: changes are not restored.
+    restore: str = ""
+    #: Columns that are never restored: no form changes them.
+    fixed: str = ""
 
 
 #: By model. What is not here is not logged.
 LOGGED = {
-    "agents.runtimesettings": Logged(),
-    "agents.agent": Logged(),
-    "agents.deployment": Logged(related="groups"),
+    "agents.runtimesettings": Logged(restore=_SAVE),
+    "agents.agent": Logged(restore=_SAVE, fixed="slug"),
+    "agents.deployment": Logged(related="groups", restore=_SAVE),
     "agents.specialist": Logged(page="agents.deployment"),
     "agents.agentlimit": Logged(related="agents", page="auth.user"),
     "auth.user": Logged(left_out="last_login", masked="password", related="groups user_permissions"),
     "auth.group": Logged(related="permissions"),
-    "knowledge.category": Logged(),
-    "knowledge.websource": Logged(),
+    "knowledge.category": Logged(restore=_SAVE),
+    "knowledge.websource": Logged(restore=_SAVE, fixed="agent url kind"),
     "knowledge.document": Logged("agent name title category enabled file_hash folder"),
-    "knowledge.chunk": Logged("content parent_context knowledge_units enabled", births=False, by_people=True),
+    "knowledge.chunk": Logged(
+        "content parent_context knowledge_units enabled",
+        births=False,
+        by_people=True,
+        restore="knowledge.indexing.chunks.restore_chunk",
+    ),
     "knowledge.synonym": Logged("short long state", by_people=True),
     "agents.job": Logged("agent kind status", by_people=True, page="knowledge.indexbuild"),
     "knowledge.thresholdcalibration": Logged("model index direct_answer memory budget"),
     "knowledge.pairverdict": Logged("same_answer", is_named=False),
-    "faqs.learnedresponse": Logged("agent question answer category status status_reason review_date"),
-    "faqs.cachedresponse": Logged("answer status status_reason review_on", births=False, is_named=False),
+    "faqs.learnedresponse": Logged(
+        "agent question answer category status status_reason review_date",
+        restore="faqs.answers.restore_answer",
+        fixed="agent",
+    ),
+    "faqs.cachedresponse": Logged(
+        "answer status status_reason review_on",
+        births=False,
+        is_named=False,
+        restore="faqs.memory.restore_entry",
+        fixed="status status_reason",
+    ),
     "faqs.questiongroup": Logged("status response", births=False, is_named=False),
     "chat.feedback": Logged("owner dismissed_at", births=False, by_people=True, is_named=False),
-    "chat.goldenset": Logged(),
+    "chat.goldenset": Logged(restore=_SAVE),
     "chat.goldenquestion": Logged("expected note", births=False, is_named=False),
     "chat.apikey": Logged(left_out="last_used_at", related="deployments"),
     "chat.servicetoken": Logged(related="deployments"),
-    "tools_registry.tooloverride": Logged(births=False, related="agents"),
+    "tools_registry.tooloverride": Logged(births=False, related="agents", restore=_SAVE),
     "tools_registry.toolsource": Logged(left_out="document", masked="headers command"),
 }
 
@@ -126,7 +151,7 @@ def _person() -> Any:
 
 
 def origin() -> str:
-    """`admin`, `api`, `page`, `import`, `worker` or `command`."""
+    """`admin`, `api`, `page`, `import`, `restore`, `worker` or `command`."""
     now = _acting.get()
     if now.origin:
         return now.origin
@@ -296,3 +321,73 @@ def _see_updates(model: type[models.Model]) -> None:
     options: Any = model._meta
     options.local_managers = [each for each in options.local_managers if each.name != old.name]
     model.add_to_class(old.name, manager)
+
+
+def restorable(line: LogEntry) -> dict[str, list[Any]]:
+    """What restoring a line would change, with the values before and after; empty where it cannot be restored."""
+    kind = line.content_type
+    label = f"{kind.app_label}.{kind.model}"
+    rule = LOGGED.get(label)
+    if rule is None or not rule.restore or line.action != LogEntry.Action.UPDATE:
+        return {}
+    known = {*_columns(apps.get_model(label), rule), PHRASINGS}.difference(rule.fixed.split(), rule.masked.split())
+    if label in _SETTINGS:
+        known |= SITE_KNOBS.keys()
+    changes: dict[str, Any] = line.changes or {}
+    return {name: change for name, change in changes.items() if name in known and isinstance(change, list)}
+
+
+def may_restore(line: LogEntry, by: Any) -> bool:
+    """Whether a person may change such rows."""
+    return bool(by.has_perm(f"{line.content_type.app_label}.change_{line.content_type.model}"))
+
+
+def restore(line: LogEntry, *, by: Any) -> None:
+    """Restore the values before a change, which is a change itself.
+
+    Raises `PermissionDenied` for who may not change the row, and `ValidationError` where it is deleted, where what the
+    change wrote is no longer there, or where the values are no longer allowed.
+    """
+    if not may_restore(line, by):
+        raise PermissionDenied
+    changes = restorable(line)
+    row = line.content_type.get_all_objects_for_this_type(pk=line.object_pk).first() if changes else None
+    if row is None:
+        raise ValidationError(gettext("Ce changement ne se rétablit pas."))
+    if not all(_is_in_place(row, name, after) for name, (_before, after) in changes.items()):
+        raise ValidationError(gettext("Un changement plus récent est en place : rétablissez-le d’abord."))
+    verb = import_string(LOGGED[row._meta.label_lower].restore)
+    with transaction.atomic(), acting(by, origin="restore"):
+        verb(row, {name: _read(row, name, before) for name, (before, _after) in changes.items()}, by)
+
+
+def _is_in_place(row: Any, name: str, value: Any) -> bool:
+    """Whether the row still has what a change wrote."""
+    if name == PHRASINGS:
+        return {phrasing.text for phrasing in row.phrasings.all()} == set(value)
+    if name in SITE_KNOBS:
+        return bool(getattr(row, _SETTINGS[row._meta.label_lower]).get(name) == value)
+    return bool(row.serializable_value(name) == _read(row, name, value))
+
+
+def _read(row: models.Model, name: str, value: Any) -> Any:
+    """A logged value in the type of its column."""
+    if name == PHRASINGS or name in SITE_KNOBS:
+        return value
+    field: Any = row._meta.get_field(name)
+    return field.to_python(value)
+
+
+def save_restored(row: models.Model, values: dict[str, Any], _by: Any) -> None:
+    """Set the values, check what they are for, and save the row."""
+    columns = {name: value for name, value in values.items() if name not in SITE_KNOBS}
+    if len(columns) < len(values):
+        column = _SETTINGS[row._meta.label_lower]
+        settings = {**getattr(row, column), **{name: values[name] for name in values.keys() - columns.keys()}}
+        columns[column] = {name: value for name, value in settings.items() if value is not None}
+    for name, value in columns.items():
+        field: Any = row._meta.get_field(name)
+        setattr(row, field.attname, value)
+    # Other columns are as they were: what is wrong with them is not of now.
+    row.full_clean(exclude=[field.name for field in row._meta.fields if field.name not in columns])
+    row.save()

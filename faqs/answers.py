@@ -174,6 +174,16 @@ def save_learned(
     response.refresh_from_db()
 
 
+def restore_answer(response: LearnedResponse, values: dict[str, Any], by: AbstractBaseUser | None) -> None:
+    """Store values of the journal as the form does; a review date in the past does not come back."""
+    phrasings = values.pop(PHRASINGS, None)
+    for name, value in values.items():
+        setattr(response, name, value)
+    if response.status == LearnedStatus.VALID:
+        validate(response)
+    save_learned(response, phrasings=phrasings, by=by)
+
+
 def validate(response: LearnedResponse) -> None:
     """Make a row valid as of now; a review date in the past is cleared."""
     response.status, response.status_reason = LearnedStatus.VALID, ""

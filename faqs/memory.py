@@ -218,6 +218,13 @@ def edit_entry(entry: CachedResponse) -> None:
         entry.save(update_fields=[name for name in names if name != "id"])
 
 
+def restore_entry(entry: CachedResponse, values: dict[str, Any], _by: Any) -> None:
+    """Store values of the journal."""
+    for name, value in values.items():
+        setattr(entry, name, value)
+    edit_entry(entry)
+
+
 def validate_entries(entries: QuerySet[CachedResponse]) -> int:
     """Validate entries as they are: served from now on, with their age counted from now."""
     current = recipe_key(embedder().recipe)

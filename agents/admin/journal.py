@@ -1,23 +1,26 @@
-"""The journal: who changed what, before and after."""
+"""The journal: who changed what, before and after, with a button that restores a setting or a text."""
 
 from typing import Any
 
 import auditlog.admin  # noqa: F401  # its page is taken out below, whichever of the two is loaded first
 from auditlog.models import LogEntry
 from django.apps import apps
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import FieldDoesNotExist
+from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import NoReverseMatch
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import NoReverseMatch, URLPattern, path
 from django.utils import formats, timezone
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 
-from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, moment_text
-from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS
+from agents.admin_base import ReadOnlyAdmin, admin_url, clipped, moment_text, require, require_no_limit
+from agents.errors import ApplicationError
+from agents.history import INDEX_IN_SERVICE, LOGGED, MASK, PHRASINGS, may_restore, restorable, restore
 from agents.settings import SITE_KNOBS
 
 ORIGINS = {
@@ -25,7 +28,6 @@ ORIGINS = {
     "api": _("interface de programmes"),
     "page": _("page"),
     "import": _("import"),
-    # Of lines that an earlier release wrote.
     "restore": _("restauration"),
     "worker": _("tâche de fond"),
     "command": _("commande"),
@@ -42,7 +44,7 @@ admin.site.unregister(LogEntry)
 
 @admin.register(LogEntry)
 class JournalAdmin(ReadOnlyAdmin):
-    purpose = _("Qui a changé quoi, quand et par où.")
+    purpose = _("Qui a changé quoi, quand et par où ; un réglage ou un texte se rétablit d’un bouton.")
     change_form_template = "admin/auditlog/logentry/change_form.html"
     list_display = ("when", "who", "origin", "what", "changed")
     list_display_links = ("when", "what")
@@ -64,16 +66,22 @@ class JournalAdmin(ReadOnlyAdmin):
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         return lookup in ("object_pk", "content_type__id__exact") or super().lookup_allowed(lookup, value, request)
 
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(restore_change)
+        return [path("<int:pk>/restore/", view, name="auditlog_logentry_restore"), *super().get_urls()]
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         line: LogEntry = kwargs["obj"]
+        may = restorable(line) and may_restore(line, request.user)
         moment = formats.date_format(timezone.localtime(line.timestamp), "DATETIME_FORMAT")
         context |= {
             "said": f"{self.what(line)} · {_ACTIONS[line.action]}",
             "meta": " · ".join(filter(None, (moment, self.who(line), self.origin(line)))),
             "rows": _shown_changes(line),
             "object_url": _object_url(line),
+            "restore_url": admin_url(LogEntry, "restore", line.pk) if may else "",
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -154,3 +162,19 @@ def _object_url(line: LogEntry) -> str:
         return admin_url(model, "change", line.object_pk)
     except NoReverseMatch:
         return ""
+
+
+@require_POST
+def restore_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Restore what stood before one change."""
+    require(request, "auditlog.view_logentry")
+    require_no_limit(request)
+    line = get_object_or_404(_readable(request, LogEntry.objects.select_related("content_type")), pk=pk)
+    try:
+        restore(line, by=request.user)
+        messages.success(request, gettext("Les valeurs d’avant sont rétablies."))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+    except ApplicationError as error:
+        messages.error(request, str(error.public_message))
+    return HttpResponseRedirect(admin_url(LogEntry, "change", pk))

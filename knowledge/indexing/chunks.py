@@ -33,6 +33,17 @@ def edit_chunk(chunk: Chunk, *, content: str, parent_context: str, units: Sequen
     return chunk
 
 
+def restore_chunk(chunk: Chunk, values: dict[str, Any], _by: Any) -> None:
+    """Store values of the journal as staff's version; the points follow."""
+    chunk.enabled = values.get("enabled", chunk.enabled)
+    edit_chunk(
+        chunk,
+        content=values.get("content", chunk.content),
+        parent_context=values.get("parent_context", chunk.parent_context),
+        units=[KnowledgeUnit(**unit) for unit in values.get("knowledge_units", chunk.knowledge_units)],
+    )
+
+
 def resolve_conflict(chunk: Chunk, choice: Choice) -> Chunk | None:
     """Resolve a conflict with one of the two versions; `None` when that deletes the chunk."""
     conflict = chunk.conflict

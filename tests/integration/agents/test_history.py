@@ -1,4 +1,4 @@
-"""The journal as a table: every kind of change, by every way and door, with before and after."""
+"""The journal as a table: every kind of change, by every way and door, with before and after, and restored."""
 
 import io
 import sys
@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.history import LOGGED, MASK, acting, log_event, origin, remember_who_asks
+from agents.history import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, restore
 from agents.models import Agent, AgentLimit, Job, RuntimeSettings, Specialist
 from agents.retention import RULES
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
@@ -30,12 +30,14 @@ from tests.doors.admin import form_of
 from tests.doors.world import MARK, add_private_rows, make_owned, make_site
 from tests.factories import (
     TEST_THRESHOLDS,
+    fresh,
     make_agent,
     make_deployment,
     make_entry,
     make_learned,
     make_library,
     make_user,
+    set_settings,
 )
 from tools_registry.models import ToolSource
 
@@ -157,7 +159,7 @@ class TableOfChangesTest(TestCase):
         assert set(LOGGED) == set(CHANGES) | {"agents.agentlimit"}
         assert set(LOGGED) <= set(self.rows)
 
-    def test_each_kind_by_each_way_and_door_is_seen(self) -> None:
+    def test_each_kind_by_each_way_and_door_is_seen_and_restored(self) -> None:
         seen = 0
         for label, (name, wanted) in CHANGES.items():
             rule = LOGGED[label]
@@ -196,6 +198,14 @@ class TableOfChangesTest(TestCase):
             old, new = line.changes[key]
             assert old == first or str(old) == str(first)
             assert str(new)[:10] == str(then)[:10]
+            if not rule.restore:
+                assert restorable(line) == {}
+                return 1
+            restore(line, by=self.person)
+            assert getattr(model._default_manager.get(pk=row.pk), name) == before
+            [_line, back] = lines.order_by("pk")
+            assert (back.additional_data["origin"], back.actor) == ("restore", self.person)
+            assert back.changes[key] == [new, old]
             return 1
         finally:
             connection.savepoint_rollback(sid or "")
@@ -373,3 +383,73 @@ class RealDoorsTest(TestCase):
         [line] = page.context["cl"].result_list
         assert line.object_repr == "Importé"
         assert origin() in ("command", "page")
+
+
+class RestoringTest(TestCase):
+    """« Rétablir » on the page of a change."""
+
+    def setUp(self) -> None:
+        self.user = make_user(is_staff=True, is_superuser=True)
+        self.agent = make_agent(system_prompt="Avant.")
+        set_settings(system_prompt="Après.")
+        self.line = LogEntry.objects.latest("pk")
+        self.address = admin_url(LogEntry, "restore", self.line.pk)
+        self.client = client_of(self.user)
+
+    def refused(self, line: LogEntry) -> str:
+        page = self.client.post(admin_url(LogEntry, "restore", line.pk), follow=True)
+        [message] = page.context["messages"]
+        assert message.level_tag == "error"
+        return str(message)
+
+    def prompt(self) -> str:
+        return str(fresh(self.agent).settings["system_prompt"])
+
+    def test_button_restores_one_setting(self) -> None:
+        set_settings(match_count=7)
+        self.assertContains(self.client.get(admin_url(LogEntry, "change", self.line.pk)), self.address)
+        self.client.post(self.address)
+        assert self.prompt() == "Avant."
+        assert self.agent.settings["match_count"] == 7
+        back = LogEntry.objects.get_for_object(self.agent).latest("pk")
+        assert back.changes == {"system_prompt": ["Après.", "Avant."]}
+
+    def test_setting_that_was_inherited_is_inherited_again(self) -> None:
+        set_settings(match_count=7)
+        restore(LogEntry.objects.latest("pk"), by=self.user)
+        assert "match_count" not in fresh(self.agent).settings
+
+    def test_by_post_and_by_who_may_change_alone(self) -> None:
+        assert self.client.get(self.address).status_code == 405
+        rights = ("auditlog.view_logentry", "agents.view_agent")
+        reader, blind = client_of(make_staff(*rights)), client_of(make_staff(*rights[:1]))
+        self.assertNotContains(reader.get(admin_url(LogEntry, "change", self.line.pk)), self.address)
+        limited = make_staff(*rights, "agents.change_agent")
+        AgentLimit.objects.create(user=limited).agents.add(make_agent())
+        assert [each.post(self.address).status_code for each in (reader, blind, client_of(limited))] == [403, 404, 403]
+        assert self.prompt() == "Après."
+
+    def test_later_change_is_restored_first(self) -> None:
+        set_settings(system_prompt="Encore.")
+        later = LogEntry.objects.latest("pk")
+        assert "plus récent" in self.refused(self.line)
+        assert self.prompt() == "Encore."
+        for line in (later, self.line):
+            restore(line, by=self.user)
+        assert self.prompt() == "Avant."
+
+    def test_what_is_deleted_or_fixed_is_not_restored(self) -> None:
+        Agent.objects.filter(pk=self.agent.pk).update(slug="b")
+        assert "ne se rétablit pas" in self.refused(LogEntry.objects.latest("pk"))
+        assert fresh(self.agent).slug == "b"
+        self.agent.delete()
+        assert "ne se rétablit pas" in self.refused(self.line)
+
+    def test_value_that_is_no_longer_allowed_is_told(self) -> None:
+        first = make_deployment(self.agent, slug="a")
+        first.slug = "b"
+        first.save()
+        line = LogEntry.objects.filter(changes__has_key="slug").latest("pk")
+        make_deployment(self.agent, slug="a")
+        assert self.refused(line)
+        assert fresh(first).slug == "b"

@@ -1,14 +1,21 @@
-"""The history of a validated answer: a line for each change, with who made it."""
+"""The history of a validated answer: a line for each change, with who made it, and the way back."""
+
+from datetime import timedelta
 
 import pytest
 from auditlog.models import LogEntry
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.test import TestCase
+from django.utils import timezone
 
-from agents.history import PHRASINGS
+from agents.history import PHRASINGS, restore
+from faqs.answer_points import sync_learned
 from faqs.answers import AnswerRejectedError, save_learned, set_status
-from faqs.models import LearnedResponse, LearnedStatus
-from tests.factories import make_learned, make_user
+from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from knowledge.search import confirm_passages
+from tests.constants import override
+from tests.factories import fresh, make_learned, make_user, search_index
 
 QUESTION = "Combien coûte la carte de lecteur ?"
 
@@ -51,3 +58,47 @@ class RecordingTest(TestCase):
         with pytest.raises(AnswerRejectedError):
             write(row, "")
         assert LogEntry.objects.get_for_object(row).count() == before
+
+
+class RestoringTest(TestCase):
+    def setUp(self) -> None:
+        self.row, self.user = make_answer(), make_user(is_superuser=True)
+        self.line = write(self.row, "15 euros.")
+
+    def given(self) -> set[tuple[str, str]]:
+        """The questions that find the answer, each with what is answered, once the points are written."""
+        sync_learned([self.row.pk])
+        found = confirm_passages(search_index(self.row.agent, QUESTION), agent_id=self.row.agent_id)
+        return {(hit.question, hit.content) for hit in found.hits}
+
+    def test_restored_answer_is_given_again(self) -> None:
+        revision = self.row.revision
+        restore(self.line, by=self.user)
+        assert (fresh(self.row).answer, self.row.status) == ("12 euros.", LearnedStatus.VALID)
+        assert (self.row.index_state, self.row.revision) == (IndexState.PENDING, revision + 1)
+        assert self.given() == {(QUESTION, "12 euros."), ("Quel tarif ?", "12 euros.")}
+
+    def test_restored_phrasings_are_asked_again(self) -> None:
+        save_learned(self.row, phrasings=["Le prix ?", "Combien ?"])
+        restore(LogEntry.objects.get_for_object(self.row).latest("pk"), by=self.user)
+        assert self.given() == {(QUESTION, "15 euros."), ("Quel tarif ?", "15 euros.")}
+
+    def test_versions_are_restored_one_after_the_other(self) -> None:
+        later = write(self.row, "20 euros.")
+        with pytest.raises(ValidationError):
+            restore(self.line, by=self.user)
+        for line, answer in ((later, "15 euros."), (self.line, "12 euros.")):
+            restore(line, by=self.user)
+            assert fresh(self.row).answer == answer
+
+    def test_review_date_that_has_passed_does_not_come_back(self) -> None:
+        yesterday = timezone.localdate() - timedelta(days=1)
+        LearnedResponse.objects.filter(pk=self.row.pk).update(review_date=yesterday)
+        restore(self.line, by=self.user)
+        assert fresh(self.row).is_valid
+
+    @override(QA_MAX_ANSWER_CHARACTERS=5)
+    def test_text_that_is_no_longer_allowed_is_refused(self) -> None:
+        with pytest.raises(AnswerRejectedError):
+            restore(self.line, by=self.user)
+        assert fresh(self.row).answer == "15 euros."

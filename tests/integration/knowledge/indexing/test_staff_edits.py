@@ -1,7 +1,9 @@
 """What staff change in a chunk, and a document that changes after that."""
 
+from auditlog.models import LogEntry
 from django.test import TestCase
 
+from agents.history import acting, restore
 from agents.models import IndexingMethod
 from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.chunks import edit_chunk, resolve_conflict
@@ -9,7 +11,7 @@ from knowledge.indexing.path import index_documents, store_document, update_docu
 from knowledge.models import Chunk, Document, UnitsOrigin
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.factories import FAQ_TEXT, add_document, make_agent, search_index
+from tests.factories import FAQ_TEXT, add_document, make_agent, make_user, search_index
 
 RULES = "Les livres empruntés sont rendus sous trois semaines."
 
@@ -41,6 +43,14 @@ class StaffEditTests(TestCase):
         self.read_again(FAQ_TEXT)
         assert "quatre semaines" in self.reload().content
         assert not self.chunk.is_in_conflict
+
+    def test_restored_text_is_the_document_s_own_again(self) -> None:
+        before, person = self.chunk.content, make_user(is_superuser=True)
+        with acting(person, origin="admin"):
+            self.edit(before.replace("trois", "quatre"))
+        restore(LogEntry.objects.get_for_object(self.chunk).latest("pk"), by=person)
+        assert self.reload().content == before
+        assert not self.chunk.is_edited
 
     def test_conflict_is_shown_and_nothing_is_lost(self) -> None:
         self.edit(self.chunk.content.replace("trois", "quatre"))
