@@ -6,7 +6,6 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from pytest_django.fixtures import Settings
 
 from knowledge.chunking import (
     CHUNK_MAX_CHARACTERS,
@@ -39,7 +38,7 @@ def test_path_is_kept_without_the_title() -> None:
     assert [chunk.parent_context for chunk in chunks] == ["Congés > Report", "Paie"]
 
 
-def test_long_text_is_cut_between_sentences(settings: Settings) -> None:
+def test_long_text_is_cut_between_sentences() -> None:
     chunks = chunked(Block(" ".join(SENTENCES), ()))
     assert len(chunks) > 2
     assert all(len(chunk.content) <= CHUNK_MAX_CHARACTERS for chunk in chunks)
@@ -106,7 +105,7 @@ def test_code_in_the_item_of_a_list_is_closed_and_reopened_at_its_margin() -> No
         assert chunk.content.startswith(("- ", "```sh\nligne"))
 
 
-def test_title_is_never_cut_from_what_it_stands_above(settings: Settings) -> None:
+def test_title_is_never_cut_from_what_it_stands_above() -> None:
     sections = [Block(" ".join(SENTENCES[m] for m in range(n % 7 + 1)), (f"Partie {n}",)) for n in range(60)]
     bare = Block("Sans texte", ("Partie 60",), "title")
     chunks = chunked(*sections[:30], bare, *sections[30:])
@@ -158,14 +157,10 @@ def paragraph(number: int) -> str:
 
 
 @given(items=_items)
-def test_segments_hold_every_text_in_order(items: list[Item]) -> None:
-    assert list(chain(*segments(items, aim=AIM))) == [item.text for item in items]
-
-
-@given(items=_items)
-def test_segments_stay_below_the_tolerance(items: list[Item]) -> None:
-    for group in segments(items, aim=AIM):
-        assert len(group) == 1 or sum(map(len, group)) <= 1.4 * AIM
+def test_segments_hold_every_text_in_order_and_stay_below_the_tolerance(items: list[Item]) -> None:
+    groups = list(segments(items, aim=AIM))
+    assert list(chain(*groups)) == [item.text for item in items]
+    assert all(len(group) == 1 or sum(map(len, group)) <= 1.4 * AIM for group in groups)
 
 
 @hypothesis_settings(max_examples=60)

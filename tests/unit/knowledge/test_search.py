@@ -7,21 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.search import SearchResult, Thresholds, best_of, detect_category, ranked
-from knowledge.vectors.payloads import Passage, PointType
+from knowledge.vectors.payloads import PointType
+from tests.factories import make_passage
 
-HIT = Passage(
-    point_id="a",
-    type=PointType.QA_PAIR,
-    score=0.5,
-    content="12 euros",
-    question="Combien ?",
-    title="Guide",
-    parent_context="",
-    category="",
-    summary="",
-    document_id=1,
-    chunk_id=1,
-)
+HIT = make_passage("12 euros", point_id="a", type=PointType.QA_PAIR, score=0.5, question="Combien ?", title="Guide")
 SOURCE = replace(HIT, point_id="b", type=PointType.SOURCE_MATERIAL, question="", score=0.4)
 
 
@@ -104,16 +93,12 @@ def test_each_hit_keeps_its_most_relevant_reading() -> None:
     assert [(hit.point_id, hit.relevance) for hit in best_of([one, other]).hits] == [("b", 0.6), ("a", 0.5)]
 
 
-def test_words_never_make_a_direct_answer() -> None:
-    found = ranked([replace(HIT, score=0.5, overlap=0.9)], "", 1.0)
-    assert not found.direct_candidates(0.8)
-
-
-def test_direct_candidates_are_in_the_order_of_cosines() -> None:
+def test_direct_candidates_are_in_the_order_of_cosines_and_words_make_none() -> None:
     nearest = replace(HIT, point_id="c", chunk_id=2, score=0.9)
     worded = replace(HIT, score=0.85, overlap=0.9)
-    found = ranked([nearest, worded], "", 1.0)
-    assert [hit.point_id for hit in found.hits] == ["a", "c"]
+    said = replace(HIT, point_id="d", chunk_id=3, score=0.5, overlap=0.9)
+    found = ranked([nearest, worded, said], "", 1.0)
+    assert [hit.point_id for hit in found.hits] == ["a", "d", "c"]
     assert [hit.point_id for hit in found.direct_candidates(0.8)] == ["c", "a"]
 
 

@@ -21,11 +21,8 @@ def test_wilson_interval_has_its_known_values() -> None:
     assert (rate.low, rate.rate, rate.high) == pytest.approx((0.4902, 0.8, 0.9433), abs=1e-4)
 
 
-def test_an_unknown_model_has_no_profile() -> None:
-    assert threshold_profile("hashing") is None
-
-
 def test_openai_profile_keeps_the_seeds_values() -> None:
+    assert threshold_profile("hashing") is None, "it is unknown"
     profile = threshold_profile("text-embedding-3-small")
     assert profile is not None
     assert (profile.direct_answer, profile.memory, profile.guard_rail) == (0.95, 0.85, 0.5)
@@ -78,17 +75,9 @@ def test_a_calibration_stands_over_the_shipped_profile() -> None:
 
 
 @pytest.mark.usefixtures("_shipped_profiles_after")
-def test_a_calibrated_model_has_no_guard_rail_of_its_own() -> None:
-    use_calibrations([_calibrated()])
-    profile = threshold_profile("hashing")
-    assert profile is not None
-    assert profile.guard_rail is None
-
-
-@pytest.mark.usefixtures("_shipped_profiles_after")
 def test_the_calibration_of_an_index_wins_over_the_models() -> None:
     use_calibrations([_calibrated(), _calibrated(index="library", threshold=None)])
     own, other = threshold_profile("hashing", "library"), threshold_profile("hashing", "town")
     assert own is not None
     assert other is not None
-    assert (own.direct_answer, other.direct_answer) == (None, 0.7)
+    assert (own.direct_answer, other.direct_answer, other.guard_rail) == (None, 0.7, None)

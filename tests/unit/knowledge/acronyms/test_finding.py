@@ -33,6 +33,7 @@ def found(text: str) -> list[tuple[str, str]]:
         ("value added tax (« VAT »)", "VAT", "value added tax"),
         ("un plan d'épargne en actions (P.E.A.)", "P.E.A.", "plan d'épargne en actions"),
         ("a power of attorney (POA, see below)", "POA", "power of attorney"),
+        ("une aide au retour à l'emploi (ARE)", "ARE", "aide au retour à l'emploi"),
     ],
 )
 def test_acronym_is_found_with_what_it_stands_for(text: str, short: str, long: str) -> None:
@@ -50,16 +51,12 @@ def test_acronym_is_found_with_what_it_stands_for(text: str, short: str, long: s
         "RQTH (voir plus bas)",
         "après un refus d'attribution (RSA)",
         "la TVA (TVA)",
+        "Prenez rendez-vous. Tout Visiteur Attend (RTVA)",
         "",
     ],
 )
 def test_brackets_that_spell_nothing_out_teach_nothing(text: str) -> None:
     assert found(text) == []
-
-
-def test_long_form_begins_with_no_small_word_and_reaches_across_no_sentence() -> None:
-    assert found("une aide au retour à l'emploi (ARE)") == [("ARE", "aide au retour à l'emploi")]
-    assert found("Prenez rendez-vous. Tout Visiteur Attend (RTVA)") == []
 
 
 @settings(deadline=None)

