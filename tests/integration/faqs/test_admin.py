@@ -6,21 +6,27 @@ from unittest import mock
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from agents.models import Job, JobKind
 from faqs.answers import save_learned
-from faqs.models import IndexState, LearnedResponse, LearnedStatus
+from faqs.models import CachedResponse, IndexState, LearnedResponse, LearnedStatus, QuestionGroup
+from knowledge.errors import VectorStoreUnavailableError
 from tests.admin_pages import queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import fresh, make_agent, make_learned, store_answer
+from tests.factories import fresh, make_agent, make_deployment, make_entry, make_learned, store_answer
+from tests.integration.faqs.test_unanswered import make_group
 
 LIST, ADD = (admin_url(LearnedResponse, page) for page in ("changelist", "add"))
 QUESTION = "Combien coûte la carte de lecteur ?"
 
 
 class PagesTest(TestCase):
-    def test_list_takes_the_same_queries_whatever_its_length(self) -> None:
-        client, agent = superuser_client(), make_agent()
-        one, ten = queries_with_one_and_ten_rows(client, LIST, lambda: make_learned(agent, phrasings=["Autre ?"]))
-        assert one == ten
+    def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
+        client, deployment, numbers = superuser_client(), make_deployment(), iter(range(20))
+        for model, make_row in (
+            (LearnedResponse, lambda: make_learned(deployment.agent, phrasings=["Autre ?"])),
+            (CachedResponse, lambda: make_entry(deployment, f"Question {next(numbers)} ?")),
+            (QuestionGroup, make_group),
+        ):
+            one, ten = queries_with_one_and_ten_rows(client, admin_url(model, "changelist"), make_row)
+            assert one == ten, model.__name__
 
 
 class EditorTest(TestCase):
@@ -101,10 +107,7 @@ class EditorTest(TestCase):
 
     def test_comparison_that_cannot_be_made_is_said_and_the_answer_is_kept(self) -> None:
         make_learned(self.agent)
-        with mock.patch("faqs.neighbours.vector_store") as store:
-            from knowledge.errors import VectorStoreUnavailableError
-
-            store.side_effect = VectorStoreUnavailableError("down")
+        with mock.patch("faqs.neighbours.vector_store", side_effect=VectorStoreUnavailableError("down")):
             response = self.save()
         assert "sans comparaison" in shown_messages(response)
         assert LearnedResponse.objects.filter(question=QUESTION).exists()
@@ -136,9 +139,3 @@ class ActionsTest(TestCase):
         assert response["Content-Type"].startswith("text/csv")
         text = response.content.decode()
         assert text == 'question,answer,category\r\n"\'=Prix ?\nTarif ?",Au premier étage.,FAQ\r\n'
-
-    def test_bulk_deletion_takes_the_points_along(self) -> None:
-        rows = [make_learned(), make_learned()]
-        data = {"action": "delete_selected", "_selected_action": [row.pk for row in rows], "post": "yes"}
-        self.client.post(LIST, data)
-        assert Job.objects.filter(kind=JobKind.REMOVE_ANSWERS).count() == 2

@@ -4,7 +4,6 @@ shown.
 
 from unittest import mock
 
-from auditlog.models import LogEntry
 from django.test import TestCase
 
 from agents.models import Agent
@@ -14,7 +13,7 @@ from faqs.models import LearnedKind, LearnedResponse, LearnedStatus
 from knowledge.embeddings.base import embedder
 from knowledge.errors import VectorStoreUnavailableError
 from tests.constants import override
-from tests.factories import fresh, make_agent, make_learned, make_user, store_answer
+from tests.factories import fresh, make_agent, make_learned, store_answer
 
 PRICE = "Combien coûte la carte de lecteur ?"
 #: The second key takes it for the same question.
@@ -93,8 +92,7 @@ class PlanningTest(TestCase):
 
     def test_store_that_is_down_is_said_and_the_plan_is_made_all_the_same(self) -> None:
         make_learned(self.agent, question=PRICE, answer="12 euros.")
-        with mock.patch("faqs.neighbours.vector_store") as store:
-            store.side_effect = VectorStoreUnavailableError("down")
+        with mock.patch("faqs.neighbours.vector_store", side_effect=VectorStoreUnavailableError("down")):
             plan = planned(self.agent, FaqRow(REWORDED, "15."), FaqRow(PRICE, "12 euros."))
         assert kinds(plan) == ["new", "unchanged"]
         assert plan.not_compared == 1
@@ -130,21 +128,6 @@ class ApplyingTest(TestCase):
     def setUp(self) -> None:
         self.agent = make_agent()
         self.row = make_learned(self.agent, question=PRICE, answer="12 euros.")
-
-    def test_what_is_not_chosen_is_left(self) -> None:
-        plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow("Où ?", "Ici."))
-        report = apply_import(plan)
-        assert (report.created, report.updated) == (1, 0)
-        assert [each.row.line for each in report.left] == [2]
-        assert fresh(self.row).answer == "12 euros."
-
-    def test_chosen_answer_is_replaced_with_a_line_that_says_by_whom(self) -> None:
-        user = make_user()
-        plan = planned(self.agent, FaqRow(PRICE, "15 euros."), FaqRow(REWORDED, "15 euros."))
-        assert apply_import(plan, chosen={2}, by=user).updated == 1
-        line = LogEntry.objects.get_for_object(self.row).get(action=LogEntry.Action.UPDATE)
-        assert line.changes["answer"] == ["12 euros.", "15 euros."]
-        assert (line.actor, line.additional_data["origin"]) == (user, "import")
 
     def test_chosen_contradiction_stands_beside_the_other_answer(self) -> None:
         plan = planned(self.agent, FaqRow(REWORDED, "15 euros."))

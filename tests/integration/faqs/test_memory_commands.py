@@ -67,16 +67,9 @@ class MemoryFileTests(TestCase):
         with closing(sqlite3.connect(self.path)) as file:
             columns = [row[1:3] for row in file.execute("PRAGMA table_info(responses)")]
             indexes = {row[1] for row in file.execute("PRAGMA index_list(responses)")}
-        assert columns == [
-            ("id", "INTEGER"),
-            ("key_hash", "TEXT"),
-            ("question", "TEXT"),
-            ("answer", "TEXT"),
-            ("metadata", "TEXT"),
-            ("embedding", "BLOB"),
-            ("created_at", "TEXT"),
-            ("usage_count", "INTEGER"),
-        ]
+        texts = [(name, "TEXT") for name in ("key_hash", "question", "answer", "metadata")]
+        rest = [("embedding", "BLOB"), ("created_at", "TEXT"), ("usage_count", "INTEGER")]
+        assert columns == [("id", "INTEGER"), *texts, *rest]
         assert indexes == {"idx_responses_key_hash", "idx_responses_created_at"}
 
     def test_export_and_import_give_the_same_entries(self) -> None:

@@ -17,7 +17,7 @@ from faqs.models import (
     StatusReason,
 )
 from tests.admin_pages import superuser_client
-from tests.factories import make_deployment, make_entry, make_learned
+from tests.factories import fresh, make_deployment, make_entry, make_learned
 
 
 class ReviewTest(TestCase):
@@ -65,21 +65,16 @@ class ReviewTest(TestCase):
         assert list(answers_to_review()) == [row]
 
     def test_a_group_whose_answer_is_withdrawn_is_open_again(self) -> None:
-        for withdraw in (self.withdraw_in_the_list, self.withdraw_in_its_form):
-            row = self.draft(f"{withdraw.__name__} ?", validated_at=timezone.now())
+        for place in ("list", "form"):
+            row = self.draft(f"Fermé : {place} ?", validated_at=timezone.now())
             group, answered = self.group(row), self.group(row, status=GroupStatus.ANSWERED)
-            withdraw(row)
-            group.refresh_from_db()
-            answered.refresh_from_db()
-            assert (group.status, group.response) == (GroupStatus.OPEN, None)
-            assert (answered.status, answered.response) == (GroupStatus.ANSWERED, row)
-
-    def withdraw_in_the_list(self, row: LearnedResponse) -> None:
-        assert set_status([row], LearnedStatus.OBSOLETE) == 1
-
-    def withdraw_in_its_form(self, row: LearnedResponse) -> None:
-        row.status = LearnedStatus.OBSOLETE
-        save_learned(row)
+            if place == "list":
+                set_status([row], LearnedStatus.OBSOLETE)
+            else:
+                row.status = LearnedStatus.OBSOLETE
+                save_learned(row)
+            assert (fresh(group).status, group.response) == (GroupStatus.OPEN, None)
+            assert (fresh(answered).status, answered.response) == (GroupStatus.ANSWERED, row)
 
     def group(self, row: LearnedResponse, status: GroupStatus = GroupStatus.DRAFTED) -> QuestionGroup:
         return QuestionGroup.objects.create(
