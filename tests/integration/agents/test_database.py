@@ -76,14 +76,10 @@ class StorageErrorTests(TestCase):
             self.assert_named(error_of(own, "INSERT INTO words VALUES ('deux')"), "locked")
             other.close()
 
-    def test_full_database(self) -> None:
-        with own_file() as (_path, own):
-            self.assert_named(error_of(own, "PRAGMA max_page_count=4", GROWN), "full")
-
-    def test_read_only_database(self) -> None:
-        with own_file() as (_path, own):
-            error = error_of(own, "PRAGMA query_only=ON", "INSERT INTO words VALUES ('deux')")
-            self.assert_named(error, "readonly")
+    def test_full_or_read_only_database(self) -> None:
+        for pragma, said in (("max_page_count=4", "full"), ("query_only=ON", "readonly")):
+            with own_file() as (_path, own):
+                self.assert_named(error_of(own, f"PRAGMA {pragma}", GROWN), said)
 
     def test_damaged_file(self) -> None:
         with own_file() as (path, own):
