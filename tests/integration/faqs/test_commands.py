@@ -1,9 +1,7 @@
 """`add_faq`, `import_faqs`, `export_faqs`: one JSON object, errors with their lines, the rest done."""
 
-import json
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -14,12 +12,7 @@ from faqs.answers import set_status
 from faqs.models import IndexState, LearnedResponse, LearnedStatus
 from tests.factories import fresh, make_agent, make_learned
 from tests.failing_store import failing_store
-
-
-def run(*words: object) -> Any:
-    out = StringIO()
-    call_command(*map(str, words), "--json", stdout=out)
-    return json.loads(out.getvalue())
+from tests.terminal import run
 
 
 class CommandTests(TestCase):

@@ -1,11 +1,9 @@
 """`import_memory`, `export_memory`, `prune_memory`: the seed's file in and out."""
 
-import json
 import sqlite3
 from array import array
 from contextlib import closing
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +18,9 @@ from faqs.memory_file import SCHEMA
 from faqs.models import CachedResponse, EntryStatus
 from knowledge.models import Chunk
 from tests.factories import make_deployment, make_entry, make_library, recall, source_of
+from tests.terminal import run
 
 QUESTION = "Quels sont les horaires de la piscine ?"
-
-
-def run(*arguments: str) -> dict[str, Any]:
-    output = StringIO()
-    call_command(*arguments, "--json", stdout=output)
-    found: dict[str, Any] = json.loads(output.getvalue())
-    return found
 
 
 class MemoryFileTests(TestCase):

@@ -1,15 +1,12 @@
 """`add_documents FOLDER` a second time: what is unchanged is not read again."""
 
 import errno
-import io
-import json
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
-from django.core.management import call_command
 from django.test import TestCase
 
 from agents.models import JobKind, JobStatus
@@ -17,6 +14,7 @@ from knowledge.indexing import questions
 from knowledge.models import IndexBuild
 from tests.factories import make_agent
 from tests.scripted import ScriptedLLM
+from tests.terminal import run
 
 TEXT = "# {0}\n\n## Partie\n\n" + "La carte {0} coûte 12 euros au guichet de la mairie. " * 6
 
@@ -31,10 +29,8 @@ class FolderAgainTests(TestCase):
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
-    def add(self, *options: str) -> dict[str, Any]:
-        out = io.StringIO()
-        call_command("add_documents", self.agent.slug, str(self.folder), *options, "--json", stdout=out)
-        told: dict[str, Any] = json.loads(out.getvalue())
+    def add(self) -> dict[str, Any]:
+        told: dict[str, Any] = run("add_documents", self.agent.slug, self.folder)
         return told
 
     def test_unchanged_files_are_not_read_again_and_count_as_they_are(self) -> None:

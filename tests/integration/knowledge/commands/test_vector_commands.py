@@ -1,7 +1,6 @@
 """The commands of the vector store, on whichever store is configured."""
 
 import io
-import json
 import uuid
 from typing import Any
 
@@ -18,19 +17,12 @@ from knowledge.models import IndexBuild
 from knowledge.vectors.base import Json, Point, VectorStore, vector_store
 from knowledge.vectors.qdrant import QdrantVectorStore
 from knowledge.vectors.table import TableVectorStore
+from tests.terminal import run
 
 ALIAS = "agent_aide_qr_atomique"
 OLDEST, OLDER, CURRENT, BROKEN = (f"{ALIAS}_2026112{day}T035500123456" for day in range(4))
 TABLE = {"BACKEND": "knowledge.vectors.table.TableVectorStore"}
 MEMORY = {"BACKEND": "knowledge.vectors.qdrant.QdrantVectorStore", "OPTIONS": {"url": ":memory:"}}
-
-
-def run(command: str, *arguments: str) -> dict[str, Any]:
-    """The one JSON object that a command prints."""
-    out = io.StringIO()
-    call_command(command, *arguments, "--json", stdout=out)
-    answer: dict[str, Any] = json.loads(out.getvalue())
-    return answer
 
 
 def fill(store: VectorStore, name: str, count: int, **payload: Json) -> None:

@@ -1,16 +1,12 @@
 """Indexing jobs: what fails and is retried, cancelled and resumed; what follows a change of rows."""
 
-import io
-import json
 import tempfile
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 from django.core.files.base import ContentFile
-from django.core.management import call_command
 from django.db import OperationalError
 from django.test import TestCase, override_settings
 from django.utils import timezone
@@ -26,6 +22,7 @@ from knowledge.models import BuildPhase, Category, Chunk, Document, DocumentStat
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import add_document, fresh, make_agent, make_deployment
 from tests.failing_store import failing_store
+from tests.terminal import run
 
 QA = IndexingMethod.QA_ATOMIC
 TEXT = "# Fiche {n}\n\n## Combien coûte la pièce {n} ?\n\nElle coûte {n} euros.\n"
@@ -178,10 +175,7 @@ class PreviewTests(TestCase):
     def test_dry_run_of_the_command_compares_the_questions_of_a_file(self) -> None:
         path = Path(tempfile.mkdtemp()) / "questions.jsonl"
         path.write_text('{"question": "Quel est le tarif ?"}\nHoraires ?\n\n')
-        out = io.StringIO()
-        options: dict[str, Any] = {"dry_run": True, "questions": str(path), "json": True}
-        call_command("rebuild_agent_index", self.agent.slug, stdout=out, **options)
-        report = json.loads(out.getvalue())
+        report = run("rebuild_agent_index", self.agent.slug, "--dry-run", "--questions", path)
         assert (report["added"], report["removed"], report["changed"]) == (0, 0, 1)
         first, second = report["questions"]
         assert first["has_other_best"]

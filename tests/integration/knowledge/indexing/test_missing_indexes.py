@@ -1,14 +1,12 @@
 """A method in use without an index gets a whole one, whichever door noticed, and never one with the last file only."""
 
-import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import TestCase
 
 from agents.models import Agent, Deployment, IndexingMethod, JobKind, JobStatus
@@ -21,6 +19,7 @@ from knowledge.models import IndexBuild
 from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
+from tests.terminal import run
 
 LEGACY = IndexingMethod.LEGACY
 NEW = "# Nouveau\n\n## Où est la mairie ?\n\nPlace du Marché.\n"
@@ -40,9 +39,7 @@ class MissingIndexTests(TestCase):
     def add_with_command(self) -> None:
         folder = Path(self.enterContext(TemporaryDirectory()))
         (folder / "new.md").write_text(NEW)
-        out = io.StringIO()
-        call_command("add_documents", self.agent.slug, str(folder), "--json", stdout=out)
-        assert json.loads(out.getvalue())["documents"] == 1
+        assert run("add_documents", self.agent.slug, folder)["documents"] == 1
 
     def test_adding_one_file_builds_the_whole_index(self) -> None:
         self.add_with_command()
@@ -69,7 +66,7 @@ class MissingIndexTests(TestCase):
 
     def test_qdrant_init_names_the_index_that_must_be_built(self) -> None:
         with pytest.raises(CommandError, match="rebuild_agent_index"):
-            call_command("qdrant_init", stdout=io.StringIO())
+            run("qdrant_init")
         assert self.store.resolve_alias(self.alias) is None
 
     def test_points_of_other_apps_are_content_too(self) -> None:

@@ -29,6 +29,7 @@ from tests.admin_pages import superuser_client
 from tests.constants import override
 from tests.factories import fresh, make_agent, search_index
 from tests.servers.web_site import Answer, Site, web_site
+from tests.terminal import run
 
 PAGE = """<html lang="fr"><head><title>{title}</title></head><body><nav>Accueil Contact</nav><main>
 <h1>{title}</h1><h2>Combien coûte {title} ?</h2><p>Cela coûte {price} euros par an.</p></main></body></html>"""
@@ -418,17 +419,11 @@ class ScheduleTests(TestCase):
 
 
 class CommandTests(TestCase):
-    def run_command(self, *arguments: str) -> dict[str, Any]:
-        out = io.StringIO()
-        call_command(*arguments, "--json", stdout=out, stderr=io.StringIO())
-        result: dict[str, Any] = json.loads(out.getvalue())
-        return result
-
     def test_add_documents_takes_addresses_and_reads_them_again(self) -> None:
         agent = make_agent(slug="desk")
         with site_of(a=page("la carte", etag='"1"')) as site:
-            added = self.run_command("add_documents", "desk", site.url("/a"))
-            again = self.run_command("add_documents", "desk", site.url("/a"))
+            added = run("add_documents", "desk", site.url("/a"))
+            again = run("add_documents", "desk", site.url("/a"))
         assert (added["documents"], added["pages"]) == (1, 1)
         assert added["embedded"] > 0
         assert (again["pages"], again["unchanged"], again["embedded"]) == (1, 1, 0)
