@@ -34,6 +34,8 @@ from knowledge.search import SearchResult, search
 from knowledge.synonyms import keys_of
 from knowledge.vectors.base import Query, collection_alias
 from knowledge.vectors.payloads import Passage, PointType
+from tests.waiting import PATIENCE_SECONDS
+from tools_registry.models import SourceKind, ToolSource
 from tools_registry.tool import ToolSpec, registry
 
 Row = TypeVar("Row", bound=Model)
@@ -309,6 +311,17 @@ def make_tool(name: str, description: str = "A tool of the tests.", **overrides:
         "invoke": lambda arguments, _context: dict(arguments),
     }
     return ToolSpec(name=name, description=description, **{**defaults, **overrides})
+
+
+def make_source(**overrides: Any) -> ToolSource:
+    """A source of tools, of which none is read yet; a server may take its time to start."""
+    defaults: dict[str, Any] = {
+        "slug": "lib",
+        "name": "Library",
+        "kind": SourceKind.MCP_STDIO,
+        "timeout_seconds": PATIENCE_SECONDS,
+    }
+    return ToolSource.objects.create(**{**defaults, **overrides})
 
 
 @contextmanager

@@ -36,18 +36,13 @@ class BuiltinToolTests(BuiltinToolCase):
     async def test_knowledge_is_searched_within_the_deployment(self) -> None:
         library = await sync_to_async(make_library)()
         context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
-        result = await self.call("search_knowledge", context, query="prix de la carte", limit=2)
+        with mock.patch("tools_registry.tools.search", wraps=search) as searched:
+            result = await self.call("search_knowledge", context, query="prix de la carte", limit=2)
+        assert searched.call_args.args[1].text == "prix de la carte", "its words count, as in a turn"
         found = json.loads(result.content)
         assert result.success, result.content
         assert 1 <= len(found) <= 2
         assert any("12 euros" in passage["text"] for passage in found)
-
-    async def test_words_of_the_query_count_as_in_a_turn(self) -> None:
-        library = await sync_to_async(make_library)()
-        context = ToolContext(deployment_id=library.pk, agent_id=library.agent_id)
-        with mock.patch("tools_registry.tools.search", wraps=search) as searched:
-            await self.call("search_knowledge", context, query="prix de la carte")
-        assert searched.call_args.args[1].text == "prix de la carte"
 
     async def test_greeting_that_staff_answered_is_no_knowledge(self) -> None:
         library = await sync_to_async(make_library)()

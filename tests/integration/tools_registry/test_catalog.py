@@ -122,12 +122,6 @@ class OverrideTests(TestCase):
         }
         assert spec.examples == ("Will it rain?",)
 
-    def test_empty_override_leaves_the_code_s_texts(self) -> None:
-        ToolOverride.objects.create(tool_name="weather")
-        spec = all_tools().named("weather")
-        assert spec is not None
-        assert spec.description == "Code's description."
-
     def test_override_that_was_rolled_back_is_forgotten(self) -> None:
         try:
             with transaction.atomic():

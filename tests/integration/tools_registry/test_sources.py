@@ -14,10 +14,10 @@ from agents.admin_base import admin_url
 from agents.network import guarded_client
 from tests.admin_pages import superuser_client
 from tests.constants import override
+from tests.factories import make_source
 from tests.servers.mcp_process import STDIO, mcp_over_http
 from tests.servers.model_server import _schema_fault
 from tests.servers.web_site import Answer, Site, web_site
-from tests.waiting import PATIENCE_SECONDS
 from tools_registry.catalog import ToolList, available_tools
 from tools_registry.errors import ToolError, ToolSourceError
 from tools_registry.execution import ToolCall, ToolContext, ToolResult, breakers, execute_calls
@@ -26,17 +26,6 @@ from tools_registry.sources.base import header_problem, reach_of, resolved_heade
 from tools_registry.sources.remote import refresh_source
 
 VISITOR: frozenset[str] = frozenset()
-
-
-def make_source(**overrides: Any) -> ToolSource:
-    defaults: dict[str, Any] = {
-        "slug": "lib",
-        "name": "Library",
-        "kind": SourceKind.MCP_STDIO,
-        # A server is a process that imports the SDK: on a busy machine that takes its time.
-        "timeout_seconds": PATIENCE_SECONDS,
-    }
-    return ToolSource.objects.create(**{**defaults, **overrides})
 
 
 def allow_all() -> ToolList:
@@ -256,9 +245,8 @@ class ServiceCase(TestCase):
 
     def read(self, document: Any, **more: Any) -> None:
         """Read a document, and permit its tools."""
-        self.source = ToolSource.objects.create(
+        self.source = make_source(
             slug=f"s{ToolSource.objects.count()}",
-            name="Service",
             kind=SourceKind.OPENAPI,
             document=document if isinstance(document, str) else json.dumps(document),
             allowed_hosts=[self.host],

@@ -10,8 +10,8 @@ from unittest import mock
 from asgiref.sync import async_to_sync
 from django.test import override_settings
 
-from tests.factories import fresh
-from tests.integration.tools_registry.test_sources import VISITOR, SourceCase, allow_all, make_source
+from tests.factories import fresh, make_source
+from tests.integration.tools_registry.test_sources import VISITOR, SourceCase, allow_all
 from tests.servers.model_server import _schema_fault
 from tools_registry.catalog import available_tools
 from tools_registry.errors import ToolServerError

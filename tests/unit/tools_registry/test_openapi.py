@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.servers.model_server import _schema_fault
+from tests.unit.tools_registry.test_fitting import json_of
 from tests.waiting import little_work
 from tools_registry.errors import ToolSourceError
 from tools_registry.models import SourceKind
@@ -21,18 +22,9 @@ _words = st.sampled_from(
     "parameters requestBody content schema name in required type items properties $ref operationId tags description query "
     "path body formData file application/json multipart/form-data get post servers url variables consumes".split()
 )
-_leaves = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-1, 3),
-    _words,
-    st.sampled_from(["#/paths", "#/paths/~1a", "#/definitions/x", "/a/{b}", "array", "object"]),
-)
-_anything = st.recursive(
-    _leaves,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_words, inner, max_size=4)),
-    max_leaves=20,
-)
+
+
+_anything = json_of(_words, "#/paths", "#/paths/~1a", "#/definitions/x", "/a/{b}", "array", "object")
 
 
 @settings(max_examples=300, deadline=None)

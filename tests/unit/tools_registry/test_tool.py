@@ -108,15 +108,6 @@ def untyped(city) -> str:  # type: ignore[no-untyped-def]
     return str(city)
 
 
-def positional(city: str, /) -> str:
-    """Take a city.
-
-    Args:
-        city: its name.
-    """
-    return city
-
-
 def variadic(*cities: str) -> str:
     """Take cities."""
     return cities[0]
@@ -151,7 +142,6 @@ def misnamed(city: str) -> str:
     [
         (no_docstring, "no docstring"),
         (untyped, "does not type its parameter city"),
-        (positional, "named parameters"),
         (variadic, "named parameters"),
         (asynchronous, "plain functions"),
         (without_json_form, "no JSON form"),
