@@ -10,22 +10,13 @@ from agents.admin_base import admin_url
 from agents.models import Agent, Deployment, RuntimeSettings
 from agents.settings import KNOBS
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
+from tests.doors.admin import form_of
 from tests.factories import fresh, make_agent, make_deployment, make_user
 
 
 def form_data(response: Any, **changes: Any) -> dict[str, Any]:
     """What the browser would send back: the form as shown, with changes."""
-    form = response.context["adminform"].form
-    shown = {name: form[name].value() for name in form.fields}
-    sent = {name: _sent(value) for name, value in shown.items() if value is not None}
-    for inline in response.context["inline_admin_formsets"]:
-        management = inline.formset.management_form
-        sent |= {management.add_prefix(name): management[name].value() for name in management.fields}
-    return {**sent, **changes}
-
-
-def _sent(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    return {**form_of(response), **changes}
 
 
 class PagesTest(TestCase):

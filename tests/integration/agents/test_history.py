@@ -11,7 +11,6 @@ from auditlog.models import LogEntry
 from celery import shared_task
 from django.apps import apps
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import connection
 from django.http import HttpResponse
@@ -20,7 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.admin_base import admin_url
-from agents.history import LOGGED, MASK, acting, log_event, origin, remember_who_asks, restorable, restore
+from agents.history import LOGGED, MASK, acting, log_event, remember_who_asks, restorable, restore
 from agents.models import Agent, AgentLimit, Job, RuntimeSettings, Specialist
 from agents.retention import RULES
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
@@ -373,16 +372,6 @@ class RealDoorsTest(TestCase):
         reader = client_of(make_staff("auditlog.view_logentry")).get(address).content.decode()
         assert "mots de quelqu’un" not in reader
         assert "mots de quelqu’un" in self.client.get(address).content.decode()
-
-    def test_filters(self) -> None:
-        with acting(self.user, origin="import"):
-            make_agent(name="Importé")
-        kind = ContentType.objects.get_for_model(Agent)
-        address = admin_url(LogEntry, "changelist", content_type__id__exact=kind.pk)
-        page = self.client.get(address)
-        [line] = page.context["cl"].result_list
-        assert line.object_repr == "Importé"
-        assert origin() in ("command", "page")
 
 
 class RestoringTest(TestCase):
