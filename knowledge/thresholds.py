@@ -102,9 +102,9 @@ _calibrated: dict[tuple[str, str], ThresholdCalibration] = {}
 
 
 def use_calibrations(calibrations: Iterable[ThresholdCalibration]) -> None:
-    """Replace what this process knows of stored calibrations."""
-    _calibrated.clear()
-    _calibrated.update({(each.model, each.index): each for each in calibrations})
+    """Replace what this process knows of stored calibrations, at once: other threads read it meanwhile."""
+    global _calibrated
+    _calibrated = {(each.model, each.index): each for each in calibrations}
 
 
 def threshold_profile(model: str, index: str = "") -> ThresholdProfile | None:

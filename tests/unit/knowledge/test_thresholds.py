@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.db import DatabaseError
 
 from faqs.second_key.same_question import compare_questions
 from knowledge.embeddings.base import Purpose
@@ -81,3 +82,19 @@ def test_the_calibration_of_an_index_wins_over_the_models() -> None:
     assert own is not None
     assert other is not None
     assert (own.direct_answer, other.direct_answer, other.guard_rail) == (None, 0.7, None)
+
+
+@pytest.mark.usefixtures("_shipped_profiles_after")
+def test_calibrations_hold_until_the_new_ones_are_read_and_where_that_fails() -> None:
+    use_calibrations([_calibrated()])
+    meanwhile = []
+
+    def failing() -> Iterator[ThresholdCalibration]:
+        yield _calibrated(threshold=0.2)
+        meanwhile.append(threshold_profile("hashing"))
+        raise DatabaseError
+
+    with pytest.raises(DatabaseError):
+        use_calibrations(failing())
+    profiles = [*meanwhile, threshold_profile("hashing")]
+    assert [profile and profile.memory for profile in profiles] == [0.7, 0.7]
