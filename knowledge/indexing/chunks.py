@@ -214,11 +214,13 @@ def _matched(
     return found
 
 
-def _text_and_units(each: Chunk | ChunkDraft) -> tuple[str, str]:
-    """Its text and the document's own units; units of a model or of staff stay, whatever the draft has."""
+def _text_and_units(each: Chunk | ChunkDraft) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Its text and the document's own units; a chunk with units of a model is matched by a draft that has none."""
     if isinstance(each, ChunkDraft):
-        return each.content, str(units_as_json(each.units))
-    return each.content, str(each.knowledge_units if each.units_origin == UnitsOrigin.FOUND else [])
+        units = units_as_json(each.units)
+    else:
+        units = each.knowledge_units if each.units_origin == UnitsOrigin.FOUND else []
+    return each.content, tuple((unit["question"], unit["answer"]) for unit in units)
 
 
 def _carried(
