@@ -228,8 +228,11 @@ _BATCH = 500
 
 def store_files(
     agent: Agent, files: Mapping[str, Path], category: Category | None, report: IndexReport
-) -> list[Document]:
-    """Store files by their document's name and return what is new or has changed; a file that fails is reported."""
+) -> tuple[list[Document], list[int]]:
+    """Store files by their document's name; return what is new or has changed, and the keys of what has not.
+
+    A file that fails is reported.
+    """
     unchanged: list[int] = []
     due: list[Document] = []
     for name, path in files.items():
@@ -246,7 +249,7 @@ def store_files(
             else:
                 unchanged.append(stored.document.pk)
     _count_unchanged(agent, unchanged, report)
-    return due
+    return due, unchanged
 
 
 def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> None:

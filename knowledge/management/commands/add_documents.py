@@ -41,13 +41,13 @@ class Command(JsonCommand):
         with errors_to_terminal(), progress_bar("point") as on_progress:
             if options["category"]:
                 category, _ = Category.objects.get_or_create(name=options["category"][:200])
-            documents = store_files(agent, files, category, report)
+            documents, unchanged = store_files(agent, files, category, report)
             if documents:
                 index_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
-            enqueue_questions(agent=agent, document_ids=[document.pk for document in documents])
+            enqueue_questions(agent=agent, document_ids=[*(document.pk for document in documents), *unchanged])
         told = report.as_json()
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:

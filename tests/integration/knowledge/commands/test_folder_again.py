@@ -64,8 +64,10 @@ class FolderAgainTests(TestCase):
             told = self.add()
         assert [row["item"] for row in told["failed"]] == [str(inner)]
 
-    def test_worker_is_told_to_have_questions_written_where_a_model_writes_them(self) -> None:
+    def test_documents_that_wait_for_questions_are_queued_again_although_unchanged(self) -> None:
+        self.add()
+        assert not IndexBuild.objects.filter(kind=JobKind.QUESTIONS).exists()
         with mock.patch.object(questions, "language_model", return_value=ScriptedLLM()):
-            self.add()
+            assert self.add()["unchanged"] == 3
         job = IndexBuild.objects.get(kind=JobKind.QUESTIONS)
         assert (job.status, job.total) == (JobStatus.QUEUED, 3)
