@@ -73,11 +73,13 @@ class EditorTest(TestCase):
         assert "6000" in page
         assert not LearnedResponse.objects.exists()
 
-    def test_same_question_with_another_answer_is_shown_as_a_contradiction(self) -> None:
+    def test_same_question_with_another_answer_is_shown_as_a_contradiction_and_saved_when_told(self) -> None:
         make_learned(self.agent, question="Autre chose ?", phrasings=[QUESTION], answer="15 euros.")
         page = self.save().content.decode()
         assert "Contradiction" in page
         assert LearnedResponse.objects.count() == 1
+        self.save(save_anyway="on")
+        assert LearnedResponse.objects.count() == 2
 
     def test_answer_that_a_colleague_changed_meanwhile_is_not_overwritten(self) -> None:
         row = make_learned(self.agent, question="Où garer un vélo ?", answer="Devant.")
@@ -91,11 +93,6 @@ class EditorTest(TestCase):
         assert fresh(row).answer == "Derrière."
         self.save(row, **{**fields, "seen": row.updated_at.isoformat()})
         assert fresh(row).answer == "Nulle part."
-
-    def test_staff_may_save_anyway(self) -> None:
-        make_learned(self.agent, question=QUESTION, answer="15 euros.")
-        self.save(save_anyway="on")
-        assert LearnedResponse.objects.count() == 2
 
     def test_row_is_no_duplicate_of_itself_nor_of_what_is_obsolete_or_elsewhere(self) -> None:
         row = make_learned(self.agent, question=QUESTION, answer="15 euros.")

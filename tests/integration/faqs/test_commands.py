@@ -87,8 +87,9 @@ class CommandTests(TestCase):
     def test_answer_that_stands_is_left_alone_and_shown_unless_told_otherwise(self) -> None:
         row = make_learned(self.agent, question="Prix ?", answer="12 euros.")
         path = self.file("question,answer\nPrix ?,15 euros.\nOù ?,Ici.\n")
-        for words in ([], ["--dry-run"]):
+        for words, rows in ((["--dry-run", "--yes"], 1), ([], 2)):
             result = run("import_faqs", self.agent.slug, path, *words)
+            assert LearnedResponse.objects.count() == rows
             (left,) = result["left"]
             assert result["changed"] == [left]
             assert (left["line"], left["question"]) == (2, "Prix ?")
@@ -97,12 +98,6 @@ class CommandTests(TestCase):
         result = run("import_faqs", self.agent.slug, path, "--yes")
         assert (result["updated"], result["unchanged"], result["left"]) == (1, 1, [])
         assert (fresh(row).answer, row.index_state) == ("15 euros.", IndexState.INDEXED)
-
-    def test_dry_run_writes_nothing(self) -> None:
-        path = self.file("question,answer\nPrix ?,15\n,1\n")
-        result = run("import_faqs", self.agent.slug, path, "--dry-run", "--yes")
-        assert (result["new"], result["created"], len(result["failed"])) == (1, 0, 1)
-        assert not LearnedResponse.objects.exists()
 
     def test_export_comes_back_with_its_phrasings(self) -> None:
         make_learned(self.agent, question="=Prix ?", answer="- 12 €\n- 6 €", phrasings=["Tarif ?"])

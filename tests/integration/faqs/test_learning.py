@@ -35,13 +35,11 @@ class SeedSection5AcquisitionTests(LearningTestCase):
         assert found.answer is not None
         assert found.answer.text == ANSWER
 
-    def test_acquisition_keeps_the_question_as_it_was_asked(self) -> None:
-        self.learn(question=f"{QUESTION}  ")
-        assert CachedResponse.objects.get().question == f"{QUESTION}  "
-
-    def test_acquisition_keeps_phase_project_author_and_initial_score(self) -> None:
-        self.learn(author="gpt", score=0.83)
-        assert CachedResponse.objects.get().metadata == {
+    def test_acquisition_keeps_the_question_as_it_was_asked_phase_project_author_and_initial_score(self) -> None:
+        self.learn(question=f"{QUESTION}  ", author="gpt", score=0.83)
+        entry = CachedResponse.objects.get()
+        assert entry.question == f"{QUESTION}  "
+        assert entry.metadata == {
             "phase": "summary",
             "project": self.deployment.slug,
             "authors": ["gpt"],

@@ -52,7 +52,7 @@ class MemoryAdminTests(TestCase):
         data = {"question": entry.question, "answer": entry.answer, "review_on": "", **fields}
         return self.client.post(admin_url(CachedResponse, "change", entry.pk), data)
 
-    def test_form_changes_the_answer_that_is_given(self) -> None:
+    def test_form_changes_the_answer_that_is_given_and_the_question_it_answers(self) -> None:
         entry = make_entry(self.deployment)
         recall(self.deployment, QUESTION)
         assert self.change(entry, answer="De 10 à 19 heures.").status_code == 302
@@ -60,9 +60,6 @@ class MemoryAdminTests(TestCase):
         assert found.answer is not None
         assert found.answer.text == "De 10 à 19 heures."
         assert fresh(entry).usage_count == 4
-
-    def test_form_that_changes_the_question_changes_what_it_answers(self) -> None:
-        entry = make_entry(self.deployment)
         self.change(entry, question="Où est la gare ?")
         assert recall(self.deployment, QUESTION).answer is None
         assert recall(self.deployment, "Où est la gare ?").answer is not None
@@ -119,30 +116,22 @@ class PromotionTests(TestCase):
     def test_rejected_entries_are_named_with_their_reason_and_the_others_promoted(self) -> None:
         long = make_entry(self.deployment, answer="a" * 30)
         obsolete = make_entry(self.deployment, "Où est la gare ?", status=EntryStatus.OBSOLETE)
-        reported = make_entry(self.deployment, "Combien coûte la carte ?")
+        reported, old, overdue = (make_entry(self.deployment, f"Qui a {name} ?") for name in ("un", "deux", "trois"))
         report_wrong(entry_id=reported.pk, question=reported.question)
+        CachedResponse.objects.filter(pk=old.pk).update(confirmed_at=timezone.now() - timedelta(days=181))
+        CachedResponse.objects.filter(pk=overdue.pk).update(review_on=timezone.localdate() - timedelta(days=1))
         unread = make_entry(
             self.deployment, "Qui garde les clés ?", status=EntryStatus.TO_REVIEW, status_reason=StatusReason.LEARNED
         )
         with override(QA_MAX_ANSWER_CHARACTERS=29):
-            shown = self.promote_now(long, obsolete, reported, unread)
+            shown = self.promote_now(long, obsolete, reported, old, overdue, unread)
         assert f"« {QUESTION} » : La réponse dépasse 29 caractères" in shown
-        assert "« Où est la gare ? » : elle n’est plus donnée (Obsolète)" in shown
-        assert "« Combien coûte la carte ? » : elle n’est plus donnée (signalée" in shown
-        assert "3 réponses n’ont pas été promues" in shown
+        for reason in ("Obsolète", "signalée", "trop ancienne", "date de relecture passée"):
+            assert f"elle n’est plus donnée ({reason}" in shown
+        assert "5 réponses n’ont pas été promues" in shown
         assert LearnedResponse.objects.get().question == unread.question
-
-    def test_entry_too_old_or_overdue_is_not_promoted_before_it_is_validated_again(self) -> None:
-        entry = make_entry(self.deployment)
-        overdue = make_entry(self.deployment, "Où est la gare ?")
-        CachedResponse.objects.filter(pk=entry.pk).update(confirmed_at=timezone.now() - timedelta(days=181))
-        CachedResponse.objects.filter(pk=overdue.pk).update(review_on=timezone.localdate() - timedelta(days=1))
-        shown = self.promote_now(entry, overdue)
-        assert f"« {QUESTION} » : elle n’est plus donnée (trop ancienne)" in shown
-        assert "« Où est la gare ? » : elle n’est plus donnée (date de relecture passée)" in shown
-        assert not LearnedResponse.objects.exists()
-        validate_entries(CachedResponse.objects.all())
-        assert "2 réponses promues" in self.promote_now(entry, overdue)
+        validate_entries(CachedResponse.objects.filter(pk__in=[old.pk, overdue.pk]))
+        assert "2 réponses promues" in self.promote_now(old, overdue)
 
     def test_too_many_at_once_are_refused(self) -> None:
         entries = [make_entry(self.deployment, f"Question numéro {n} ?") for n in range(3)]

@@ -53,13 +53,6 @@ def test_what_the_desk_is_asked_every_day_is_not_personal(text: str) -> None:
     assert personal_data(text) == ""
 
 
-def test_what_the_documents_say_is_public() -> None:
-    answer = "Écrivez à mairie@exemple.fr ou appelez le 01 23 45 67 89 [1]."
-    source = "Contact : mairie@exemple.fr, tél. 01.23.45.67.89."
-    assert personal_data(answer) == "email"
-    assert personal_data(answer, public_texts=[source]) == ""
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.text(alphabet="0123456789 .-@+()FRmonaddressen°#AB", max_size=60))
 def test_no_text_is_slow(text: str) -> None:
