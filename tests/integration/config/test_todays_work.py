@@ -54,21 +54,13 @@ class TodaysWorkTest(TestCase):
         turn = make_exchange(make_conversation(self.deployment, **overrides), question, "Là.")
         return Feedback.objects.create(turn=turn, verdict=Verdict.DOWN)
 
-    def add_group(self, question: str, *, times: int = 1, **overrides: Any) -> QuestionGroup:
+    def add_group(self, question: str, **overrides: Any) -> None:
         group = QuestionGroup.objects.create(
             agent=self.agent, question=question, recipe="r", vector=VECTOR, **overrides
         )
-        for _ in range(times):
-            UnansweredQuestion.objects.create(
-                agent=self.agent,
-                group=group,
-                question=question,
-                reason=UnansweredReason.REFUSED,
-                source_turn=uuid.uuid4(),
-                recipe="r",
-                vector=VECTOR,
-            )
-        return group
+        asked = {"agent": self.agent, "question": question, "recipe": "r", "vector": VECTOR}
+        reason = UnansweredReason.REFUSED
+        UnansweredQuestion.objects.create(**asked, group=group, reason=reason, source_turn=uuid.uuid4())
 
     def add_one_of_each(self, number: int = 0) -> None:
         self.add_report(f"Question signalée {number} ?")

@@ -1,7 +1,6 @@
 """Selection by mode: resident tools, top-K, threshold, recent tools, and an index that follows the admin (seed 003)."""
 
-from io import StringIO
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +12,7 @@ from agents.effective import EffectiveConfig, effective_config
 from knowledge.embeddings.base import Purpose, embedder
 from knowledge.vectors.base import vector_store
 from tests.factories import declared_tools, make_deployment, make_tool, make_user
+from tests.terminal import run
 from tools_registry.catalog import available_tools
 from tools_registry.index import sync_index
 from tools_registry.models import ToolOverride
@@ -209,24 +209,17 @@ class IndexTests(TestCase):
         assert not ToolOverride.objects.get(tool_name="short_lived").digest
 
 
-def run_json(*args: str) -> dict[str, Any]:
-    out = StringIO()
-    call_command(*args, "--json", stdout=out, stderr=StringIO())
-    found: dict[str, Any] = loads(out.getvalue())
-    return found
-
-
 class CommandTests(TestCase):
     def setUp(self) -> None:
         self.enterContext(declared_tools(*TOOLS))
 
     def test_phase_3_index_tools_reports_what_it_did(self) -> None:
-        report = run_json("index_tools")
+        report = run("index_tools")
         assert report["tools"] >= len(TOOLS)
         assert report["embedded"] >= 2 * len(TOOLS)
 
     def test_select_tools_prints_name_score_and_reason(self) -> None:
-        found = run_json("select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1")["tools"]
+        found = run("select_tools", "the weather forecast of a city", "--mode", "local", "--limit", "1")["tools"]
         [tool] = [row for row in found if row["reason"] == "similar"]
         assert tool["name"] == "weather_forecast"
         assert 0 < tool["score"]
@@ -234,21 +227,21 @@ class CommandTests(TestCase):
     def test_select_tools_obeys_the_wall_of_the_named_user(self) -> None:
         make_user(username="boss", is_superuser=True)
         question = "Deletes the account of a user"
-        visitor = run_json("select_tools", question, "--mode", "local")["tools"]
-        boss = run_json("select_tools", question, "--mode", "local", "--user", "boss")
+        visitor = run("select_tools", question, "--mode", "local")["tools"]
+        boss = run("select_tools", question, "--mode", "local", "--user", "boss")
         assert "delete_user" not in {row["name"] for row in visitor}
         assert "delete_user" in {row["name"] for row in boss["tools"]}
 
     def test_unknown_user_is_an_error_that_says_so(self) -> None:
         with self.assertRaisesMessage(CommandError, "no user 'nobody'"):
-            run_json("select_tools", "q", "--user", "nobody")
+            run("select_tools", "q", "--user", "nobody")
 
 
 def evaluate(folder: Path, tools: str, queries: str) -> dict[str, Any]:
     paths = {"tools": folder / "tools.jsonl", "queries": folder / "queries.jsonl"}
     paths["tools"].write_text(tools, encoding="utf-8", newline="")
     paths["queries"].write_text(queries, encoding="utf-8", newline="")
-    return run_json("evaluate_tools", *(f"--{name}={path}" for name, path in paths.items()))
+    return run("evaluate_tools", *(f"--{name}={path}" for name, path in paths.items()))
 
 
 class EvaluationTests(TestCase):

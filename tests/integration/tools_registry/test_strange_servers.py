@@ -97,17 +97,12 @@ class StrangeServerTests(SourceCase):
         assert asking == {"lib_silent", "lib_writes", "lib_writes_gently", "lib_contradicts"}
         assert self.run_tool("silent")[1] == "tool_needs_approval"
 
-    def test_tool_that_stops_being_harmless_asks_at_once(self) -> None:
-        ToolOverride.objects.filter(remote_name="silent").update(declared_approval=False)
-        refresh_source(self.source)
-        row = ToolOverride.objects.get(remote_name="silent")
-        assert (row.declared_approval, row.is_active) == (True, True)
-
-    def test_tool_that_says_that_it_is_harmless_now_goes_on_asking(self) -> None:
-        ToolOverride.objects.filter(remote_name="everything").update(declared_approval=True)
-        refresh_source(self.source)
-        row = ToolOverride.objects.get(remote_name="everything")
-        assert (row.declared_approval, row.is_active) == (True, True)
+    def test_tool_that_stops_being_harmless_asks_at_once_and_one_that_says_it_is_now_goes_on_asking(self) -> None:
+        for name, before in (("silent", False), ("everything", True)):
+            ToolOverride.objects.filter(remote_name=name).update(declared_approval=before)
+            refresh_source(self.source)
+            row = ToolOverride.objects.get(remote_name=name)
+            assert (row.declared_approval, row.is_active) == (True, True)
 
     def test_mistake_of_the_caller_is_told_and_suspends_nothing(self) -> None:
         for _time in range(2):
