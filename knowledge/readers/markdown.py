@@ -49,12 +49,13 @@ _TEMPLATE_TEXT = re.compile(
     r"""\b(?:title|titre|caption|alt|text|content|description)["']?\s*[=:]\s*(?:"([^"]*)"|'([^']*)')"""
 )
 _JSON = re.compile(r"^[ \t]*([\[{][\"{\[].*[\]}])[ \t]*$", re.MULTILINE)
-#: What only says how the page is made: a list of contents, an import of MDX, attributes (Jekyll, Pandoc) of what is beside.
-_ATTRIBUTE = r"""[.#][\w-]+|[\w-]+=(?:"[^"\n]*"|'[^'\n]*'|[^\s"'{}]+)"""
+#: What only says how the page is made: a list of contents, an import of MDX, attributes (Jekyll, Pandoc) at the end of a
+#: line, behind a link, an image or emphasis, or at the head of an item.
+_ATTRIBUTES = r"\{(?::|(?=[#.]))[^{}`\n]{0,200}\}"
 _SETTING = re.compile(
-    r"""^[ \t]*\[\[?_?toc_?\]?\][ \t]*$|^import[ \t][\w$*{},. \t]{0,200}["'][^"'\n]{1,200}["'];?[ \t]*$"""
-    rf"|\{{:?(?:[ \t]*+(?>{_ATTRIBUTE}))++[ \t]*\}}|[ \t]*\{{[:#.][^{{}}\n]{{0,200}}\}}[ \t]*$",
-    re.IGNORECASE | re.MULTILINE,
+    r"""^[ \t]*\[\[?_?(?i:toc)_?\]?\][ \t]*$|^import[ \t]+(?:[\w*]+|\{[\w, ]{0,200}\})[ \t]+from[ \t]+["'][^"'\n]{1,200}["'];?[ \t]*$"""
+    rf"|[ \t]*{_ATTRIBUTES}[ \t]*$|(?<=[)\]*_]){_ATTRIBUTES}|(?<=^- ){_ATTRIBUTES}|(?<=^\d\. ){_ATTRIBUTES}",
+    re.MULTILINE,
 )
 #: The first line of a box, of VuePress and Docusaurus, MkDocs, GitHub; and the last.
 _BOX = re.compile(
