@@ -45,6 +45,7 @@ from faqs.models import UnansweredReason
 from faqs.recall import starter_questions
 from faqs.unanswered import Unanswered
 from knowledge.language.numbers import values_in
+from knowledge.language.spelling import words_of
 from knowledge.language.words import (
     LANGUAGES,
     common_stem,
@@ -57,7 +58,7 @@ from knowledge.language.words import (
     word_class,
     words,
 )
-from knowledge.search import Passage, SearchResult
+from knowledge.search import Passage
 from tools_registry.tool import calls_in, is_call
 
 #: Questions that a refusal offers, and passages that it names.
@@ -143,18 +144,14 @@ def _note_unanswered(turn: TurnInProgress) -> None:
     )
 
 
-async def _best_passages(turn: TurnInProgress, found: SearchResult, most: int) -> list[Passage]:
-    """The passages that are shown, or given to a model: each with its neighbours, the reader's language first."""
-    nearest = in_language_first(found.passages(len(found.hits)), turn.result.language)
-    return await in_database(widened, without_twins(nearest, 2 * most), most)
-
-
 async def quote_passages(turn: TurnInProgress, *, instead: str = "") -> bool:
     """Quote the best passages inside the guard rail, if any; `instead` of an answer: the code of the notice why."""
     inside = turn.found.in_domain(turn.thresholds)
     if not inside.hits:
         return False
-    passages, answer = await _best_passages(turn, inside, EXTRACTIVE_PASSAGES), turn.answer
+    nearest = in_language_first(inside.passages(len(inside.hits)), turn.result.language)
+    passages = await in_database(widened, without_twins(nearest, 2 * EXTRACTIVE_PASSAGES), EXTRACTIVE_PASSAGES)
+    answer = turn.answer
     if answer.text:
         await turn.forget_text()
     answer.source, answer.score, answer.cut = AnswerSource.EXTRACTIVE, passages[0].score, instead
@@ -225,9 +222,7 @@ def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> D
         return "cut"
     if _is_header(text, asked.sources):
         return "only_header"
-    stems, question = content_stems(_YES_NO.sub("", plain)), content_stems(asked.question)
-    says_nothing_new = stems <= question and 4 * len(stems) > 3 * len(question) and not by_tool
-    if same_writing(plain, asked.question) or says_nothing_new:
+    if same_writing(plain, asked.question) or (not by_tool and _only_restates(text, asked)):
         return "echo"
     is_again = len(plain) >= _WORTH_REPEATING and same_writing(plain, CITATION.sub("", asked.previous_answer))
     if is_again and not same_writing(asked.question, asked.previous_question):
@@ -250,24 +245,46 @@ def attributed(text: str, asked: Asked) -> str:
         stems, values = content_stems(piece), values_in(_MARKER.sub("", piece), digits_only=True)
         shares = {n: len(stems & own) for n, (own, numbers) in held.items() if values <= numbers}
         best = max(shares, key=lambda n: (shares[n], -n), default=0)
-        if len(stems) >= _STATEMENT and best and shares[best] >= _SAID * len(stems) and piece.lstrip()[0] not in "#|":
+        least = _SAID * len(stems) if len(stems) >= _STATEMENT else len(stems)
+        if stems and best and shares[best] >= least and piece.lstrip()[0] not in "#|":
             said = piece.rstrip(" .!?…")
             pieces[at] = f"{said} [{best}]{piece[len(said) :]}"
     return "".join(pieces)
 
 
-def _is_unvouched(text: str, asked: Asked) -> bool:
-    """Whether the passages that an answer cites (else the exchange before) hold less than half of its words.
+def _only_restates(text: str, asked: Asked) -> bool:
+    """Whether an answer says no more than its question, in words that no sentence of what it cites confirms."""
+    stems, question = content_stems(CITATION.sub("", _YES_NO.sub("", text))), content_stems(asked.question)
+    if not stems <= question or 4 * len(stems) <= 3 * len(question):
+        return False
+    said = [sentence for each in _cited_passages(text, asked) for sentence in SENTENCE.split(str(each["text"]))]
+    is_negated = _has_negation(text)
+    return not any(
+        len(stems & content_stems(each)) >= _SAID * len(stems) and _has_negation(each) == is_negated for each in said
+    )
 
-    A sentence that the answer is not there needs none; passages of other languages, and a word or two, are not compared.
+
+def _has_negation(text: str) -> bool:
+    return not words_of("negations").isdisjoint(words(fold(text)))
+
+
+def _cited_passages(text: str, asked: Asked) -> list[Mapping[str, Any]]:
+    """The passages that an answer cites; where it cites none, all that it was given."""
+    numbers = cited(text)
+    return [each for each in asked.sources if not numbers or each["n"] in numbers]
+
+
+def _is_unvouched(text: str, asked: Asked) -> bool:
+    """Whether the passages of an answer hold less than half of its words, and where it cites them, of its question's.
+
+    A sentence that the answer is not there needs none. Passages of another language are not compared.
     """
-    if is_refusal(text) or all(language_of(each["text"]) != asked.language for each in asked.sources):
+    passages = [each for each in _cited_passages(text, asked) if language_of(each["text"]) in ("", asked.language)]
+    if not passages or is_refusal(text) or (cited(text) and not is_of_another_subject(text, asked)):
         return False
-    stems, numbers = content_stems(CITATION.sub("", text)), cited(text)
-    if numbers and len(stems) < _STATEMENT:
-        return False
-    passages = [f"{s['title']}\n{s.get('question', '')}\n{s['text']}" for s in asked.sources if s["n"] in numbers]
-    return 2 * len(stems & content_stems("\n".join(passages) or asked.previous_answer)) < len(stems)
+    stems = content_stems(CITATION.sub("", text))
+    held = "\n".join(f"{each['title']}\n{each.get('question', '')}\n{each['text']}" for each in passages)
+    return not stems or 2 * len(stems & content_stems(f"{held}\n{asked.previous_answer}")) < len(stems)
 
 
 def has_sentence(text: str) -> bool:
@@ -357,7 +374,8 @@ async def generate(turn: TurnInProgress, llm: LanguageModel) -> None:
     check_isolation(turn.context.summarised or turn.context.history, turn.request.conversation_id)
     config, passages = turn.config, list[Passage]()
     if turn.found.hits and not turn.by_tool:
-        passages = without_repeats(await _best_passages(turn, turn.found, config.match_count))
+        nearest = without_twins(turn.found.passages(len(turn.found.hits)), 2 * config.match_count)
+        passages = without_repeats(await in_database(widened, nearest, config.match_count))
     writing = _Writing(turn, llm, passages)
     try:
         try:
@@ -382,9 +400,9 @@ async def _check(turn: TurnInProgress, writing: "_Writing") -> None:
     answer, asked = turn.answer, writing.asked(turn.answer.sources)
     if answer.stop_reason not in ("", StopReason.ANSWERED):
         return
-    if not answer.rounds and (text := attributed(answer.text, asked)) != answer.text:
-        await turn.forget_text()
-        await turn.say(text)
+    if not answer.rounds:
+        # Readers are given the numbers with the end of the answer: what was streamed stays.
+        answer.text = attributed(answer.text, asked)
     answer.defect = defect(writing.reply, answer.text, asked, by_tool=bool(answer.rounds))
     if answer.defect:
         turn.trace.step("check", answer.defect, detail=answer.text[:MOST_REASONING])

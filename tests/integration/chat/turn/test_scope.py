@@ -57,7 +57,7 @@ class ScopeTests(TestCase):
 
     async def test_refusal_is_told_to_staff(self) -> None:
         await in_database(lambda: make_entry(self.deployment, phase="audit", project="pont", is_scoped=True))
-        with scripted("Oui [1]."):
+        with scripted("Je ne sais pas."):
             told = (await self.ask(OPEN))["trace"]
         assert isinstance(told, list)
         line = next(line for line in told if line["step"] == "memory_guard")
@@ -70,7 +70,7 @@ class ScopeTests(TestCase):
         await in_database(lambda: make_entry(self.deployment, phase="audit", project="pont"))
         for phase, project in (("", ""), ("audit", "pont")):
             assert (await self.ask(OPEN, phase, project))["answer_source"] == AnswerSource.MEMORY_GUARD
-        with scripted("Oui [1]."):
+        with scripted("Je ne sais pas."):
             assert (await self.ask(OPEN, "cadrage", "pont"))["answer_source"] == AnswerSource.LLM
 
     async def test_two_scopes_that_look_the_same_joined_are_two(self) -> None:

@@ -26,6 +26,8 @@ ASKED = Asked(
         ("L’inscription au stage coûte 54 €.", "L’inscription au stage coûte 54 €."),
         ("Il faut demander au directeur de la piscine.", "Il faut demander au directeur de la piscine."),
         ("Le stage coûte 45 € [1].", "Le stage coûte 45 € [1]."),
+        ("Cela coûte 45 €.", "Cela coûte 45 € [2]."),
+        ("Après le 1er juin.", "Après le 1er juin [2]."),
         ("| Inscription au stage | coûte 45 € |", "| Inscription au stage | coûte 45 € |"),
     ],
 )  # fmt: skip
@@ -38,16 +40,33 @@ def test_statement_that_a_passage_says_cites_it_where_the_answer_cites_nothing(w
     [
         ("L’inscription coûte 45 € [2].", ""),
         ("Il faut demander au directeur de la piscine.", "unvouched"),
-        ("Il faut demander au directeur de la piscine municipale [2].", "unvouched"),
+        ("Il faut demander au directeur de la piscine municipale [1].", "unvouched"),
         ("Je ne sais pas : rien n’en est dit.", ""),
         ("Le repas se prend à la cantine.", ""),
+        ("Comptez en tout 45 €, frais compris.", ""),
         ("45 € [2].", "only_number"),
-        ("Oui [1].", ""),
-        ("Oui, le stage coûte combien.", "echo"),
+        ("Oui.", "unvouched"),
     ],
 )
 def test_answer_that_nothing_vouches_for_is_none(written: str, found: str) -> None:
     assert defect(Reply(text=written, model=""), written, ASKED) == found
+
+
+@pytest.mark.parametrize(
+    ("question", "written", "found"),
+    [
+        ("Le stage est-il ouvert aux enfants ?", "Oui, le stage est ouvert aux enfants [1].", ""),
+        ("Le stage est-il ouvert aux enfants ?", "Non, le stage n’est pas ouvert aux enfants [1].", "echo"),
+        ("Les frais sont-ils remboursés après le 1er juin ?", "Oui, les frais sont remboursés après le 1er juin [2].", "echo"),
+        ("Les frais sont-ils remboursés après le 1er juin ?", "Non, les frais ne sont pas remboursés après le 1er juin [2].", ""),
+        ("Faut-il un certificat médical pour le stage ?", "Oui, il faut un certificat médical pour le stage [2].", "echo"),
+        ("Faut-il un certificat médical pour le stage ?", "Oui, un certificat médical d’aptitude au stage [2].", "unvouched"),
+    ],
+)  # fmt: skip
+def test_answer_that_only_restates_its_question_is_none_unless_a_cited_sentence_says_it(
+    question: str, written: str, found: str
+) -> None:
+    assert defect(Reply(text=written, model=""), written, Asked(question, "fr", True, SOURCES)) == found
 
 
 def test_answer_in_another_language_than_its_passages_or_by_a_tool_is_not_compared() -> None:
