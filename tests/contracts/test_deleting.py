@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.resilience.site import AGENT, MissingServerError, Site, last_user_message, numbered
+from benchmarks.resilience.site import AGENT, Site, last_user_message, numbered
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.waiting import wait_until
 
@@ -40,12 +40,9 @@ def answered(body: Any) -> ModelReply:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    with ModelServer(fallback=answered) as model:
-        try:
-            with Site(model, shared=request.param == "postgresql", RATE_LIMITS="False") as served:
-                yield served
-        except MissingServerError as missing:
-            pytest.skip(str(missing))
+    is_shared = request.param == "postgresql"
+    with ModelServer(fallback=answered) as model, Site(model, shared=is_shared, RATE_LIMITS="False") as served:
+        yield served
 
 
 class Reader:

@@ -188,23 +188,6 @@ def test_closing_a_stream_early_ends_it_and_the_next_call_works(stage: Stage) ->
     assert rest[-1].final is not None
 
 
-def test_cancelling_the_task_that_reads_a_stream_ends_it(stage: Stage) -> None:
-    stage.say(["mot "] * 500)
-
-    async def story() -> bool:
-        async def read() -> None:
-            async for _chunk in stage.model.stream(MESSAGES, OPTIONS):
-                pass
-
-        task = asyncio.create_task(read())
-        await asyncio.sleep(0.1)
-        task.cancel()
-        await asyncio.wait([task], timeout=PATIENCE_SECONDS)
-        return task.cancelled()
-
-    assert stage.run(story)
-
-
 def test_fifty_streams_at_once_do_not_mix(stage: Stage) -> None:
     for _ in range(50):
         stage.say(["un ", "deux ", "trois"])

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from benchmarks.resilience.site import AGENT, MissingServerError, Site, WebProcess
+from benchmarks.resilience.site import AGENT, Site, WebProcess
 from tests.servers.model_server import ModelServer
 from tests.waiting import wait_until
 from tests.web_client import Visitor
@@ -135,11 +135,8 @@ def gone(site: Site, process: WebProcess) -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["sqlite", "shared"])
 def site(request: pytest.FixtureRequest) -> Iterator[tuple[Site, list[str]]]:
-    try:
-        with ModelServer() as model, Site(model, shared=request.param, constants=CONSTANTS) as made:
-            yield made, json.loads(made.manage("shell", "-v", "0", "-c", PREPARE))
-    except MissingServerError as error:
-        pytest.skip(str(error))
+    with ModelServer() as model, Site(model, shared=request.param, constants=CONSTANTS) as made:
+        yield made, json.loads(made.manage("shell", "-v", "0", "-c", PREPARE))
 
 
 @pytest.fixture(params=[locked, full, gone])

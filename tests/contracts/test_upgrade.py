@@ -7,14 +7,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from benchmarks.resilience.site import MissingServerError, own_database
+from benchmarks.resilience.site import own_database
 from config.version import VERSION
 from tests.releases import keep
 from tests.releases.kept_site import AGENT, QUESTIONS
@@ -57,31 +57,17 @@ def statements(release: str, name: str) -> str:
     return gzip.decompress((keep.HERE / release / name).read_bytes()).decode()
 
 
-def on_sqlite(release: str, folder: Path) -> str:
-    with closing(sqlite3.connect(folder / "site.db")) as restored:
-        restored.executescript(statements(release, keep.SQLITE))
-    return f"sqlite:///{folder / 'site.db'}"
-
-
-@contextmanager
-def on_postgresql(release: str) -> Iterator[str]:
-    with ExitStack() as stack:
-        try:
-            url = stack.enter_context(own_database())
-        except MissingServerError as missing:
-            pytest.skip(str(missing))
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(statements(release, keep.POSTGRESQL).encode())
-        yield url
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, release: str, tmp_path: Path) -> Iterator[str]:
     """The URL of the release's database, as it was when it was kept."""
     if request.param == "sqlite":
-        yield on_sqlite(release, tmp_path)
+        with closing(sqlite3.connect(tmp_path / "site.db")) as restored:
+            restored.executescript(statements(release, keep.SQLITE))
+        yield f"sqlite:///{tmp_path / 'site.db'}"
     else:
-        with on_postgresql(release) as url:
+        with own_database() as url:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(statements(release, keep.POSTGRESQL).encode())
             yield url
 
 

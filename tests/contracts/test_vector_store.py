@@ -316,13 +316,6 @@ def test_store_that_is_gone_is_reported_at_once() -> None:
             verb()
 
 
-def test_store_that_does_not_answer_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        store = QdrantVectorStore(url=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=1)
-        with pytest.raises(VectorStoreUnavailableError):
-            store.ping()
-
-
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

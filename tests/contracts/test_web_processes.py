@@ -10,13 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.resilience.site import AGENT, MissingServerError, Site, WebProcess, last_user_message, numbered
+from benchmarks.resilience.site import AGENT, Site, WebProcess, last_user_message, numbered
 from tests.servers.model_server import ModelReply, ModelServer
 from tests.web_client import Page, Visitor, text_of
 
 pytestmark = [pytest.mark.contracts, pytest.mark.timeout(900)]
 
-LEASE_SECONDS = 6.0
+CONSTANTS = {"TURN_LEASE_SECONDS": 6.0, "EVENT_LOG_RETRY_CEILING_SECONDS": 0.5, "EVENT_LOG_TIMEOUT_SECONDS": 0.5}
 #: Each has an answer of four megabytes made for it, in a second or two.
 SLOW_READERS = 8
 QUESTION = "Comment réserver une salle de travail de la bibliothèque à l'accueil ? Dossier {tag}."
@@ -38,21 +38,8 @@ def answered(body: Any) -> ModelReply:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    with ModelServer(fallback=answered) as model:
-        try:
-            with Site(
-                model,
-                processes=2,
-                shared=True,
-                constants={
-                    "TURN_LEASE_SECONDS": LEASE_SECONDS,
-                    "EVENT_LOG_RETRY_CEILING_SECONDS": 0.5,
-                    "EVENT_LOG_TIMEOUT_SECONDS": 0.5,
-                },
-            ) as served:
-                yield served
-        except MissingServerError as missing:
-            pytest.skip(str(missing))
+    with ModelServer(fallback=answered) as model, Site(model, processes=2, shared=True, constants=CONSTANTS) as served:
+        yield served
 
 
 @pytest.fixture

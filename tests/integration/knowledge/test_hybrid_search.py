@@ -41,45 +41,39 @@ def find(agent: Agent, question: str, *, collection: str = "", min_score: float 
 
 
 class HybridSearchTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+        self.document = add_document(self.agent)
+
     def test_words_find_what_the_vector_does_not(self) -> None:
-        agent = make_agent()
-        add_document(agent)
         with lexical_weight(5.0):
-            best = find(agent, "Prix de la CARTE ?").passages(1)[0]
+            best = find(self.agent, "Prix de la CARTE ?").passages(1)[0]
         assert "carte" in f"{best.parent_context} {best.content}".lower()
         assert best.overlap > 0
         assert best.relevance > best.score
 
     def test_generation_that_is_not_in_service_is_searched_by_its_name(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         generation = vector_store().resolve_alias(alias) or ""
         vector_store().remove_alias(alias)
         for weight in (None, 5.0):
             with lexical_weight(weight) if weight else nullcontext():
-                assert find(agent, QUESTION, collection=generation).hits
+                assert find(self.agent, QUESTION, collection=generation).hits
 
     def test_least_similarity_is_a_cosine_also_for_words(self) -> None:
-        agent = make_agent()
-        add_document(agent)
         with lexical_weight(5.0):
-            assert not find(agent, QUESTION, min_score=1.01).hits
+            assert not find(self.agent, QUESTION, min_score=1.01).hits
 
     def test_words_follow_a_deleted_document_and_a_rebuild(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
         with lexical_weight(5.0):
-            before = find(agent, QUESTION).best_relevance
-            run_build(create_rebuild(agent=agent, method=IndexingMethod.QA_ATOMIC).pk)
-            assert find(agent, QUESTION).best_relevance == before
-            document.delete()
-            assert not confirm_passages(find(agent, QUESTION), agent_id=agent.pk).hits
+            before = find(self.agent, QUESTION).best_relevance
+            run_build(create_rebuild(agent=self.agent, method=IndexingMethod.QA_ATOMIC).pk)
+            assert find(self.agent, QUESTION).best_relevance == before
+            self.document.delete()
+            assert not confirm_passages(find(self.agent, QUESTION), agent_id=self.agent.pk).hits
 
     def test_points_from_before_there_were_words_are_read_all_the_same(self) -> None:
-        agent = make_agent()
-        add_document(agent)
         with lexical_weight(5.0):
-            before = find(agent, QUESTION)
+            before = find(self.agent, QUESTION)
             VectorPoint.objects.update(terms=None)
-            assert find(agent, QUESTION) == before
+            assert find(self.agent, QUESTION) == before

@@ -100,23 +100,23 @@ def test_parse_that_hangs_is_stopped_and_the_next_file_is_read(reader: Reader, s
     assert reader.read(FAQ.encode(), filename="next.md").drafts
 
 
-@pytest.mark.parametrize("name", ["die.md", "eat.md"])
-def test_parse_that_kills_its_process_fails_alone(reader: Reader, name: str) -> None:
-    with pytest.raises(UnreadableDocumentError, match="ended with status"):
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("die.md", UnreadableDocumentError, "ended with status"),
+        ("eat.md", UnreadableDocumentError, "ended with status"),
+        ("bug.md", UnreadableDocumentError, "KeyError"),
+        # Not the fault of the file.
+        *((name, DiskFullError, ".") for name in ("full.md", "full-while-parsed.md", "no-temporary-folder.md")),
+    ],
+)
+def test_file_that_kills_its_parser_or_fails_does_so_alone(
+    reader: Reader, name: str, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
         reader.read(FAQ.encode(), filename=name)
-    assert reader.read(FAQ.encode(), filename="next.md").drafts
-
-
-def test_unexpected_error_of_a_parser_is_a_refusal(reader: Reader) -> None:
-    with pytest.raises(UnreadableDocumentError, match="KeyError"):
-        reader.read(FAQ.encode(), filename="bug.md")
-
-
-@pytest.mark.parametrize("name", ["full.md", "full-while-parsed.md", "no-temporary-folder.md"])
-def test_disk_without_space_is_not_the_fault_of_the_file(reader: Reader, name: str) -> None:
-    with pytest.raises(DiskFullError):
-        reader.read(FAQ.encode(), filename=name)
-    assert reader.read(FAQ.encode(), filename="next.md").drafts
+    # What a library prints does no harm.
+    assert reader.read(FAQ.encode(), filename="print.md").drafts
 
 
 def test_full_disk_of_temporary_files_is_told_and_the_file_is_read_when_there_is_space(
@@ -142,10 +142,6 @@ def test_reader_that_cannot_start_is_not_the_fault_of_the_file(settings: Setting
     ends = mock.patch.object(isolation, "_MODULE", "knowledge.readers.nothing")
     with ends, isolation.isolated_reader() as reader, pytest.raises(MachineTroubleError):
         reader.read(FAQ.encode(), filename="a.html")
-
-
-def test_what_a_library_prints_does_no_harm(reader: Reader) -> None:
-    assert reader.read(FAQ.encode(), filename="print.md").drafts
 
 
 def test_without_isolation_an_unexpected_error_is_a_refusal_too(settings: Settings) -> None:

@@ -1,34 +1,38 @@
 """Every visible word of a document is in its passages, once and in order, whatever it stands in."""
 
-import html
-import io
 import re
+from collections.abc import Callable
+from html import escape
 from itertools import count
 
-import docx
 import openpyxl
-import pptx
+import pytest
+from docx import Document
 from fpdf import FPDF
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from pptx import Presentation
 
 from knowledge.chunking import chunk_document
 from knowledge.readers.registry import parse_document
+from tests.unit.knowledge.readers.office_files import saved
 
 #: What is written around a number that makes every word another.
 _SHAPES = st.sampled_from(["mot{}", "\\df{}", "C:\\Users\\bob{}", "__init{}__", "a{}*b", "été{}", "x{}|y", "<t{}>"])
 _KINDS = st.sampled_from(["heading", "paragraph", "list", "table", "code", "terms", "nested"])
+Parts = list[tuple[str, list[str]]]
+Writer = Callable[[Parts], bytes]
 _parts = st.lists(st.tuples(_KINDS, st.lists(_SHAPES, min_size=1, max_size=30)), min_size=1, max_size=12)
 
 
-def numbered(parts: list[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
+def numbered(parts: Parts) -> Parts:
     numbers = count(100)
     return [(kind, [shape.format(next(numbers)) for shape in shapes]) for kind, shapes in parts]
 
 
 def as_html(kind: str, words: list[str]) -> str:
-    said = [html.escape(word) for word in words]
+    said = [escape(word) for word in words]
     match kind:
         case "heading":
             return f"<h2>{' '.join(said)}</h2>"
@@ -52,8 +56,12 @@ def numbers(text: str) -> list[int]:
     return [int(found) for found in re.findall(r"1\d\d|[2-9]\d\d", text)]
 
 
-def check(data: bytes, filename: str, words: list[str]) -> None:
+def check(write: Writer, parts: Parts) -> None:
     """In order, each word's first mention follows the one before; its exact letters are somewhere."""
+    parts = numbered(parts)
+    words = [word for _kind, words in parts for word in words]
+    filename = f"a.{write.__name__}"
+    data = write(parts)
     parsed = parse_document(data, filename=filename)
     chunks = chunk_document(parsed)
     said = [parsed.title] + [text for chunk in chunks for text in (chunk.parent_context, chunk.content)]
@@ -64,52 +72,6 @@ def check(data: bytes, filename: str, words: list[str]) -> None:
     assert list(dict.fromkeys(numbers(everything))) == [n for w in words for n in numbers(w)]
     bodies = [n for chunk in chunks for n in set(numbers(chunk.content))]
     assert len(bodies) == len(set(bodies))
-
-
-@given(parts=_parts)
-@hypothesis_settings(max_examples=60, deadline=None)
-def test_every_word_of_a_page_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
-    parts = numbered(parts)
-    body = "".join(as_html(kind, words) for kind, words in parts)
-    page = f"<html><head><title>T</title></head><body><h1>T</h1>{body}</body></html>"
-    check(page.encode(), "a.html", [word for _kind, words in parts for word in words])
-
-
-@given(parts=_parts)
-@hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_a_word_file_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
-    parts = numbered(parts)
-    document = docx.Document()
-    document.add_heading("T", 0)
-    for kind, words in parts:
-        if kind == "heading":
-            document.add_heading(" ".join(words), 2)
-        elif kind in ("list", "nested"):
-            for word in words:
-                document.add_paragraph(word, style="List Bullet")
-        elif kind == "table":
-            table = document.add_table(len(words) + 1, 2)
-            for row, word in enumerate(words, start=1):
-                table.cell(row, 0).text, table.cell(row, 1).text = word, "r"
-        else:
-            document.add_paragraph(" ".join(words))
-    buffer = io.BytesIO()
-    document.save(buffer)
-    check(buffer.getvalue(), "a.docx", [word for _kind, words in parts for word in words])
-
-
-@given(parts=_parts)
-@hypothesis_settings(max_examples=10, deadline=None)
-def test_every_word_of_a_presentation_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
-    parts = numbered(parts)
-    presentation = pptx.Presentation()
-    for _kind, words in parts:
-        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
-        slide.shapes.title.text = words[0]
-        slide.placeholders[1].text_frame.text = "\n".join(words[1:] or ["fin"])
-    buffer = io.BytesIO()
-    presentation.save(buffer)
-    check(buffer.getvalue(), "a.pptx", [word for _kind, words in parts for word in words])
 
 
 def as_markdown(kind: str, words: list[str]) -> str:
@@ -131,27 +93,81 @@ def as_markdown(kind: str, words: list[str]) -> str:
             return " ".join(said)
 
 
-@given(parts=_parts)
-@hypothesis_settings(max_examples=60, deadline=None)
-def test_every_word_of_a_markdown_file_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
-    parts = numbered(parts)
-    text = "# T\n\n" + "\n\n".join(as_markdown(kind, words) for kind, words in parts)
-    check(text.encode(), "a.md", [word for _kind, words in parts for word in words])
+def html(parts: Parts) -> bytes:
+    body = "".join(as_html(kind, words) for kind, words in parts)
+    return f"<html><head><title>T</title></head><body><h1>T</h1>{body}</body></html>".encode()
 
 
-@given(parts=_parts)
-@hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_a_workbook_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
-    parts = numbered(parts)
+def md(parts: Parts) -> bytes:
+    return ("# T\n\n" + "\n\n".join(as_markdown(kind, words) for kind, words in parts)).encode()
+
+
+def docx(parts: Parts) -> bytes:
+    document = Document()
+    document.add_heading("T", 0)
+    for kind, words in parts:
+        if kind == "heading":
+            document.add_heading(" ".join(words), 2)
+        elif kind in ("list", "nested"):
+            for word in words:
+                document.add_paragraph(word, style="List Bullet")
+        elif kind == "table":
+            table = document.add_table(len(words) + 1, 2)
+            for row, word in enumerate(words, start=1):
+                table.cell(row, 0).text, table.cell(row, 1).text = word, "r"
+        else:
+            document.add_paragraph(" ".join(words))
+    return saved(document)
+
+
+def pptx(parts: Parts) -> bytes:
+    presentation = Presentation()
+    for _kind, words in parts:
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = words[0]
+        slide.placeholders[1].text_frame.text = "\n".join(words[1:] or ["fin"])
+    return saved(presentation)
+
+
+def xlsx(parts: Parts) -> bytes:
     workbook = openpyxl.Workbook()
     workbook.remove(workbook.active)
     for number, (kind, words) in enumerate(parts):
         sheet = workbook.create_sheet(f"Tarifs {chr(65 + number)}")
         for word in words:
             sheet.append([word] if kind == "paragraph" else [word, "r"])
-    buffer = io.BytesIO()
-    workbook.save(buffer)
-    check(buffer.getvalue(), "a.xlsx", [word for _kind, words in parts for word in words])
+    return saved(workbook)
+
+
+def pdf(parts: Parts) -> bytes:
+    printed = FPDF()
+    printed.add_page()
+    printed.set_font("helvetica", size=24)
+    printed.multi_cell(0, 12, "Guide", new_x="LMARGIN", new_y="NEXT")
+    for kind, words in parts:
+        printed.set_font("helvetica", size=16 if kind == "heading" else 11)
+        if kind == "table":
+            with printed.table(first_row_as_headings=False) as table:
+                for word in words:
+                    table.row([word, "r"])
+        else:
+            printed.multi_cell(0, 6, " ".join(words), align="L", new_x="LMARGIN", new_y="NEXT")
+            printed.ln(4)
+    return bytes(printed.output())
+
+
+@pytest.mark.parametrize("write", [html, md])
+@given(parts=_parts)
+@hypothesis_settings(max_examples=60, deadline=None)
+def test_every_word_of_a_text_is_in_its_passages_in_order(write: Writer, parts: Parts) -> None:
+    check(write, parts)
+
+
+@pytest.mark.parametrize("write", [docx, pptx, xlsx])
+@given(parts=_parts)
+@hypothesis_settings(max_examples=15, deadline=None)
+def test_every_word_of_an_office_file_is_in_its_passages_in_order(write: Writer, parts: Parts) -> None:
+    check(write, parts)
 
 
 #: What the fonts that every PDF reader has can draw.
@@ -163,19 +179,5 @@ _printed = st.lists(st.tuples(st.sampled_from(["heading", "paragraph", "table"])
 
 @given(parts=_printed)
 @hypothesis_settings(max_examples=15, deadline=None)
-def test_every_word_of_a_pdf_is_in_its_passages_in_order(parts: list[tuple[str, list[str]]]) -> None:
-    parts = numbered(parts)
-    pdf = FPDF()
-    pdf.add_page()
-    pdf.set_font("helvetica", size=24)
-    pdf.multi_cell(0, 12, "Guide", new_x="LMARGIN", new_y="NEXT")
-    for kind, words in parts:
-        pdf.set_font("helvetica", size=16 if kind == "heading" else 11)
-        if kind == "table":
-            with pdf.table(first_row_as_headings=False) as table:
-                for word in words:
-                    table.row([word, "r"])
-        else:
-            pdf.multi_cell(0, 6, " ".join(words), align="L", new_x="LMARGIN", new_y="NEXT")
-            pdf.ln(4)
-    check(bytes(pdf.output()), "a.pdf", [word for _kind, words in parts for word in words])
+def test_every_word_of_a_pdf_is_in_its_passages_in_order(parts: Parts) -> None:
+    check(pdf, parts)

@@ -1,6 +1,6 @@
 """The forms of an agent: taught by its documents, decided by its staff, used by its questions."""
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.test import TestCase
 from django.urls import reverse
@@ -74,15 +74,15 @@ class ReadingTests(TestCase):
             self.agent, config_overlay={"memory_threshold": 0.6, "memory_learning": "off"}
         )
 
-    async def ask(self, question: str) -> TurnResult:
+    def ask(self, question: str) -> TurnResult:
         async def ignore(_event: object) -> None:
             """Nobody follows this turn."""
 
-        return await run_turn(TurnRequest(self.deployment.pk, question, "fr"), ignore)
+        return async_to_sync(run_turn)(TurnRequest(self.deployment.pk, question, "fr"), ignore)
 
-    async def test_answer_stored_for_one_form_is_given_to_the_other(self) -> None:
-        await sync_to_async(make_learned)(self.agent, question=LONG_QUESTION, answer="À la maison départementale.")
-        result = await self.ask(SHORT_QUESTION)
+    def test_answer_stored_for_one_form_is_given_to_the_other(self) -> None:
+        make_learned(self.agent, question=LONG_QUESTION, answer="À la maison départementale.")
+        result = self.ask(SHORT_QUESTION)
         assert result.answer.source == AnswerSource.DIRECT_QA
         assert "maison départementale" in result.answer.text
         (line,) = [line for line in result.trace.lines if line["step"] == "embedding"]
@@ -91,47 +91,38 @@ class ReadingTests(TestCase):
     def add_question(self, question: str, answer: str) -> None:
         add_document(self.agent, name="terms.md", text=f"# Termes\n\n## {question}\n\n{answer}\n")
 
-    async def confirm(self, short: str, long: str) -> None:
-        await sync_to_async(make_synonym)(self.agent, short, long)
-
-    async def test_stored_question_goes_before_one_that_only_a_synonym_makes_the_same(self) -> None:
-        await sync_to_async(make_learned)(
-            self.agent, question="Le stationnement est-il gratuit le dimanche ?", answer="Oui."
-        )
-        await sync_to_async(make_learned)(
-            self.agent, question="Le stationnement est-il payant le dimanche ?", answer="Non."
-        )
-        await self.confirm("payant", "gratuit")
-        result = await self.ask("Le stationnement est-il gratuit le dimanche ?")
+    def test_stored_question_goes_before_one_that_only_a_synonym_makes_the_same(self) -> None:
+        make_learned(self.agent, question="Le stationnement est-il gratuit le dimanche ?", answer="Oui.")
+        make_learned(self.agent, question="Le stationnement est-il payant le dimanche ?", answer="Non.")
+        make_synonym(self.agent, "payant", "gratuit")
+        result = self.ask("Le stationnement est-il gratuit le dimanche ?")
         assert result.answer.text.startswith("Oui.")
-        result = await self.ask("Le stationnement est-il payant le dimanche ?")
+        result = self.ask("Le stationnement est-il payant le dimanche ?")
         assert result.answer.text.startswith("Non.")
 
-    async def test_question_of_a_document_goes_before_a_validated_answer_to_a_synonym(self) -> None:
-        await self.confirm("agent", "salarié")
-        await sync_to_async(make_learned)(self.agent, question="Qu'est-ce qu'un agent ?", answer="Une personne.")
-        await sync_to_async(self.add_question)("Qu'est-ce qu'un salarié ?", "Un employé.")
-        result = await self.ask("Qu'est-ce qu'un salarié ?")
+    def test_question_of_a_document_goes_before_a_validated_answer_to_a_synonym(self) -> None:
+        make_synonym(self.agent, "agent", "salarié")
+        make_learned(self.agent, question="Qu'est-ce qu'un agent ?", answer="Une personne.")
+        self.add_question("Qu'est-ce qu'un salarié ?", "Un employé.")
+        result = self.ask("Qu'est-ce qu'un salarié ?")
         assert result.answer.text.startswith("Un employé.")
 
-    async def test_memory_of_a_synonym_does_not_answer_a_stored_question(self) -> None:
-        await self.confirm("agent", "salarié")
-        entry = await sync_to_async(make_entry)(
-            self.deployment, question="Qu'est-ce qu'un agent ?", answer="Une personne."
-        )
-        result = await self.ask("Qu'est-ce qu'un salarié ?")
+    def test_memory_of_a_synonym_does_not_answer_a_stored_question(self) -> None:
+        make_synonym(self.agent, "agent", "salarié")
+        entry = make_entry(self.deployment, question="Qu'est-ce qu'un agent ?", answer="Une personne.")
+        result = self.ask("Qu'est-ce qu'un salarié ?")
         assert result.answer.source == AnswerSource.MEMORY_GUARD
-        await sync_to_async(self.add_question)("Qu'est-ce qu'un salarié ?", "Un employé.")
-        result = await self.ask("Qu'est-ce qu'un salarié ?")
+        self.add_question("Qu'est-ce qu'un salarié ?", "Un employé.")
+        result = self.ask("Qu'est-ce qu'un salarié ?")
         assert result.answer.text.startswith("Un employé.")
-        result = await self.ask(entry.question)
+        result = self.ask(entry.question)
         assert result.answer.source == AnswerSource.MEMORY_GUARD
 
-    async def test_memory_of_the_words_goes_before_that_of_a_synonym(self) -> None:
-        await self.confirm("payant", "gratuit")
+    def test_memory_of_the_words_goes_before_that_of_a_synonym(self) -> None:
+        make_synonym(self.agent, "payant", "gratuit")
         for word, answer in (("payant", "Non."), ("gratuit", "Oui.")):
-            await sync_to_async(make_entry)(self.deployment, question=f"Est-ce {word} le dimanche ?", answer=answer)
-        result = await self.ask("Est-ce que c'est gratuit le dimanche ?")
+            make_entry(self.deployment, question=f"Est-ce {word} le dimanche ?", answer=answer)
+        result = self.ask("Est-ce que c'est gratuit le dimanche ?")
         assert result.answer.text == "Oui."
 
 

@@ -10,7 +10,6 @@ from agents.admin_base import admin_url
 from agents.models import IndexingMethod, JobKind, JobStatus
 from faqs.origins import keep_passages, origins_of
 from knowledge.indexing.jobs import run_build
-from knowledge.indexing.path import index_documents, store_document
 from knowledge.models import Chunk, IndexBuild, UnitsOrigin
 from knowledge.vectors.base import collection_alias, vector_store
 from tests.admin_pages import client_of, make_staff, shown_messages, superuser_client
@@ -50,9 +49,7 @@ class PassageTest(TestCase):
 
     def in_conflict(self) -> None:
         self.send(content=self.chunk.content.replace("trois", "quatre"))
-        changed = FAQ_TEXT.replace("trois", "deux").encode()
-        document = store_document(agent=self.agent, name="faq.md", data=changed).document
-        index_documents(agent=self.agent, documents=[document])
+        add_document(self.agent, text=FAQ_TEXT.replace("trois", "deux"))
         assert self.reload().is_in_conflict
 
     def test_text_and_questions_are_edited_beside_the_text_of_the_document(self) -> None:

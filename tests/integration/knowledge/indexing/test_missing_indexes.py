@@ -13,12 +13,12 @@ from agents.models import Agent, Deployment, IndexingMethod, JobKind, JobStatus
 from knowledge.embeddings.base import embedder
 from knowledge.errors import CollectionMissingError
 from knowledge.indexing.jobs import create_rebuild, enqueue_documents, reconcile_agent, run_build
-from knowledge.indexing.path import index_documents, store_document
+from knowledge.indexing.path import store_document
 from knowledge.indexing.points import current_generation
 from knowledge.models import IndexBuild
 from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import collection_alias, vector_store
-from tests.factories import FAQ_TEXT, add_document, make_agent, make_deployment
+from tests.factories import add_document, make_agent, make_deployment
 from tests.terminal import run
 
 LEGACY = IndexingMethod.LEGACY
@@ -80,8 +80,7 @@ class MissingIndexTests(TestCase):
                 )
 
         with mock.patch.object(answers_above(), "plan_points", faq):
-            stored = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.encode())
-            index_documents(agent=agent, documents=[stored.document])
+            add_document(agent)
             (build,) = reconcile_agent(agent.pk)
             run_build(build.pk)
         assert self.store.count(collection_alias(agent.slug, LEGACY)) == 4

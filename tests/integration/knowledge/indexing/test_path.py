@@ -23,20 +23,21 @@ KNOWN = "Combien coûte la carte de lecteur ?"
 
 
 class IndexDocumentTests(TestCase):
+    def setUp(self) -> None:
+        self.agent = make_agent()
+
     def test_document_of_questions_needs_no_model(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
+        document = add_document(self.agent)
         assert (document.status, document.language) == (DocumentStatus.INDEXED, "fr")
-        found = search_index(agent, KNOWN).hits[0]
+        found = search_index(self.agent, KNOWN).hits[0]
         assert (found.type, found.question) == (PointType.QA_PAIR, KNOWN)
         assert "12 euros" in found.content
 
     def test_chunk_without_questions_is_found_by_its_content_and_counted_waiting(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
+        document = add_document(self.agent)
         waiting = document.chunks.waiting()
         assert waiting.count() == 1
-        hits = search_index(agent, "Les livres empruntés sont rendus sous trois semaines").hits
+        hits = search_index(self.agent, "Les livres empruntés sont rendus sous trois semaines").hits
         assert hits[0].type is PointType.SOURCE_MATERIAL
         assert hits[0].chunk_id == waiting.get().pk
 
@@ -49,9 +50,8 @@ class IndexDocumentTests(TestCase):
             pdf.add_page()
             pdf.set_font("helvetica", size=11)
             pdf.multi_cell(0, 14, text * 20)
-        agent = make_agent()
-        document = store_document(agent=agent, name="guide.pdf", data=bytes(pdf.output())).document
-        index_documents(agent=agent, documents=[document])
+        document = store_document(agent=self.agent, name="guide.pdf", data=bytes(pdf.output())).document
+        index_documents(agent=self.agent, documents=[document])
         first, second = document.chunks.order_by("index")
         assert (first.page, second.page) == (1, 2)
         assert first.places is not None
@@ -61,38 +61,34 @@ class IndexDocumentTests(TestCase):
         assert 0 < top < bottom < 0.5
 
     def test_second_run_embeds_nothing_and_calls_no_model(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
+        document = add_document(self.agent)
         with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
-            report = index_documents(agent=agent, documents=[document])
+            report = index_documents(agent=self.agent, documents=[document])
         assert embed.call_count == 0
         assert (report.embedded, report.reused, report.model_calls) == (0, report.points, 0)
 
     def test_changed_paragraph_embeds_its_own_points_only(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        stored = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.replace("12 euros", "15 euros").encode())
-        report = index_documents(agent=agent, documents=[stored.document])
+        add_document(self.agent)
+        stored = store_document(agent=self.agent, name="faq.md", data=FAQ_TEXT.replace("12 euros", "15 euros").encode())
+        report = index_documents(agent=self.agent, documents=[stored.document])
         assert report.embedded == 2  # the new chunk's question and its content
-        assert "15 euros" in search_index(agent, KNOWN).hits[0].content
-        assert not [hit for hit in search_index(agent, KNOWN).hits if "12 euros" in hit.content]
+        assert "15 euros" in search_index(self.agent, KNOWN).hits[0].content
+        assert not [hit for hit in search_index(self.agent, KNOWN).hits if "12 euros" in hit.content]
 
     def test_every_method_in_use_has_its_own_index(self) -> None:
-        agent = make_agent()
-        make_deployment(agent, config_overlay={"indexing_method": "legacy"})
-        add_document(agent)
-        legacy = search_index(agent, KNOWN, method=IndexingMethod.LEGACY)
+        make_deployment(self.agent, config_overlay={"indexing_method": "legacy"})
+        add_document(self.agent)
+        legacy = search_index(self.agent, KNOWN, method=IndexingMethod.LEGACY)
         assert {hit.type for hit in legacy.hits} == {PointType.LEGACY}
-        assert vector_store().count(collection_alias(agent.slug, IndexingMethod.LEGACY)) == 3
-        assert not agent.jobs.exists()
+        assert vector_store().count(collection_alias(self.agent.slug, IndexingMethod.LEGACY)) == 3
+        assert not self.agent.jobs.exists()
 
     def test_unreadable_file_is_kept_with_its_reason_and_the_rest_is_done(self) -> None:
-        agent = make_agent()
         stored = [
-            store_document(agent=agent, name=name, data=data).document
+            store_document(agent=self.agent, name=name, data=data).document
             for name, data in (("vide.md", b""), ("faq.md", FAQ_TEXT.encode()))
         ]
-        report = index_documents(agent=agent, documents=stored)
+        report = index_documents(agent=self.agent, documents=stored)
         assert [row["item"] for row in report.failed] == ["vide.md"]
         assert report.documents == 1
         failed = Document.objects.get(name="vide.md")
@@ -101,44 +97,39 @@ class IndexDocumentTests(TestCase):
 
     @override(MAX_DOCUMENT_CHUNKS=2)
     def test_a_document_that_was_cut_says_so_until_it_is_read_whole(self) -> None:
-        agent = make_agent()
         rows = "".join(f"Combien coûte {n} ?,{n} euros\n" for n in range(5))
-        long = add_document(agent, text=f"question,answer\n{rows}", name="prix.csv")
+        long = add_document(self.agent, text=f"question,answer\n{rows}", name="prix.csv")
         assert "seuls ses 2 premiers passages" in long.notices
-        short = add_document(agent, text="question,answer\nQuoi ?,Rien\n", name="prix.csv")
+        short = add_document(self.agent, text="question,answer\nQuoi ?,Rien\n", name="prix.csv")
         assert (short.pk, short.notices) == (long.pk, "")
 
     def test_deleted_chunk_is_not_confirmed(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        found = search_index(agent, KNOWN)
+        add_document(self.agent)
+        found = search_index(self.agent, KNOWN)
         chunk_id = found.hits[0].chunk_id
         assert chunk_id is not None
         Chunk.objects.filter(pk=chunk_id).delete()
-        kept = confirm_passages(found, agent_id=agent.pk)
+        kept = confirm_passages(found, agent_id=self.agent.pk)
         assert "12 euros" not in " ".join(hit.content for hit in kept.hits)
 
     def test_deletion_removes_the_points_after_commit(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
-        alias = collection_alias(agent.slug, IndexingMethod.QA_ATOMIC)
+        document = add_document(self.agent)
+        alias = collection_alias(self.agent.slug, IndexingMethod.QA_ATOMIC)
         with self.captureOnCommitCallbacks(execute=True):
             document.delete()
         assert vector_store().count(alias) == 0
 
     def test_replaced_file_answers_no_more_until_the_new_one_is_read(self) -> None:
-        agent = make_agent()
-        add_document(agent)
-        document = store_document(agent=agent, name="faq.md", data=FAQ_TEXT.replace("12", "15").encode()).document
-        assert not confirm_passages(search_index(agent, KNOWN), agent_id=agent.pk).hits
+        add_document(self.agent)
+        document = store_document(agent=self.agent, name="faq.md", data=FAQ_TEXT.replace("12", "15").encode()).document
+        assert not confirm_passages(search_index(self.agent, KNOWN), agent_id=self.agent.pk).hits
         assert "Mise à jour en cours" in superuser_client().get(admin_url(Document, "changelist")).content.decode()
-        index_documents(agent=agent, documents=[document])
-        assert "15 euros" in confirm_passages(search_index(agent, KNOWN), agent_id=agent.pk).hits[0].content
+        index_documents(agent=self.agent, documents=[document])
+        assert "15 euros" in confirm_passages(search_index(self.agent, KNOWN), agent_id=self.agent.pk).hits[0].content
 
     def test_other_recipe_is_an_error_and_never_a_wrong_answer(self) -> None:
-        agent = make_agent()
-        document = add_document(agent)
+        document = add_document(self.agent)
         other = HashingEmbedder(dimensions=64)
         with mock.patch("knowledge.indexing.points.embedder", return_value=other):
             with pytest.raises(EmbeddingMismatchError):
-                index_documents(agent=agent, documents=[document])
+                index_documents(agent=self.agent, documents=[document])

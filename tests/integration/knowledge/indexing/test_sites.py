@@ -4,9 +4,9 @@ from django.test import TestCase, override_settings
 
 from agents.models import Agent
 from knowledge.indexing.path import index_documents, store_document
-from knowledge.models import Chunk, Document, UnitsOrigin
+from knowledge.models import Chunk, UnitsOrigin
 from knowledge.search import confirm_passages
-from tests.factories import make_agent, search_index
+from tests.factories import add_document, make_agent, search_index
 
 PAGE = (
     "<html><head><title>Titre {n}</title></head><body><div class='haut'>{menu}</div><h1>Titre {n}</h1>"
@@ -14,16 +14,6 @@ PAGE = (
     "</body></html>"
 )
 MENU = "<a href='p2.html'>Agenda</a> <a href='p3.html'>Annuaire</a> <a href='p4.html'>Accès</a>"
-ADDRESS = "https://ville.exemple/p{n}.html"
-
-
-def add_site(agent: Agent, *, menu: str = MENU, name: str = ADDRESS) -> list[Document]:
-    documents = [
-        store_document(agent=agent, name=name.format(n=n), data=PAGE.format(n=n, menu=menu).encode()).document
-        for n in range(2, 9)
-    ]
-    index_documents(agent=agent, documents=documents)
-    return documents
 
 
 def opened(agent: Agent) -> str:
@@ -35,7 +25,9 @@ class SiteTests(TestCase):
     @override_settings(PARSE_ISOLATED=True)
     def test_child_that_reads_is_told_the_pages(self) -> None:
         agent = make_agent()
-        add_site(agent, name="site/p{n}.html")
+        pages = [(f"site/p{n}.html", PAGE.format(n=n, menu=MENU).encode()) for n in range(2, 9)]
+        documents = [store_document(agent=agent, name=name, data=data).document for name, data in pages]
+        index_documents(agent=agent, documents=documents)
         said = " ".join(Chunk.objects.values_list("content", flat=True))
         assert "piscine numéro 5" in said
         assert "Annuaire" not in said
@@ -59,16 +51,12 @@ class SiteTests(TestCase):
     def test_passage_whose_headings_change_keeps_its_row_and_its_written_questions(self) -> None:
         agent = make_agent()
         text = "Les livres empruntés sont rendus sous trois semaines. " * 8
-        data = f"# Guide\n\n## Prêt\n\n{text}".encode()
-        stored = store_document(agent=agent, name="guide.md", data=data)
-        index_documents(agent=agent, documents=[stored.document])
+        add_document(agent, name="guide.md", text=f"# Guide\n\n## Prêt\n\n{text}")
         units = [{"question": "Quand rendre un livre ?", "answer": "Sous trois semaines."}]
         Chunk.objects.update(knowledge_units=units, units_origin=UnitsOrigin.GENERATED)
         before = Chunk.objects.get()
 
-        data = data.replace(b"## Pr\xc3\xaat", b"## Le pr\xc3\xaat")
-        stored = store_document(agent=agent, name="guide.md", data=data)
-        index_documents(agent=agent, documents=[stored.document])
+        add_document(agent, name="guide.md", text=f"# Guide\n\n## Le prêt\n\n{text}")
         after = Chunk.objects.get()
         assert (after.pk, after.knowledge_units) == (before.pk, units)
         assert after.parent_context == "Le prêt"

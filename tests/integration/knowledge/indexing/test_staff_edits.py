@@ -7,7 +7,7 @@ from agents.history import acting, restore
 from agents.models import IndexingMethod
 from knowledge.chunking import KnowledgeUnit, units_as_json
 from knowledge.indexing.chunks import edit_chunk, resolve_conflict
-from knowledge.indexing.path import index_documents, store_document, update_documents
+from knowledge.indexing.path import update_documents
 from knowledge.models import Chunk, Document, UnitsOrigin
 from knowledge.search import SearchResult, confirm_passages
 from knowledge.vectors.base import collection_alias, vector_store
@@ -27,9 +27,7 @@ class StaffEditTests(TestCase):
         edit_chunk(self.chunk, content=content, parent_context=self.chunk.parent_context, units=kept)
 
     def read_again(self, text: str) -> Document:
-        stored = store_document(agent=self.agent, name="faq.md", data=text.encode())
-        index_documents(agent=self.agent, documents=[stored.document])
-        return stored.document
+        return add_document(self.agent, text=text)
 
     def reload(self) -> Chunk:
         self.chunk.refresh_from_db()

@@ -86,12 +86,8 @@ class PageTests(TestCase):
             document = self.agent.documents.get()
             assert IndexBuild.objects.get(kind=JobKind.REFRESH).status == JobStatus.DONE
             assert document.url == document.name == site.url("/a")
-            assert (document.title, document.source_type, document.status) == (
-                "la carte",
-                "html",
-                DocumentStatus.INDEXED,
-            )
-            assert document.page.state == PageState.PRESENT
+            assert (document.title, document.source_type) == ("la carte", "html")
+            assert (document.status, document.page.state) == (DocumentStatus.INDEXED, PageState.PRESENT)
             assert found(self.agent, "Combien coûte la carte ?")[0].url == site.url("/a")
 
     def test_page_that_says_the_same_costs_a_conditional_request_and_no_embedding(self) -> None:
@@ -390,7 +386,10 @@ class ScheduleTests(TestCase):
         self.agent = make_agent()
         self.source = add_source(agent=self.agent, address="http://example.org/a")
 
-    def test_two_workers_queue_one_refresh(self) -> None:
+    def test_two_workers_queue_one_refresh_and_none_of_a_source_that_is_not_followed(self) -> None:
+        WebSource.objects.update(is_active=False)
+        assert enqueue_due_refreshes() == 0
+        WebSource.objects.update(is_active=True)
         with mock.patch("agents.jobs.nudge"):
             assert enqueue_due_refreshes() == 1
             assert enqueue_due_refreshes() == 0
@@ -412,10 +411,6 @@ class ScheduleTests(TestCase):
         assert due_in() == 1
         WebSource.objects.update(refresh_hours=0)
         assert due_in() is None
-
-    def test_source_that_is_not_followed_is_left_alone(self) -> None:
-        WebSource.objects.update(is_active=False)
-        assert enqueue_due_refreshes() == 0
 
 
 class CommandTests(TestCase):
