@@ -99,35 +99,56 @@ def restore() -> None:
     shutil.copy(_FOLDER / "before.db", DATABASE)
 
 
+class Boundaries:
+    """Counts the moments before and after each step that stores or runs something, and kills the process at one."""
+
+    def __init__(self, fatal: int) -> None:
+        self._fatal = fatal
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def tick(self) -> None:
+        with self._lock:
+            self._count += 1
+            is_fatal = self._count == self._fatal
+        if is_fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(self, module: Any, *names: str) -> None:
+        for name in names:
+            setattr(module, name, self.watched(getattr(module, name)))
+
+    def watched(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        if asyncio.iscoroutinefunction(step):
+
+            async def run_async(*args: Any, **kwargs: Any) -> Any:
+                self.tick()
+                result = await step(*args, **kwargs)
+                self.tick()
+                return result
+
+            return run_async
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self.tick()
+            result = step(*args, **kwargs)
+            self.tick()
+            return result
+
+        return run
+
+
 @contextmanager
 def boundaries(fatal: int) -> Iterator[None]:
     """Kill this process before or after its `fatal`-th write or commit."""
-    count = 0
-
-    def tick() -> None:
-        nonlocal count
-        count += 1
-        if count == fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
+    steps = Boundaries(fatal)
 
     def watched(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
-        if not sql.lstrip().startswith(_WRITES):
-            return execute(sql, *rest)
-        tick()
-        result = execute(sql, *rest)
-        tick()
-        return result
-
-    commit = connection._commit  # type: ignore[attr-defined]
-
-    def watched_commit() -> None:
-        tick()
-        commit()
-        tick()
+        return (steps.watched(execute) if sql.lstrip().startswith(_WRITES) else execute)(sql, *rest)
 
     with (
         connection.execute_wrapper(watched),
-        mock.patch.object(connection, "_commit", watched_commit),
+        mock.patch.object(connection, "_commit", steps.watched(connection._commit)),  # type: ignore[attr-defined]
         mock.patch("faqs.answer_points.nudge"),
     ):
         yield
@@ -334,45 +355,6 @@ def _mark_run(call_id: str) -> None:
     os.close(descriptor)
 
 
-class Boundaries:
-    """Counts the moments before and after each step that stores or runs something, and kills the process at one."""
-
-    def __init__(self, fatal: int) -> None:
-        self._fatal = fatal
-        self._count = 0
-        self._lock = threading.Lock()
-
-    def tick(self) -> None:
-        with self._lock:
-            self._count += 1
-            is_fatal = self._count == self._fatal
-        if is_fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watch(self, module: Any, *names: str) -> None:
-        for name in names:
-            setattr(module, name, self._watched(getattr(module, name)))
-
-    def _watched(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        if asyncio.iscoroutinefunction(step):
-
-            async def run_async(*args: Any, **kwargs: Any) -> Any:
-                self.tick()
-                result = await step(*args, **kwargs)
-                self.tick()
-                return result
-
-            return run_async
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            self.tick()
-            result = step(*args, **kwargs)
-            self.tick()
-            return result
-
-        return run
-
-
 def _count_runs() -> None:
     execute = execute_calls
 
@@ -445,7 +427,6 @@ def looping(deployment: Any, *, fatal: int, plays_again: bool) -> dict[str, Any]
     writer = begun(lambda: write_meanwhile(conversation))
     status, written = ended(victim), ended(writer)
     turn.refresh_from_db()
-    was_over = turn.status == TurnStatus.DONE
     again = 0
     if plays_again and turn.status != TurnStatus.DONE:
         # Whoever plays the turn again, after a crash, is the same operation.
@@ -453,14 +434,7 @@ def looping(deployment: Any, *, fatal: int, plays_again: bool) -> dict[str, Any]
         again = forked(lambda: play(turn))
     following = claimed(conversation)
     after = forked(lambda: play(following))
-    return {
-        "status": status,
-        "writer": written,
-        "again": again,
-        "next": after,
-        "was_over": was_over,
-        **verdict(conversation, turn),
-    }
+    return {"status": status, "writer": written, "again": again, "next": after, **verdict(conversation, turn)}
 
 
 def verdict(conversation: Conversation, turn: Turn) -> dict[str, Any]:
