@@ -188,21 +188,6 @@ def test_closing_a_stream_early_ends_it_and_the_next_call_works(stage: Stage) ->
     assert rest[-1].final is not None
 
 
-def test_fifty_streams_at_once_do_not_mix(stage: Stage) -> None:
-    for _ in range(50):
-        stage.say(["un ", "deux ", "trois"])
-
-    async def read() -> str:
-        chunks = [chunk async for chunk in stage.model.stream(MESSAGES, OPTIONS)]
-        return "".join(chunk.text for chunk in chunks)
-
-    async def story() -> list[str]:
-        return await asyncio.gather(*(read() for _ in range(50)))
-
-    assert stage.run(story) == ["un deux trois"] * 50
-    assert stage.calls() == 50
-
-
 def test_warm_up_and_check_reach_nobody(stage: Stage) -> None:
     stage.model.warm_up()
     assert stage.model.check() == []

@@ -1,4 +1,4 @@
-"""The admin of categories, documents, passages and indexations."""
+"""The admin of categories, documents, passages, indexations, written questions and calibrations."""
 
 import uuid
 from typing import Any
@@ -11,6 +11,8 @@ from django.urls import reverse
 
 from agents.admin_base import admin_url
 from agents.models import Agent, IndexingMethod, Job, JobKind, JobStatus
+from knowledge.embeddings.base import embedder
+from knowledge.indexing import questions
 from knowledge.models import (
     Category,
     Chunk,
@@ -21,8 +23,10 @@ from knowledge.models import (
     ThresholdCalibration,
     WebSource,
 )
+from knowledge.thresholds import forget_calibrations
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, shown_messages, superuser_client
-from tests.factories import fresh, make_agent, make_calibration
+from tests.factories import add_document, fresh, make_agent, make_calibration
+from tests.scripted import ScriptedLLM
 
 UPLOAD = admin_url(Document, "add")
 
@@ -99,21 +103,15 @@ class AddDocumentsTest(TestCase):
         assert set(self.agent.documents.values_list("category", flat=True)) == {category.pk}
 
     def test_one_refused_file_stops_no_other_and_its_reason_is_told(self) -> None:
+        old = uploaded("vieux.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+        refused = [uploaded("vide.md", b""), uploaded("gros.md", b"x" * 31), uploaded("photo.xyz", b"abc"), old]
         with override_settings(MAX_DOCUMENT_BYTES=30):
-            response = self.send(uploaded("vide.md", b""), uploaded("gros.md", b"x" * 31), uploaded("bon.md"))
-        text = shown_messages(response)
+            text = shown_messages(self.send(*refused, uploaded("bon.md")))
+        assert "photo.xyz n’a pas été ajouté : Format non pris en charge (.xyz)" in text
+        assert "vieux.docx n’a pas été ajouté" in text
         assert "vide.md n’a pas été ajouté : le fichier est vide." in text
         assert "gros.md n’a pas été ajouté : le fichier fait" in text
         assert list(self.agent.documents.values_list("name", flat=True)) == ["bon.md"]
-
-    def test_a_format_that_is_not_read_is_refused_at_once(self) -> None:
-        text = shown_messages(
-            self.send(uploaded("photo.xyz", b"abc"), uploaded("vieux.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"))
-        )
-        assert "photo.xyz n’a pas été ajouté : Format non pris en charge (.xyz)" in text
-        assert "vieux.docx n’a pas été ajouté" in text
-        assert "Reçus" not in text
-        assert not self.agent.documents.exists()
 
     def test_a_full_disk_is_told_by_file(self) -> None:
         error = OSError(28, "No space left on device")
@@ -244,3 +242,47 @@ class IndexPagesTest(TestCase):
         text = shown_messages(self.client.post(address, follow=True))
         assert "déjà en cours" in text
         assert IndexBuild.objects.count() == 1
+
+
+class QuestionPagesTest(TestCase):
+    def setUp(self) -> None:
+        self.client = superuser_client()
+        self.agent = make_agent()
+        add_document(self.agent)
+        self.enterContext(mock.patch.object(questions, "language_model", return_value=ScriptedLLM()))
+        self.begin = admin_url(IndexBuild, "questions", agent=self.agent.pk)
+
+    def job(self) -> IndexBuild:
+        return IndexBuild.objects.get(kind=JobKind.QUESTIONS)
+
+    def test_what_waits_is_shown_before_anything_is_queued(self) -> None:
+        self.assertContains(self.client.get(self.begin), "1 passage attend")
+        assert not IndexBuild.objects.filter(kind=JobKind.QUESTIONS).exists()
+        self.client.post(self.begin)
+        assert self.job().status == JobStatus.QUEUED
+
+    def test_nothing_to_write_is_told(self) -> None:
+        Chunk.objects.update(units_origin="found")
+        page = self.client.post(self.begin, follow=True)
+        assert "Aucun passage" in shown_messages(page)
+
+
+class CalibrationAdminTest(TestCase):
+    def setUp(self) -> None:
+        forget_calibrations()
+        self.addCleanup(forget_calibrations)
+
+    def test_a_calibration_takes_the_notice_away(self) -> None:
+        agent, client = make_agent(direct_answer_threshold=None), superuser_client()
+        address = admin_url(Agent, "change", agent.pk)
+        self.assertContains(client.get(address), "Les réponses directes sont désactivées")
+        make_calibration(model=embedder().recipe.model)
+        forget_calibrations()
+        self.assertNotContains(client.get(address), "Les réponses directes sont désactivées")
+
+    def test_a_verdict_is_signed_by_who_gave_it(self) -> None:
+        user = make_staff("knowledge.add_pairverdict", "knowledge.view_pairverdict")
+        data = {"stored": "Quand ?", "asked": "À quelle date ?", "same_answer": "on", "index": ""}
+        answer = client_of(user).post(admin_url(PairVerdict, "add"), data)
+        assert answer.status_code == 302
+        assert PairVerdict.objects.get().decided_by == user

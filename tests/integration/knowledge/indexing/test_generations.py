@@ -1,24 +1,31 @@
-"""Which generation answers: after a failed rebuild, after a rollback, after another embedding model, during a write."""
+"""Which generation answers: after a rebuild, a failed one, a rollback, another embedding model, during a write."""
 
 import io
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import TestCase
+from django.utils import timezone
 
-from agents.models import Agent, IndexingMethod
-from knowledge.errors import CollectionMissingError, EmbeddingMismatchError, VectorStoreUnavailableError
+from agents.models import Agent, IndexingMethod, JobStatus
+from knowledge.errors import (
+    CollectionMissingError,
+    EmbeddingMismatchError,
+    RebuildInProgressError,
+    VectorStoreUnavailableError,
+)
 from knowledge.indexing import points, rebuild
 from knowledge.indexing.jobs import create_rebuild, retry_build, run_build
 from knowledge.indexing.points import generations, point_ids, remove_points, stale_documents
-from knowledge.indexing.rebuild import rollback_agent_index
-from knowledge.models import Document, IndexBuild
+from knowledge.indexing.rebuild import diff_agent_index, rollback_agent_index
+from knowledge.models import Chunk, Document, IndexBuild
 from knowledge.search import PlannedPoint, answers_above
 from knowledge.vectors.base import Json, collection_alias, vector_store
-from tests.factories import add_document, make_agent, make_deployment
+from tests.factories import add_document, fresh, make_agent, make_deployment
 from tests.failing_store import failing_store
 from tests.hashing import HashingEmbedder
 
@@ -26,7 +33,7 @@ FAQ_POINT_ID = "11111111-1111-5111-8111-111111111111"
 QA, LEGACY = IndexingMethod.QA_ATOMIC, IndexingMethod.LEGACY
 
 
-class RollbackTests(TestCase):
+class GenerationTests(TestCase):
     def setUp(self) -> None:
         self.agent = make_agent()
         add_document(self.agent)
@@ -35,10 +42,10 @@ class RollbackTests(TestCase):
     def live(self, method: IndexingMethod = QA) -> str | None:
         return self.store.resolve_alias(collection_alias(self.agent.slug, method))
 
-    def rebuild(self, method: IndexingMethod = QA) -> str:
+    def rebuild(self, method: IndexingMethod = QA) -> IndexBuild:
         build = create_rebuild(agent=self.agent, method=method)
         run_build(build.pk)
-        return build.generation
+        return fresh(build)
 
     def failed_rebuild(self) -> IndexBuild:
         build = create_rebuild(agent=self.agent, method=QA)
@@ -61,7 +68,7 @@ class RollbackTests(TestCase):
 
     def test_rebuild_after_a_rollback_drops_the_rejected_generation(self) -> None:
         first = self.live()
-        rejected = self.rebuild()
+        rejected = self.rebuild().generation
         rollback_agent_index(agent=self.agent, method=QA)
         self.rebuild()
         assert rejected not in generations(self.store, self.agent, QA)
@@ -81,7 +88,7 @@ class RollbackTests(TestCase):
             mock.patch("knowledge.indexing.rebuild.embedder", return_value=other),
             mock.patch("knowledge.indexing.points.embedder", return_value=other),
         ):
-            current = self.rebuild()
+            current = self.rebuild().generation
             with pytest.raises(EmbeddingMismatchError, match="another embedding model"):
                 rollback_agent_index(agent=self.agent, method=QA)
         assert self.live() == current
@@ -89,11 +96,45 @@ class RollbackTests(TestCase):
     def test_rollback_of_two_methods_moves_both_or_none(self) -> None:
         make_deployment(self.agent, config_overlay={"indexing_method": "legacy"})
         add_document(self.agent)
-        current = {QA: self.live(QA), LEGACY: self.rebuild(LEGACY)}
+        current = {QA: self.live(QA), LEGACY: self.rebuild(LEGACY).generation}
         for arguments in ([], ["--json"]):
             with pytest.raises(CommandError, match="legacy|qr_atomique"):
                 call_command("rebuild_agent_index", self.agent.slug, "--rollback", *arguments, stdout=io.StringIO())
         assert {method: self.live(method) for method in current} == current
+
+    def test_rebuild_moves_the_alias_and_embeds_nothing_that_is_unchanged(self) -> None:
+        before = self.live()
+        with mock.patch.object(HashingEmbedder, "_embed_batch") as embed:
+            build = self.rebuild()
+        assert embed.call_count == 0
+        assert build.status == JobStatus.DONE
+        assert self.live() == build.generation != before
+        assert build.report["points"] == self.store.count(collection_alias(self.agent.slug, QA)) == 5
+
+    def test_two_generations_are_kept(self) -> None:
+        for _ in range(3):
+            self.rebuild()
+        assert len(generations(self.store, self.agent, QA)) == 2
+
+    def test_second_rebuild_at_the_same_time_fails_at_once(self) -> None:
+        create_rebuild(agent=self.agent, method=QA)
+        with pytest.raises(RebuildInProgressError):
+            create_rebuild(agent=self.agent, method=QA)
+
+    def test_abandoned_rebuild_is_resumed_in_its_own_generation(self) -> None:
+        build = create_rebuild(agent=self.agent, method=QA)
+        IndexBuild.objects.filter(pk=build.pk).update(
+            status=JobStatus.RUNNING, lease_expires_at=timezone.now() - timedelta(seconds=1)
+        )
+        resumed = self.rebuild()
+        assert (resumed.pk, resumed.status) == (build.pk, JobStatus.DONE)
+
+    def test_preview_counts_what_a_rebuild_would_change(self) -> None:
+        chunk = Chunk.objects.filter(document__agent=self.agent).waiting().get()
+        Chunk.objects.filter(pk=chunk.pk).update(content="Autre règlement.")
+        Chunk.objects.filter(content__contains="12 euros").delete()
+        diff = diff_agent_index(agent=self.agent, method=QA)
+        assert (diff["added"], diff["removed"], diff["changed"]) == (0, 2, 1)
 
 
 class WrittenMeanwhileTests(TestCase):

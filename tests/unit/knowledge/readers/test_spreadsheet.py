@@ -169,11 +169,6 @@ def test_rows_are_questions_with_their_category(delimiter: str) -> None:
     assert (block.category, parsed.title) == ("Paie", "faq rh")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
-def test_spreadsheet_encodings_are_read(encoding: str) -> None:
-    assert parse_csv("question;réponse\nOù ?;À Évry\n", encoding).blocks[0].text == "À Évry"
-
-
 def test_incomplete_rows_are_skipped_with_their_line() -> None:
     parsed = parse_csv('question,answer\nA ?,"un\ndeux"\nB ?,\n,C\n\nD ?,quatre\n')
     assert [block.question for block in parsed.blocks] == ["A ?", "D ?"]

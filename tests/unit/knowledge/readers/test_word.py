@@ -1,4 +1,4 @@
-"""Word files: structure by style, and archives that must not be opened."""
+"""Word files: structure by style, notes, diagrams, and what Word counts by itself."""
 
 from typing import Any
 
@@ -6,10 +6,17 @@ import docx
 import pytest
 from docx.opc.packuri import PackURI
 from docx.opc.part import Part
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
 from lxml import etree
 
+from knowledge.readers.base import ParsedDocument
 from knowledge.readers.registry import parse_document
 from tests.unit.knowledge.readers.office_files import saved
+
+
+def read(document: Any) -> ParsedDocument:
+    return parse_document(saved(document), filename="note.docx")
 
 
 def test_styles_give_title_headings_lists_and_tables() -> None:
@@ -22,7 +29,7 @@ def test_styles_give_title_headings_lists_and_tables() -> None:
     table = document.add_table(rows=2, cols=2)
     for cell, text in zip(table._cells, ["Jour", "Heure", "Lundi", "9 h"], strict=True):
         cell.text = text
-    parsed = parse_document(saved(document), filename="note.docx")
+    parsed = read(document)
     assert parsed.title == "Règlement"
     assert [(block.kind, block.text) for block in parsed.blocks] == [
         ("prose", "Les bureaux ouvrent :"),
@@ -82,7 +89,7 @@ def test_diagram_is_a_list_after_its_paragraph() -> None:
     spaces = f'xmlns:d="{drawing}/diagram" xmlns:r="{office}"'
     drawn = f'<g {spaces}><d:relIds r:dm="{key}"/><d:relIds r:dm="rId99"/></g>'
     document.add_paragraph("Voici.").runs[0]._r.append(etree.fromstring(drawn))
-    parsed = parse_document(saved(document), filename="n.docx")
+    parsed = read(document)
     assert [block.text for block in parsed.blocks] == ["Voici.", "- Instruire\n- Décider"]
 
 
@@ -90,4 +97,139 @@ def test_main_part_may_have_a_number() -> None:
     document = docx.Document()
     document.add_paragraph("Bonjour.")
     document.part.partname = PackURI("/word/document2.xml")
-    assert parse_document(saved(document), filename="n.docx").blocks[0].text == "Bonjour."
+    assert read(document).blocks[0].text == "Bonjour."
+
+
+# What Word counts by itself, its check boxes, headers and footers are read as it prints them.
+
+
+def numbered(document: Any, *levels: tuple[str, str], overrides: str = "", style: str = "", more: str = "") -> int:
+    """Add a list of levels (form, text) to the document; returns its number."""
+    root = document.part.numbering_part.element
+    key = 100 + len(root)
+    written = "".join(
+        f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
+        f'{f"""<w:pStyle w:val="{style}"/>""" if style and not depth else ""}{more}<w:lvlText w:val="{text}"/></w:lvl>'
+        for depth, (form, text) in enumerate(levels)
+    )
+    abstract = parse_xml(f'<w:abstractNum {nsdecls("w")} w:abstractNumId="{key}">{written}</w:abstractNum>')
+    root.insert(0, abstract)
+    again(document, key, overrides, number=key)
+    return key
+
+
+def again(document: Any, abstract: int, overrides: str, *, number: int) -> int:
+    root = document.part.numbering_part.element
+    root.append(
+        parse_xml(f'<w:num {nsdecls("w")} w:numId="{number}"><w:abstractNumId w:val="{abstract}"/>{overrides}</w:num>')
+    )
+    return number
+
+
+def put(holder: Any, text: str, number: int, depth: int = 0, style: str | None = None) -> Any:
+    paragraph = holder.add_paragraph(text, style=style)
+    place = f'<w:numPr {nsdecls("w")}><w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/></w:numPr>'
+    paragraph._p.get_or_add_pPr().append(parse_xml(place))
+    return paragraph
+
+
+def test_list_goes_on_after_a_paragraph_and_deeper_levels_begin_again() -> None:
+    document = docx.Document()
+    number = numbered(document, ("decimal", "%1."), ("lowerLetter", "%1.%2)"))
+    for text, depth in [("Ouvrir", 0), ("la porte", 1), ("la fenêtre", 1), ("Fermer", 0)]:
+        put(document, text, number, depth)
+    document.add_paragraph("Le soir :")
+    put(document, "Éteindre", number)
+    put(document, "la lampe", number, 1)
+    assert [block.text for block in read(document).blocks] == [
+        "1. Ouvrir\n   - 1.a) la porte\n   - 1.b) la fenêtre\n2. Fermer",
+        "Le soir :",
+        "3. Éteindre\n   - 3.a) la lampe",
+    ]
+
+
+def test_start_that_is_overridden_begins_anew_and_lists_of_one_kind_count_on() -> None:
+    document = docx.Document()
+    first = numbered(document, ("upperRoman", "Titre %1"))
+    same = again(document, first, "", number=900)
+    override = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="5"/></w:lvlOverride>'
+    anew = again(document, first, override, number=901)
+    for text, number in [("A", first), ("B", same), ("C", anew), ("D", anew)]:
+        put(document, text, number)
+    assert read(document).blocks[0].text == "- Titre I A\n- Titre II B\n- Titre V C\n- Titre VI D"
+
+
+def test_number_of_a_style_stands_in_the_heading_which_is_no_title_of_the_document() -> None:
+    document = docx.Document()
+    number = numbered(document, ("decimal", "Article %1"), ("decimal", "%1.%2"), style="Heading1")
+    place = f'<w:numPr {nsdecls("w")}><w:numId w:val="{number}"/></w:numPr>'
+    document.styles["Heading 1"].element.get_or_add_pPr().append(parse_xml(place))
+    document.add_heading("Accès", 1)
+    document.add_paragraph("Libre.")
+    document.add_heading("Prêt", 1)
+    put(document, "Durée", number, 1, style="Heading 2")
+    document.add_paragraph("Trois semaines.")
+    parsed = read(document)
+    assert parsed.title == "note"
+    assert [block.headings for block in parsed.blocks] == [("Article 1 Accès",), ("Article 2 Prêt", "2.1 Durée")]
+
+
+def test_list_may_be_switched_off_and_have_forms_and_levels_of_digits() -> None:
+    document = docx.Document()
+    number = numbered(document, ("upperRoman", "%1"), ("decimalZero", "%1-%2"), more="<w:isLgl/>")
+    put(document, "Un", number)
+    put(document, "Deux", number, 1)
+    put(document, "Sans", 0)
+    assert [block.text for block in read(document).blocks] == ["- 1 Un\n  - 1-1 Deux", "Sans"]
+
+
+def test_numbers_stand_in_cells() -> None:
+    document = docx.Document()
+    number = numbered(document, ("decimal", "%1°"))
+    cells = document.add_table(2, 1)._cells
+    for cell, text in zip(cells, ["Pièces", "Passeport"], strict=True):
+        put(cell, text, number)
+    assert read(document).blocks[0].text == "| 1° Pièces |\n| --- |\n| 2° Passeport |"
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ('<w:sym w:font="Wingdings" w:char="F0A8"/>', "☐ oui"),
+        ('<w:sym w:font="Wingdings" w:char="F0FE"/>', "☒ oui"),
+        ('<w:sym w:font="Symbol" w:char="F0FE"/>', "oui"),
+        ("<w:fldChar><w:ffData><w:checkBox><w:default w:val='1'/></w:checkBox></w:ffData></w:fldChar>", "☒ oui"),
+        ("<w:fldChar><w:ffData><w:checkBox><w:checked w:val='0'/></w:checkBox></w:ffData></w:fldChar>", "☐ oui"),
+    ],
+)
+def test_check_box_says_its_state(inner: str, said: str) -> None:
+    document = docx.Document()
+    paragraph = document.add_paragraph()
+    paragraph._p.append(parse_xml(f"<w:r {nsdecls('w')}>{inner}</w:r>"))
+    paragraph.add_run(" oui")
+    assert read(document).blocks[0].text == said
+
+
+def test_prompt_of_an_empty_field_is_no_text() -> None:
+    document = docx.Document()
+    control = (
+        f"<w:sdt {nsdecls('w')}><w:sdtPr><w:showingPlcHdr/></w:sdtPr>"
+        "<w:sdtContent><w:r><w:t>Cliquez ici.</w:t></w:r></w:sdtContent></w:sdt>"
+    )
+    document.add_paragraph("Date :")._p.append(parse_xml(control))
+    assert read(document).blocks[0].text == "Date :"
+
+
+def test_headers_and_footers_are_read_once_without_counts_of_pages() -> None:
+    document = docx.Document()
+    document.add_heading("Congés", 2)
+    document.add_paragraph("Avant le 31 mars.")
+    for section in (document.sections[0], document.add_section()):
+        section.header.is_linked_to_previous = False
+        section.header.paragraphs[0].text = "Note n° 2026-17"
+        section.footer.paragraphs[0].text = "Page 1 sur 3"
+    blocks = read(document).blocks
+    assert [(block.headings, block.text) for block in blocks] == [
+        (("Congés",), "Avant le 31 mars."),
+        ((), "Note n° 2026-17"),
+    ]
