@@ -104,6 +104,8 @@ class DeploymentFormTest(TestCase):
     def test_only_set_keys_are_written(self) -> None:
         overlay = self.save(overlay_match_count="", overlay_context_exchanges="0", overlay_direct_answers="false")
         assert overlay == {"context_exchanges": 0, "direct_answers": False}
+        assert self.save(overlay_indexing_method="legacy")["indexing_method"] == "legacy"
+        assert "indexing_method" not in self.save(overlay_indexing_method="")
 
     def test_a_further_agent_can_be_added_and_the_default_one_not_twice(self) -> None:
         other = make_agent()
@@ -114,10 +116,6 @@ class DeploymentFormTest(TestCase):
         assert not self.deployment.specialists.exists()
         self.client.post(self.address, {**sent, **row, "specialists-0-agent": str(other.pk)})
         assert self.deployment.specialists.get().agent == other
-
-    def test_the_method_is_chosen_or_inherited(self) -> None:
-        assert self.save(overlay_indexing_method="legacy")["indexing_method"] == "legacy"
-        assert "indexing_method" not in self.save(overlay_indexing_method="")
 
     def test_unknown_keys_are_kept(self) -> None:
         strange = {"match_count": 4, "future": [1], "temperature": "hot", "indexing_method": "x"}

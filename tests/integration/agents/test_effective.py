@@ -28,22 +28,16 @@ class EffectiveConfigTests(TestCase):
 
     def test_deployment_wins_over_agent_over_site(self) -> None:
         RuntimeSettings(values={"match_count": 5, "context_exchanges": 2, "temperature": 0.1}).save()
-        agent = make_agent(match_count=7, temperature=0.5)
-        deployment = make_deployment(agent, config_overlay={"temperature": 0.9})
-        config = effective_config(deployment)
-        assert (config.context_exchanges, config.match_count, config.temperature) == (2, 7, 0.9)
+        agent = make_agent(match_count=7, temperature=0.5, direct_answers=False)
+        config = effective_config(make_deployment(agent, config_overlay={"temperature": 0.0}))
+        assert (config.context_exchanges, config.match_count, config.temperature) == (2, 7, 0.0)
+        assert config.direct_answers is False
 
     def test_defaults_apply_where_nothing_is_saved(self) -> None:
         agent = Agent.objects.create(slug="a", name="A")
         config = effective_config(make_deployment(agent, name="Mairie"))
         assert (config.context_exchanges, config.guard_rail_threshold) == (3, None)
         assert config.guard_rail_message.startswith("Je n’ai rien trouvé à ce sujet. « Mairie »")
-
-    def test_zero_and_false_override(self) -> None:
-        agent = make_agent(context_exchanges=0, direct_answers=False)
-        config = effective_config(make_deployment(agent))
-        assert config.context_exchanges == 0
-        assert config.direct_answers is False
 
     def test_overlay_method_wins_and_an_unknown_one_falls_back_to_the_agent(self) -> None:
         agent = make_agent(indexing_method=IndexingMethod.QA_ATOMIC)

@@ -241,7 +241,8 @@ def evaluate(folder: Path, tools: str, queries: str) -> dict[str, Any]:
     paths = {"tools": folder / "tools.jsonl", "queries": folder / "queries.jsonl"}
     paths["tools"].write_text(tools, encoding="utf-8", newline="")
     paths["queries"].write_text(queries, encoding="utf-8", newline="")
-    return run("evaluate_tools", *(f"--{name}={path}" for name, path in paths.items()))
+    found: dict[str, Any] = run("evaluate_tools", *(f"--{name}={path}" for name, path in paths.items()))
+    return found
 
 
 class EvaluationTests(TestCase):
