@@ -129,7 +129,6 @@ _CLEAN = [
     "Is the gym open on Sundays?",
     "What documents do I need to open an account?",
 ]
-_NEGATED = [(row["a"], row["b"]) for row in WRITTEN if row["category"] == "negated"]
 _POLITE = {
     "fr": ("bonjour, {}", "{} svp", "Bonsoir, {} Merci d'avance", "excusez-moi, {}"),
     "en": ("hi, {}", "{} please", "Hello, {} Thanks in advance", "excuse me, {}"),
@@ -147,13 +146,6 @@ def test_accents_case_and_politeness_change_nothing(text: str, polite: int, case
     asked = getattr(asked, case)() if case else asked
     asked = _POLITE[_language(text)][polite].format(asked)
     assert compare_questions(text, asked).agrees, compare_questions(text, asked).disagreements
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.sampled_from(_NEGATED), st.integers(0, 3), st.booleans())
-def test_negating_always_disagrees(pair: tuple[str, str], polite: int, swapped: bool) -> None:
-    stored, asked = reversed(pair) if swapped else pair
-    assert not compare_questions(stored, _POLITE[_language(pair[0])][polite].format(asked)).agrees
 
 
 _THINGS = [
