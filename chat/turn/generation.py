@@ -255,7 +255,7 @@ def attributed(text: str, asked: Asked) -> str:
 def _only_restates(text: str, asked: Asked) -> bool:
     """Whether an answer says no more than its question, in words that no sentence of what it cites confirms."""
     stems, question = content_stems(CITATION.sub("", _YES_NO.sub("", text))), content_stems(asked.question)
-    if not stems <= question or 4 * len(stems) <= 3 * len(question):
+    if not stems <= question or 2 * len(stems) <= len(question):
         return False
     said = [sentence for each in _cited_passages(text, asked) for sentence in SENTENCE.split(str(each["text"]))]
     is_negated = _has_negation(text)
@@ -293,11 +293,12 @@ def has_sentence(text: str) -> bool:
 
 
 def _is_header(text: str, sources: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the answer is the line that heads a passage in the prompt, and no more."""
-    if not re.match(r"\W*(?:\[\d|source \d)", fold(text)):
+    """Whether the answer is made of the lines that head passages in the prompt, and of no more."""
+    if not re.search(r"\A\W*(?:\[\d|source \d)|\[(?:source )?\d+\] - ", fold(text)):
         return False
     said = words(fold(re.sub(r"(?i)\[[^\]]*\]|\bsources?\s+\d+", " ", text)))
-    return any(set(said) <= set(words(fold(str(each["title"])))) for each in sources)
+    titles = {word for each in sources for word in words(fold(str(each["title"])))}
+    return set(said) - word_class("stop_words") <= titles
 
 
 def cited(text: str) -> set[int]:
