@@ -6,6 +6,12 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from django.apps import apps
+
+from agents.models import RuntimeSettings, Specialist
+from tests.factories import fresh, make_agent, make_config, make_deployment
+
+SILENT = {"direct_answers": False, "memory": False, "clarification": False}
 
 
 @pytest.mark.parametrize(("tokens", "cost", "is_said"), [(0, "0", False), (9_000, "0", True), (0, "2.5000", True)])
@@ -15,23 +21,63 @@ def test_limits_of_a_day_that_go_are_said(
     site = SimpleNamespace(
         question_tokens_per_day=tokens, question_cost_per_day=Decimal(cost), question_calls_per_day=5_000
     )
-    apps = mock.Mock()
-    apps.get_model.return_value.objects.using.return_value = [site]
-    import_module("agents.migrations.0014_retire_approval_and_question_budget").announce_limits(apps, mock.Mock())
+    state = mock.Mock()
+    state.get_model.return_value.objects.using.return_value = [site]
+    import_module("agents.migrations.0014_retire_approval_and_question_budget").announce_limits(state, mock.Mock())
     told = capsys.readouterr().err
     assert ("are dropped" in told) is is_said
     assert not is_said or "5000 calls" in told
 
 
-def test_desk_that_only_observed_stays_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    agent = SimpleNamespace(pk=1, slug="a", settings={"shadow_mode": True, "match_count": 4}, save=mock.Mock())
-    other = SimpleNamespace(
-        pk=1, slug="b", config_overlay={"shadow_mode": False, "direct_answers": True}, save=mock.Mock()
-    )
-    rows = {"RuntimeSettings": [], "Agent": [agent], "Deployment": [other]}
-    apps = mock.Mock()
-    apps.get_model.side_effect = lambda _app, model: mock.Mock(**{"objects.using.return_value": rows[model]})
-    import_module("agents.migrations.0024_observe_by_what_if").drop(apps, mock.Mock())
-    assert agent.settings == {"match_count": 4, "direct_answers": False, "memory": False, "clarification": False}
-    assert other.config_overlay == {"direct_answers": True}
-    assert "Agent a" in capsys.readouterr().err
+@pytest.mark.django_db
+class TestModeOfObservation:
+    def upgrade(self) -> None:
+        import_module("agents.migrations.0024_observe_by_what_if").drop(
+            apps, mock.Mock(**{"connection.alias": "default"})
+        )
+
+    def test_desk_that_only_observed_stays_silent(self, capsys: pytest.CaptureFixture[str]) -> None:
+        agent = make_agent(slug="a", settings={"shadow_mode": True, "match_count": 4})
+        live = make_deployment(slug="b", config_overlay={"shadow_mode": False, "direct_answers": True})
+        self.upgrade()
+        assert fresh(agent).settings == {"match_count": 4, **SILENT}
+        assert fresh(live).config_overlay == {"direct_answers": True}
+        said = capsys.readouterr().err
+        assert "Agent a" in said
+        assert "Deployment b" not in said
+
+    def test_what_was_observed_by_the_site_is_not_served_where_an_agent_says_yes(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        RuntimeSettings.objects.create(values={"shadow_mode": True})
+        agent = make_agent(slug="a", settings={"direct_answers": True})
+        deployment = make_deployment(agent, config_overlay={"memory": True})
+        self.upgrade()
+        config = make_config(fresh(deployment))
+        assert (config.direct_answers, config.memory, config.clarification) == (False, False, False)
+        assert fresh(agent).settings == {"direct_answers": False}
+        said = capsys.readouterr().err
+        assert "RuntimeSettings 1, Agent a, Deployment a" in said
+
+    @pytest.mark.parametrize("observed_by", ["site", "agent"])
+    def test_live_deployment_goes_on_as_it_was(self, observed_by: str, capsys: pytest.CaptureFixture[str]) -> None:
+        observes = {"shadow_mode": True}
+        RuntimeSettings.objects.create(values=observes if observed_by == "site" else {})
+        own = observes if observed_by == "agent" else {}
+        agent = make_agent(settings={"clarification": False, **own})
+        deployment = make_deployment(agent, slug="live", config_overlay={"shadow_mode": False})
+        silent = make_deployment(agent, slug="silent")
+        self.upgrade()
+        config, other = make_config(fresh(deployment)), make_config(fresh(silent))
+        assert (config.direct_answers, config.memory, config.clarification) == (True, True, False)
+        assert (other.direct_answers, other.memory, other.clarification) == (False, False, False)
+        assert "Deployment live" not in capsys.readouterr().err
+
+    def test_agents_of_one_deployment_keep_what_they_differ_in(self) -> None:
+        deployment = make_deployment(make_agent(settings={"direct_answers": False}))
+        Specialist.objects.create(deployment=deployment, agent=make_agent(settings={"shadow_mode": True}))
+        Specialist.objects.create(deployment=deployment, agent=make_agent())
+        self.upgrade()
+        assert fresh(deployment).config_overlay == {}
+        served = [(each.direct_answers, each.memory) for each in make_config(fresh(deployment)).of_each_agent]
+        assert served == [(False, True), (False, False), (True, True)]
