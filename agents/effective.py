@@ -153,7 +153,8 @@ def with_settings(config: EffectiveConfig, changes: Mapping[str, Any]) -> Effect
 
 
 def _changed(config: EffectiveConfig, changes: Mapping[str, Any]) -> EffectiveConfig:
-    changed = replace(config, **changes)
+    # A stored what-if run may hold a setting that an upgrade took away.
+    changed = replace(config, **{name: value for name, value in changes.items() if name in KNOBS})
     # The refusal says what the desk answers, and who else may.
     if changes.keys() & {"presentation", "contact"} and "guard_rail_message" not in changes:
         return replace(changed, guard_rail_message=own_refusal(changed))

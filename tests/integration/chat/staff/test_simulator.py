@@ -91,6 +91,10 @@ class ChangedSettingsTests(TryingCase):
         config = with_settings(effective_config(self.deployment), {"match_count": 3})
         assert [each.match_count for each in (config, *config.of_each_agent)] == [3, 3, 3]
 
+    def test_setting_that_is_no_more_changes_nothing(self) -> None:
+        config = effective_config(self.deployment)
+        assert with_settings(config, {"shadow_mode": True, "extractive_passages": 3}) == config
+
     def test_the_refusal_follows_a_presentation_that_is_tried(self) -> None:
         page = self.ask(FAR, setting_presentation="Ici, les vélos seulement.")
         assert "Ici, les vélos seulement." in page.context["result"].answer.text
