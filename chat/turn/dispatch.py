@@ -139,10 +139,7 @@ async def _dispatch(turn: TurnInProgress) -> SearchResult:
     config = turn.config
     results = [await _searched(agent, turn.question) for agent in config.agents]
     model = turn.question.recipe.model
-    descriptions = [
-        await in_thread(_description_vectors, model, description_lines(agent.name, agent.description))
-        for agent in config.agents
-    ]
+    descriptions = await in_thread(_description_vectors, model, config.agents)
     relevance = [0.0 if result is None else result.best_relevance for result in results]
     choice = choose_agent(relevance, nearness(turn.question.vector, descriptions), margins_of(model))
     position = choice.position
@@ -207,7 +204,11 @@ async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     return await in_thread(compare_late, result, query) if result.late else result
 
 
+def _description_vectors(model: str, agents: Iterable[Specialised]) -> list[Vectors]:
+    return [_line_vectors(model, description_lines(agent.name, agent.description)) for agent in agents]
+
+
 @lru_cache(maxsize=1_000)
-def _description_vectors(_model: str, lines: tuple[str, ...]) -> Vectors:
+def _line_vectors(_model: str, lines: tuple[str, ...]) -> Vectors:
     """Descriptions are few and short; a changed one is embedded anew."""
     return np.stack(list(embedder().embed(lines, purpose=Purpose.QUERY)))

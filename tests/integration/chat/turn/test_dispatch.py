@@ -1,8 +1,10 @@
 """Deployments with several agents: the specialist answers, and a deployment with one pays nothing."""
 
+from unittest import mock
+
 from django.test import TestCase
 
-from agents.database import in_database
+from agents.database import in_database, in_thread
 from agents.effective import effective_config
 from agents.models import Agent, Deployment, IndexingMethod, Specialist
 from chat.models import AnswerSource, Turn
@@ -44,6 +46,11 @@ class DispatchTests(TestCase):
         (line,) = [line for line in result.trace.lines if line["step"] == "dispatch"]
         assert line["outcome"] == "index"
         assert line["detail"].startswith("Piscine ")
+
+    async def test_descriptions_of_all_agents_are_one_step_in_a_thread(self) -> None:
+        with mock.patch("chat.turn.dispatch.in_thread", wraps=in_thread) as hops:
+            await ask(self.deployment, POOL_QUESTION)
+        assert [hop.args[0].__name__ for hop in hops.call_args_list].count("_description_vectors") == 1
 
     async def test_what_is_not_clear_goes_to_the_default_agent(self) -> None:
         result, _ = await ask(self.deployment, "xylophone zygote kiwi ?")
