@@ -28,7 +28,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import gettext_lazy
 
 from agents.database import close_connections, first_line, is_surprising, named_trouble, short_write
 from agents.errors import ApplicationError, StorageUnavailableError
@@ -71,14 +71,14 @@ class JobCancelledError(ApplicationError):
     """Staff cancelled the job; what is done is kept, and it can be tried again."""
 
     code = "job_cancelled"
-    default_message = _lazy("Ce travail a été annulé.")
+    default_message = gettext_lazy("Ce travail a été annulé.")
 
 
 class UnexpectedJobError(ApplicationError):
     """An unforeseen error; the log has its traceback."""
 
     code = "job_failed"
-    default_message = _lazy("Erreur inattendue ; le journal du worker la détaille.")
+    default_message = gettext_lazy("Erreur inattendue ; le journal du worker la détaille.")
 
 
 #: Called with the done and the total count of a phase, and its name; may raise to stop the work.

@@ -72,6 +72,12 @@ def _copy_of_the_sources(target: Path) -> None:
                 shutil.copyfile(source, copy)
 
 
+def _modules() -> Iterator[tuple[Path, ast.Module]]:
+    for package in ROOT.glob("*/__init__.py"):
+        if package.parent.name not in NOT_TRANSLATED:
+            yield from ((path, ast.parse(path.read_text())) for path in package.parent.rglob("*.py"))
+
+
 @each_catalogue
 def test_every_entry_is_translated_and_none_is_fuzzy(path: Path) -> None:
     catalog = _read(path)
@@ -100,13 +106,23 @@ def test_the_compiled_catalogue_holds_the_same_messages(path: Path) -> None:
     assert compiled == _compiled_form(_read(path)), "run `make messages`"
 
 
+def test_functions_of_gettext_have_names_that_the_extraction_knows() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {name.asname}"
+        for path, tree in _modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation"
+        for name in node.names
+        if "gettext" in name.name and name.asname not in (None, "_")
+    ]
+    assert found == []
+
+
 def test_no_text_is_translated_within_an_f_string_where_the_extraction_does_not_see_it() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
-        for package in ROOT.glob("*/__init__.py")
-        if package.parent.name not in NOT_TRANSLATED
-        for path in package.parent.rglob("*.py")
-        for text in ast.walk(ast.parse(path.read_text()))
+        for path, tree in _modules()
+        for text in ast.walk(tree)
         if isinstance(text, ast.JoinedStr)
         for call in ast.walk(text)
         if isinstance(call, ast.Call) and ast.unparse(call.func) in ("_", "gettext", "ngettext")
