@@ -195,6 +195,18 @@ class RunnerTests(RunnerCase):
         assert isinstance(last, Failure)
         assert last.code == "answer_not_saved"
 
+    async def test_answer_is_saved_once_the_database_is_back(self) -> None:
+        tries = iter([OperationalError("locked"), None])
+
+        def hiccup(ending: Ending) -> int | None:
+            if (error := next(tries)) is not None:
+                raise error
+            return save_exchange(ending)
+
+        with mock.patch("chat.turn.path.save_exchange", hiccup):
+            last = await end_of(self.runner, await start(self.runner, self.conversation, KNOWN))
+        assert last.message_id is not None
+
     async def test_answer_that_cannot_be_put_into_memory_is_given_and_said_in_the_log(self) -> None:
         overlay = {"memory_learning": "valid", "memory_threshold": 0.7}
         await in_database(Deployment.objects.update, config_overlay=overlay)

@@ -230,6 +230,14 @@ class PathTests(LibraryCase):
         assert "12 euros" in listener.text
         assert result.answer.llm_calls == 1
 
+    async def test_rewriting_that_brings_something_in_is_not_used(self) -> None:
+        with scripted("Combien coûte la carte de lecteur pour 3 ans ?", "Je ne sais pas."):
+            result, _ = await self.follow_up_of_the_fees("Combien coûte-t-elle ?")
+            model().assert_exhausted()
+        found = steps(result)
+        assert (found["rewriting"], found["direct_answer"]) == ("rejected", "follow_up")
+        assert result.answer.llm_calls == 2
+
     async def test_assent_that_the_model_rewrote_is_searched_so_and_given_no_stored_answer(self) -> None:
         with scripted("Combien coûte la carte de lecteur ?", "Douze euros."):
             result, _ = await self.follow_up_of_the_fees("oui, je veux bien")
