@@ -80,7 +80,7 @@ def forget() -> None:
     _limits.clear()
 
 
-# Limits: each raises `RateLimitedError`, and is synchronous unless it says otherwise.
+# Limits: each raises `RateLimitedError`.
 
 
 def limit_asking(person: uuid.UUID | int | None, address: str, *, what: str = "ask") -> None:
