@@ -337,7 +337,7 @@ def _parse_resume(data: Mapping[str, Any]) -> ResumeFrame:
 def _parse_decision(data: Mapping[str, Any]) -> DecisionFrame:
     return DecisionFrame(
         turn_id=valid_uuid("turnId", data.get("turnId")),
-        tool_call_id=str(data.get("toolCallId")).replace("\0", ""),
+        tool_call_id=valid_tool_call_id(data.get("toolCallId")),
         is_approved=data.get("type") == "approve",
     )
 
@@ -405,6 +405,12 @@ def valid_uuid(field: str, value: Any) -> uuid.UUID:
             f"{field} is not a UUID",
             public_message=_("« %(field)s » doit être un identifiant UUID.") % {"field": field},
         ) from error
+
+
+def valid_tool_call_id(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidMessageError("`toolCallId` is a string")
+    return value.replace("\0", "")
 
 
 def valid_event_id(value: Any) -> int:

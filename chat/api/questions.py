@@ -36,6 +36,7 @@ from chat.protocol import (
     too_long,
     valid_event_id,
     valid_scope,
+    valid_tool_call_id,
     valid_uuid,
 )
 from chat.rendering import render_answer
@@ -258,7 +259,7 @@ async def decide_call(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponseB
     """Approve or refuse one call; once all are decided, the turn goes on. The same decision again changes nothing."""
     caller, body = SessionCaller(request), read_object(request)
     turn = await in_database(caller.turn, turn_id)
-    call_id, is_approved = str(body.get("toolCallId")).replace("\0", ""), body.get("approved")
+    call_id, is_approved = valid_tool_call_id(body.get("toolCallId")), body.get("approved")
     if not isinstance(is_approved, bool):
         raise InvalidMessageError("`approved` is true or false")
     try:

@@ -187,7 +187,7 @@ class HttpApprovalTests(ApprovalCase):
     def url(self, turn: Turn) -> str:
         return f"/api/rag/turns/{turn.pk}/approvals"
 
-    async def decide(self, turn: Turn, call_id: str, approved: Any) -> Any:
+    async def decide(self, turn: Turn, call_id: Any, approved: Any) -> Any:
         body = {"toolCallId": call_id, "approved": approved}
         return await self.client.post(self.url(turn), body, content_type="application/json")
 
@@ -219,4 +219,6 @@ class HttpApprovalTests(ApprovalCase):
         async with self.paused() as (_socket, turn):
             unknown = await self.decide(turn, "z", True)
             wrong = await self.decide(turn, "a", "perhaps")
+            nameless = [await self.decide(turn, call_id, True) for call_id in (None, 1)]
         assert (unknown.status_code, wrong.status_code) == (409, 422)
+        assert [(each.status_code, each.json()["code"]) for each in nameless] == [(422, "invalid_message")] * 2
