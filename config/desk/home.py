@@ -27,7 +27,7 @@ from agents.admin_base import Tone, admin_url, duration_text, moment_text
 from agents.effective import unmeasured_model
 from agents.jobs import waiting_seconds, worker_state
 from agents.llm.base import language_model
-from agents.models import JobStatus
+from agents.models import Agent, JobStatus
 from agents.roles import limit_of, may_reach, visible
 from chat.models import Feedback, Turn, TurnStatus
 from chat.telemetry import MODEL_SEEN
@@ -54,16 +54,26 @@ _UNREACHABLE = (PageState.GONE, PageState.LEFT)
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Fill the first page (the setting `UNFOLD` names this function)."""
-    is_new = not Document.objects.exists() and limit_of(request.user) is None
     waiting = (each.line(request) for each in WAITING)
     lines = (_worker(request), _model(request), *waiting, _unmeasured(request))
     return {
         **context,
         "work": [line for line in lines if line is not None],
-        "begin_url": reverse("admin-first-agent") if is_new and request.user.has_perms(FIRST_AGENT_RIGHTS) else "",
+        "begin": _begin(request),
         "figures": admin_url(Turn, "figures") if request.user.has_perm("chat.view_figures") else "",
         "has_language_model": language_model() is not None,
     }
+
+
+def _begin(request: HttpRequest) -> tuple[str, Words] | None:
+    """The address and the name of the first step of a site that has nothing to answer from: an agent, then documents."""
+    if limit_of(request.user) is not None or Document.objects.exists() or LearnedResponse.objects.exists():
+        return None
+    if Agent.objects.exists():
+        may_add = request.user.has_perm("knowledge.add_document")
+        return (admin_url(Document, "add"), _("Ajouter des documents")) if may_add else None
+    may_begin = request.user.has_perms(FIRST_AGENT_RIGHTS)
+    return (reverse("admin-first-agent"), _("Un agent en une page")) if may_begin else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from knowledge.indexing.jobs import run_build
 from knowledge.models import Document, IndexBuild
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.doors.admin import in_role
-from tests.factories import FAQ_TEXT, make_agent
+from tests.factories import FAQ_TEXT, make_agent, make_learned
 
 _PAGE = "/admin/first-agent/"
 
@@ -37,6 +37,14 @@ class FirstAgentTest(TestCase):
         assert tried.context["answer"]
         assert client.post(made.url, {"publish": "1"}).status_code == 302
         assert client.get("/d/guide-du-personnel/").status_code == 200
+
+    def test_site_with_an_agent_begins_with_documents_and_one_with_answers_has_begun(self) -> None:
+        agent, client = make_agent(), superuser_client()
+        page = client.get("/admin/").content.decode()
+        assert reverse("admin:knowledge_document_add") in page
+        assert _PAGE not in page
+        make_learned(agent)
+        assert "Pour commencer" not in client.get("/admin/").content.decode()
 
     def test_unreadable_file_is_told_and_same_name_gets_a_number(self) -> None:
         make_agent(slug="guide")
