@@ -1,4 +1,4 @@
-"""What is deleted: conversations that are old, temporary chats past their time, golden runs beyond those that stay."""
+"""What is deleted: old conversations, temporary chats and shared links past their time, surplus golden runs."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.models import OPEN_JOBS
 from agents.retention import delete_in_batches
-from chat.models import Conversation, GoldenRun, Turn, TurnStatus
+from chat.models import Conversation, GoldenRun, SharedThread, Turn, TurnStatus
 
 #: Conversations deleted in one transaction.
 BATCH = 50
@@ -45,8 +45,14 @@ def old_conversations() -> QuerySet[Conversation]:
     return conversations_older_than(days) if days else Conversation.objects.none()
 
 
+def expired_links() -> QuerySet[SharedThread]:
+    """The copies whose links have expired."""
+    return SharedThread.objects.filter(expires_at__lte=timezone.now())
+
+
 def forget_expired() -> int:
-    """Delete expired temporary chats; workers run it every few seconds, cheap when idle."""
+    """Delete expired temporary chats and links; workers run it every few seconds, cheap when idle."""
+    expired_links().delete()
     return sum(purge(expired_chats()))
 
 

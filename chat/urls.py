@@ -12,7 +12,11 @@ router = SimpleRouter()
 router.register("conversations", conversations.ConversationViewSet, basename="conversation")
 
 #: Below `api/conversations/<uuid:conversation_id>/`.
-conversation = [path("export", conversations.ExportView.as_view(), name="conversation-export")]
+conversation = [
+    path("export", conversations.ExportView.as_view(), name="conversation-export"),
+    path("links", conversations.LinksView.as_view(), name="conversation-links"),
+    path("links/<slug:token>", conversations.LinkView.as_view(), name="conversation-link"),
+]
 #: Below `api/messages/<int:message_id>/`.
 message = [path("feedback", conversations.FeedbackView.as_view(), name="message-feedback")]
 #: Below `api/ui/chat-sessions/<uuid:conversation_id>/`.
@@ -37,6 +41,7 @@ urlpatterns = [
     path("p/<str:token>/", views.passage_page, name="cited-passage"),
     path("p/<str:token>/page/", views.cited_page, name="cited-page"),
     path("p/<str:token>/page/<int:page>.png", views.page_image, name="cited-page-image"),
+    path("s/<slug:token>/", views.shared_page, name="shared-thread"),
     path("api/conversations/<uuid:conversation_id>/", include(conversation)),
     path("api/", include(router.urls)),
     path("api/messages/<int:message_id>/", include(message)),

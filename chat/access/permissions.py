@@ -36,7 +36,7 @@ from chat.errors import (
     VisitorTokenError,
     WidgetClosedError,
 )
-from chat.models import ApiKey, Channel, Conversation, Message, Role, ServiceToken, Turn, secret_hash
+from chat.models import ApiKey, Channel, Conversation, Message, Role, ServiceToken, SharedThread, Turn, secret_hash
 
 #: How long a visitor of the widget finds their conversation again.
 WIDGET_VISITOR_DAYS = 90
@@ -239,10 +239,14 @@ def start_conversation(
 KEY_USE_INTERVAL = timedelta(minutes=1)
 
 
+def not_expired() -> Q:
+    """Of keys and shared links: those without an end, or with one to come."""
+    return Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+
+
 def api_key_of(authorization: str) -> ApiKey:
     """The key that an `Authorization` header bears. Raises `ApiKeyError`."""
-    not_expired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
-    usable = ApiKey.objects.filter(not_expired, is_revoked=False)
+    usable = ApiKey.objects.filter(not_expired(), is_revoked=False)
     secret = _borne(authorization)
     key = usable.filter(key_hash=secret_hash(secret)).first() if secret else None
     if key is None:
@@ -332,3 +336,13 @@ def cited_passage(user: SomeUser, token: str) -> CitedPassage:
             if source.get("n") == number:
                 return CitedPassage(answer.conversation.deployment, source)
     raise LinkNotFoundError("no such passage for this person")
+
+
+def shared_thread(user: SomeUser, token: str) -> SharedThread:
+    """The copy behind a link; a missing, expired or forbidden one raises the same `LinkNotFoundError`."""
+    open_to_user = Q(conversation__deployment__in=open_deployments(user).values("pk"))
+    found = SharedThread.objects.filter(open_to_user, not_expired(), token=token)
+    shared = found.select_related("conversation__deployment").first()
+    if shared is None:
+        raise LinkNotFoundError("no such link for this person")
+    return shared

@@ -1,5 +1,5 @@
-"""The pages that readers see: the chat page, cited passages and their pages, with the words of their scripts, and the page
-that tells of an error.
+"""The pages that readers see: the chat page, shared threads, cited passages and their pages, with the words of their scripts,
+and the page that tells of an error.
 
 A cited page is pictures, never the file. Absent and refused are told alike.
 """
@@ -7,7 +7,8 @@ A cited page is pictures, never the file. Absent and refused are told alike.
 import math
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -41,6 +42,7 @@ from chat.access.permissions import (
     owned_conversation,
     owned_turn,
     passage_token,
+    shared_thread,
     visitor_of,
 )
 from chat.access.rate_limits import address_of, limit_reading
@@ -53,9 +55,9 @@ from chat.errors import (
     RateLimitedError,
     TurnNotFoundError,
 )
-from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason
+from chat.models import FEEDBACK_MAX_CHARACTERS, FeedbackReason, SharedThread
 from chat.protocol import MAX_MESSAGE_CHARACTERS
-from chat.rendering import escape_citations, render_answer, tied
+from chat.rendering import ANSWER_HEADING, escape_citations, render_answer, tied
 from faqs.recall import starter_questions
 from knowledge.errors import PagePictureError
 from knowledge.page_viewer import CitedPages, cited_pages, page_picture
@@ -74,23 +76,49 @@ def suggestions(deployment: Deployment, most: int) -> list[tuple[str, str]]:
     return [(each, tied(each)) for each in starter_questions(deployment, most)]
 
 
-#: Past this, the text of a passage is shown as it stands.
+#: A shared page is opened by anybody and as often as they like: all that its passages may cost is about a second.
 MAX_RENDERED_CHARACTERS = 200_000
 
 
-def rendered_source(source: Mapping[str, Any]) -> dict[str, Any]:
-    """A source as the chat page shows it: called by its question, and then with its `place`, else by where it stands."""
-    title, question = str(source.get("title") or ""), str(source.get("question") or "")
-    path = [] if source.get("learned_id") else title.split(" > ")
-    if question and path[-1:] == [question]:
-        path.pop()
-    place = " › ".join(path)
-    text = str(source.get("text") or "")
-    if len(text) > MAX_RENDERED_CHARACTERS:
-        html = linebreaks(text, autoescape=True)
-    else:
-        html = render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=2)
-    return {**source, "title": question or place, "place": place if question else "", "html": html}
+def rendered_exchanges(exchanges: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Exchanges with their answers as sanitised HTML; `place` numbers them, as citations do."""
+    sources = rendered_sources(source for exchange in exchanges for source in exchange["sources"])
+    return [
+        {
+            **exchange,
+            "place": place,
+            "html": render_answer(
+                exchange["answer"],
+                turn_id=str(place),
+                source_numbers={source["n"] for source in exchange["sources"] if "n" in source},
+            ),
+            "sources": list(islice(sources, len(exchange["sources"]))),
+        }
+        for place, exchange in enumerate(exchanges, start=1)
+    ]
+
+
+def rendered_sources(
+    sources: Iterable[Mapping[str, Any]], *, heading: int = ANSWER_HEADING
+) -> Iterator[dict[str, Any]]:
+    """Sources as the chat page shows them: called by their question, and then with their `place`, else by where they
+    stand. Each text is laid out once; past `MAX_RENDERED_CHARACTERS`, as it stands."""
+    texts: dict[str, str] = {}
+    left = MAX_RENDERED_CHARACTERS
+    for source in sources:
+        title, question = str(source.get("title") or ""), str(source.get("question") or "")
+        path = [] if source.get("learned_id") else title.split(" > ")
+        if question and path[-1:] == [question]:
+            path.pop()
+        place = " › ".join(path)
+        text = str(source.get("text") or "")
+        if text not in texts:
+            left -= len(text)
+            if left < 0:
+                texts[text] = linebreaks(text, autoescape=True)
+            else:
+                texts[text] = render_answer(escape_citations(text), turn_id="", source_numbers=(), heading=heading)
+        yield {**source, "title": question or place, "place": place if question else "", "html": texts[text]}
 
 
 #: More suggestions than these would push the question field off a phone's screen.
@@ -127,6 +155,26 @@ def chat_page(request: HttpRequest, slug: str | None = None, conversation_id: uu
 
 @never_cache
 @require_safe
+def shared_page(request: HttpRequest, token: str) -> HttpResponse:
+    """A shared conversation."""
+    try:
+        shared: SharedThread | None = shared_thread(request.user, token)
+    except LinkNotFoundError:
+        shared = None
+    face = shared.conversation.deployment if shared else None
+    context = {
+        "shared": shared,
+        "face": face,
+        "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
+        "config": {"strings": reader_strings()},
+        "login_url": reverse(settings.LOGIN_URL),
+    }
+    page = render(request, "chat/shared.html", context, status=200 if shared else 404)
+    return not_kept(request, page, face)
+
+
+@never_cache
+@require_safe
 def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     """A cited passage, where a program that shows an answer of `/v1` leads its reader."""
     try:
@@ -137,7 +185,7 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
     context = {
         "face": face,
         "passage": passage,
-        "source": rendered_source(passage.source) if passage else None,
+        "source": next(rendered_sources([passage.source], heading=2)) if passage else None,
         "pages": pages_of(passage) if passage else None,
         "token": token,
         "config": {"strings": reader_strings()},
@@ -150,7 +198,7 @@ def passage_page(request: HttpRequest, token: str) -> HttpResponse:
 @cache_control(public=True, max_age=LOGO_SECONDS, immutable=True)
 @require_safe
 def logo(request: HttpRequest, digest: str) -> HttpResponse:
-    """A deployment's logo, for whoever knows its hash: it stands on pages and foreign sites."""
+    """A deployment's logo, for whoever knows its hash: it stands on pages, shared links and foreign sites."""
     png = get_object_or_404(Logo, pk=digest).png
     return HttpResponse(bytes(png), content_type="image/png")
 
@@ -423,7 +471,13 @@ def page_strings(deployment: Deployment | None) -> dict[str, str]:
         "deleted": _("Conversation supprimée."),
         "deletedMany": _("{count} conversations supprimées."),
         "conversationMissing": _("Cette conversation n’existe pas ou n’est pas la vôtre. En voici une nouvelle."),
-        # Temporary chats.
+        # Links, temporary chats.
+        "shareNone": _("Aucun lien pour le moment."),
+        "shareCopy": _("Copier le lien"),
+        "shareRevoke": _("Révoquer"),
+        "shareRevoked": _("Lien révoqué."),
+        "shareExpires": _("Jusqu’au {date}"),
+        "shareForever": _("Sans date de fin"),
         "temporaryOn": _(
             "Conversation temporaire : elle n’est ni listée, ni réutilisée, et disparaît quand vous la quittez, au plus "
             "tard {hours} h après le dernier message."

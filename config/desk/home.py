@@ -350,7 +350,13 @@ ADVANCED: tuple[Section, ...] = (
             Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
         ),
     ),
-    (_("Réponses et conversations"), (Entry(_("Conversations"), "forum", "chat.conversation", ("chat.view_turn",)),)),
+    (
+        _("Réponses et conversations"),
+        (
+            Entry(_("Conversations"), "forum", "chat.conversation", ("chat.view_turn",)),
+            Entry(_("Liens de partage"), "share", "chat.sharedthread", ("chat.view_turn",)),
+        ),
+    ),
     (
         _("Avant de changer quelque chose"),
         (

@@ -52,6 +52,7 @@ _CLOSED = {
     *_CLOSED_BODIES,
     "chat-deployment",
     "chat-conversation",
+    "shared-thread",
     "cited-passage",
     "cited-page",
     "cited-page-image",
@@ -197,8 +198,10 @@ class Visitors:
             "digest": world.deployment.logo_id,
             "number": 1,
             "page": 1,
-            "token": passage_token(turn.pk, 1),
+            "token": world.shared.get(owner, world.shared["page"]).token,
         }
+        if door.name in ("cited-passage", "cited-page", "cited-page-image"):
+            values["token"] = passage_token(turn.pk, 1)
         return "/" + door.route.format(**values)
 
     def _more_headers(self, knock: Knock) -> dict[str, str]:

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from agents.models import Agent, Audience, Deployment, JobKind, JobStatus, Logo, RuntimeSettings
 from chat.access.permissions import WidgetVisitor
+from chat.api.conversations import share_branch
 from chat.models import (
     ApiKey,
     Approval,
@@ -28,6 +29,7 @@ from chat.models import (
     Message,
     Role,
     ServiceToken,
+    SharedThread,
     ToolExecution,
     ToolRound,
     Turn,
@@ -68,6 +70,7 @@ class World:
     answered: dict[str, Turn] = field(default_factory=dict)
     interrupted: dict[str, Turn] = field(default_factory=dict)
     waiting: dict[str, Turn] = field(default_factory=dict)
+    shared: dict[str, SharedThread] = field(default_factory=dict)
     #: The message of each answered turn's answer.
     answers: dict[str, int] = field(default_factory=dict)
 
@@ -149,6 +152,7 @@ def make_owned(world: World, owner: str, **who: Any) -> None:
     Feedback.objects.create(turn=turn, verdict="down", comment=MARK)
     world.answered[owner] = turn
     world.answers[owner] = _sourced(turn)
+    world.shared[owner] = share_branch(answered)
     world.interrupted[owner] = _open_turn(world, TurnStatus.INTERRUPTED, **who)
     world.waiting[owner] = waiting = _open_turn(world, TurnStatus.AWAITING_APPROVAL, **who)
     calls = [{"id": CALL, "type": "function", "function": {"name": "book", "arguments": "{}"}}]
@@ -184,12 +188,13 @@ def make_closed(world: World, **who: Any) -> None:
     conversation = make_conversation(world.closed, **who)
     world.answered["closed"] = turn = make_exchange(conversation, f"{MARK} ?", f"Réponse {MARK}")
     world.answers["closed"] = _sourced(turn)
+    world.shared["closed"] = share_branch(conversation)
 
 
 def add_private_rows(world: World) -> None:
     """What the admin shows of the page's owner."""
     turn = world.answered["page"]
-    for row in (turn, turn.conversation, turn.feedback):
+    for row in (turn, turn.conversation, turn.feedback, world.shared["page"]):
         world.rows[type(row)] = row
 
 

@@ -117,11 +117,38 @@ def test_axe_finds_nothing_in_any_state_of_the_page(page: Page, live_site: LiveS
     wait_for_end(page)
     page.locator("#menu summary").click()
     found += violations(page, "page menu")
+    page.get_by_role("button", name="Liens de partage…").click()
+    page.get_by_role("button", name="Créer un lien").click()
+    page.locator("#share-links input").wait_for()
+    found += violations(page, "page dialog")
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 390, "height": 800})
     found += violations(page, "page phone")
     page.get_by_role("button", name="Ouvrir la liste des conversations").click()
     found += violations(page, "page drawer")
+    assert not found, "\n".join(found)
+
+
+def test_axe_finds_nothing_in_any_state_of_a_shared_page(page: Page, live_site: LiveSite) -> None:
+    live_site.model.script(cited([RICH]))
+    ask(page, TELEWORK)
+    wait_for_end(page)
+    ask(page, CURRICULUM)
+    wait_for_end(page)
+    address = share(page)
+    page.goto(address)
+    found = violations(page, "shared")
+    page.locator(".shared-sources summary").first.click()
+    found += violations(page, "shared source")
+    page.set_viewport_size({"width": 390, "height": 800})
+    found += violations(page, "shared phone")
+    page.set_viewport_size({"width": 640, "height": 400})
+    found += violations(page, "shared zoomed")
+    page.emulate_media(forced_colors="active")
+    found += violations(page, "shared forced colours")
+    page.emulate_media(forced_colors="none")
+    page.goto(f"{address.rstrip('/')}x/")
+    found += violations(page, "shared closed")
     assert not found, "\n".join(found)
 
 
@@ -197,6 +224,13 @@ def copied(page: Page) -> dict[str, str]:
     return found
 
 
+def share(page: Page) -> str:
+    page.locator("#menu summary").click()
+    page.get_by_role("button", name="Liens de partage…").click()
+    page.get_by_role("button", name="Créer un lien").click()
+    return page.locator("#share-links input").input_value()
+
+
 ASK = """async (message) => {
   const { csrfToken, conversation } = JSON.parse(document.getElementById("page-config").textContent);
   const body = JSON.stringify({ deployment: "guide", conversationId: conversation, message, clientMessageId: message });
@@ -234,13 +268,15 @@ def test_code_has_its_language_colours_and_a_button_that_copies_it(page: Page, l
     live_site.model.script(cited([f"Voici [1].\n\n{PYTHON}\n\nEt <b>."]))
     ask(page, TELEWORK)
     wait_for_end(page)
-    expect(page.locator(".code-head span")).to_have_text("python")
-    assert page.locator(".code-word").all_inner_texts() == ["def", "return"]
-    expect(page.locator(".code-comment")).to_have_text("# Deux fois")
-    expect(page.locator(".code-string")).to_have_text("'x'")
-    page.get_by_role("button", name="Copier le code").click()
-    expect(page.locator(".code-head button")).to_have_text("Copié")
-    assert copied(page)["text/plain"] == "\n".join(PYTHON.split("\n")[1:-1]) + "\n"
+    for address in (page.url, share(page)):
+        page.goto(address)
+        expect(page.locator(".code-head span")).to_have_text("python")
+        assert page.locator(".code-word").all_inner_texts() == ["def", "return"]
+        expect(page.locator(".code-comment")).to_have_text("# Deux fois")
+        expect(page.locator(".code-string")).to_have_text("'x'")
+        page.get_by_role("button", name="Copier le code").click()
+        expect(page.locator(".code-head button")).to_have_text("Copié")
+        assert copied(page)["text/plain"] == "\n".join(PYTHON.split("\n")[1:-1]) + "\n"
 
 
 def test_answer_and_conversation_are_copied_as_rich_text_with_their_sources(page: Page, live_site: LiveSite) -> None:
@@ -352,6 +388,11 @@ def test_whole_journey_is_made_with_the_keyboard_alone(page: Page, live_site: Li
     expect(page.locator(".versions")).to_contain_text("1 / 2")
     tab_to(page, "^summary Partager ou exporter", key="Shift+Tab")
     page.keyboard.press("Enter")
+    tab_to(page, "^button Liens de partage")
+    page.keyboard.press("Enter")
+    tab_to(page, "^button Créer un lien")
+    page.keyboard.press("Enter")
+    expect(page.locator("#share-links input")).to_have_count(1)
     page.keyboard.press("Escape")
     tab_to(page, "^button Supprimer «", key="Shift+Tab")
     page.keyboard.press("Enter")

@@ -33,7 +33,17 @@ from agents.admin_base import (
     signed_in,
     stacked,
 )
-from chat.models import Conversation, Feedback, FeedbackQuerySet, FollowUp, Message, Role, Turn, TurnStatus
+from chat.models import (
+    Conversation,
+    Feedback,
+    FeedbackQuerySet,
+    FollowUp,
+    Message,
+    Role,
+    SharedThread,
+    Turn,
+    TurnStatus,
+)
 from chat.staff import figures
 from chat.staff.admin import corrections, simulator
 from chat.staff.admin.corrections import verdict_badge
@@ -124,6 +134,25 @@ class ConversationAdmin(PrivateAdmin):
     def turns(self, conversation: Any) -> str:
         address = admin_url(Turn, "changelist", conversation__id__exact=conversation.pk)
         return count_link(conversation.turn_count or 0, address)
+
+
+@admin.register(SharedThread)
+class SharedThreadAdmin(PrivateAdmin):
+    """Links that readers made; deleted, one opens for nobody."""
+
+    purpose = _("Les liens que des personnes ont faits vers leur conversation ; révocables.")
+    is_erasable = True
+    list_display = ("title", "deployment", "created_at", "expires_at")
+    list_filter = ("conversation__deployment",)
+    list_select_related = ("conversation__deployment",)
+    search_fields = ("title",)
+    fields = ("title", "conversation_link", "created_at", "expires_at")
+
+    @admin.display(description=_("déploiement"))
+    def deployment(self, shared: SharedThread) -> str:
+        return shared.conversation.deployment.name
+
+    conversation_link = linked("conversation", _("conversation"))
 
 
 _STATUS_TONES: dict[str, Tone] = {

@@ -92,7 +92,7 @@ async function loadMessages(id, request) {
 function show({ title, temporary, messages, runningTurn }) {
   thread.load(messages, runningTurn?.id);
   setTemporary(temporary);
-  setMenu(messages.length ? conversationId : null);
+  setMenu(messages.length ? conversationId : null, { isTemporary });
   if (title) showTitle(title);
   if (!runningTurn) return;
   exchange = thread.ofTurn(runningTurn.id) ?? thread.add("", runningTurn.id);
@@ -278,7 +278,7 @@ function started(frame) {
   exchange = known ?? exchange ?? thread.add(frame.question, frame.turnId);
   exchange.begin(frame.turnId);
   if (exchange.replaced?.turnId) countVersion(exchange);
-  setMenu(conversationId);
+  setMenu(conversationId, { isTemporary });
   if (!isTemporary) conversations.touch(conversationId, frame.title);
   showTitle(frame.title);
 }

@@ -7,7 +7,7 @@ from django.contrib.admin.models import DELETION, LogEntry
 from django.test import TestCase
 
 from agents.admin_base import admin_url
-from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, Turn
+from chat.models import AnswerSource, Conversation, Feedback, Message, Role, ServiceToken, SharedThread, Turn
 from chat.thread.rounds import Batch, append_batch
 from chat.thread.turns import claim_turn
 from tests.admin_pages import client_of, make_staff, queries_with_one_and_ten_rows, superuser_client
@@ -98,6 +98,16 @@ class PagesTest(TestCase):
         logged = LogEntry.objects.filter(action_flag=DELETION)
         assert set(logged.values_list("object_repr", flat=True)) == {"conversation"}
         assert {entry.object_id for entry in logged} == {str(turn.conversation_id), str(kept.conversation_id)}
+
+    def test_staff_see_links_and_who_may_deletes_them(self) -> None:
+        shared = SharedThread.objects.create(conversation=make_answered().conversation, title="Horaires")
+        deletion = admin_url(SharedThread, "delete", shared.pk)
+        looking = client_of(make_staff("chat.view_turn"))
+        assert looking.get(admin_url(SharedThread, "changelist")).status_code == 200
+        assert looking.get(admin_url(SharedThread, "change", shared.pk)).status_code == 200
+        assert looking.post(deletion, {"post": "yes"}).status_code == 403
+        client_of(make_staff("chat.view_turn", "chat.delete_sharedthread")).post(deletion, {"post": "yes"})
+        assert not SharedThread.objects.exists()
 
     def test_lists_take_the_same_queries_whatever_their_length(self) -> None:
         client, deployment = superuser_client(), make_deployment()
