@@ -31,13 +31,8 @@ class Kept:
         self.environment = keep.site_environment(folder, database)
         shutil.copytree(keep.HERE / release / "documents", folder / "data" / "documents")
 
-    def run(self, *words: str) -> str:
-        done = self.tried(*words)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
-
-    def tried(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603  # our own commands
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(  # noqa: S603  # our own commands
             [sys.executable, *words],
             cwd=keep.PROJECT,
             env=self.environment,
@@ -45,11 +40,12 @@ class Kept:
             text=True,
             check=False,
         )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done
 
     def told(self, *commands: str) -> dict[str, Any]:
         """What the site says and shows after these commands of `manage.py`, in one process."""
-        told = self.run("-m", "tests.releases.questioning", *commands)
-        found: dict[str, Any] = json.loads(told)
+        found: dict[str, Any] = json.loads(self.run("-m", "tests.releases.questioning", *commands).stdout)
         return found
 
 
@@ -74,8 +70,7 @@ def database(request: pytest.FixtureRequest, release: str, tmp_path: Path) -> It
 @pytest.mark.parametrize("release", RELEASES)
 def test_upgraded_site_answers_as_before(release: str, database: str, tmp_path: Path) -> None:
     site = Kept(release, tmp_path, database)
-    migrated = site.tried("manage.py", "migrate", "--verbosity", "0")
-    assert migrated.returncode == 0, migrated.stderr[-3000:]
+    migrated = site.run("manage.py", "migrate", "--verbosity", "0")
     # Its rows are of every table, those of retired features included: what goes is said.
     if release == "0.2.0":
         assert "rows of tools_registry.LabelledQuestion are dropped" in migrated.stderr

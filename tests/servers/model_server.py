@@ -277,7 +277,8 @@ def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
     if reply.tool_calls:
         message["content"] = message["content"] or None
         message["tool_calls"] = [
-            {"id": call["id"], "type": "function", "function": _function(call)} for call in reply.tool_calls
+            {"id": call["id"], "type": "function", "function": {name: call[name] for name in ("name", "arguments")}}
+            for call in reply.tool_calls
         ]
     choice = {"index": 0, "message": message, "finish_reason": _finish_reason(reply)}
     return {
@@ -288,10 +289,6 @@ def _completion(body: Body, reply: ModelReply) -> dict[str, Any]:
         "choices": [choice],
         "usage": _usage(body, reply),
     }
-
-
-def _function(call: Mapping[str, str]) -> dict[str, str]:
-    return {"name": call["name"], "arguments": call["arguments"]}
 
 
 def _finish_reason(reply: ModelReply) -> str:

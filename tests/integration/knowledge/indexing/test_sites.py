@@ -64,17 +64,14 @@ class SiteTests(TestCase):
 
     def test_passage_with_questions_of_its_document_keeps_its_row_whatever_the_order_of_their_keys(self) -> None:
         agent = make_agent()
-        data = f"# Guide\n\n## Prêt\n\n### Quand rendre un livre ?\n\n{'Sous trois semaines. ' * 8}".encode()
-        stored = store_document(agent=agent, name="guide.md", data=data)
-        index_documents(agent=agent, documents=[stored.document])
+        text = f"# Guide\n\n## Prêt\n\n### Quand rendre un livre ?\n\n{'Sous trois semaines. ' * 8}"
+        add_document(agent, name="guide.md", text=text)
         before = Chunk.objects.get(units_origin=UnitsOrigin.FOUND)
         # As PostgreSQL gives them back.
         before.knowledge_units = [dict(sorted(unit.items())) for unit in before.knowledge_units]
         before.save()
 
-        data = data.replace("## Prêt".encode(), "## Le prêt".encode())
-        stored = store_document(agent=agent, name="guide.md", data=data)
-        index_documents(agent=agent, documents=[stored.document])
+        add_document(agent, name="guide.md", text=text.replace("## Prêt", "## Le prêt"))
         after = Chunk.objects.get(units_origin=UnitsOrigin.FOUND)
         assert after.pk == before.pk
         assert after.content_hash != before.content_hash
