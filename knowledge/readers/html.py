@@ -9,10 +9,11 @@ import posixpath
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from bs4 import BeautifulSoup, Comment, Tag
+from bs4.element import NavigableString
 from django.utils.translation import gettext as _
 
 from knowledge.models import SourceType
@@ -183,42 +184,61 @@ class _Links:
                 tag["href"] = quote(urljoin(self.base, address), safe=_ADDRESS_SIGNS)
 
 
+@dataclass(slots=True)
+class _Counts:
+    """Of a part of a page: characters, those in links, headings, and links: all, within the page, to pages that are read
+    as well, with words that no label has."""
+
+    characters: int = 0
+    linked: int = 0
+    headings: int = 0
+    links: int = 0
+    local: int = 0
+    inside: int = 0
+    own: int = 0
+
+
+def _counts(soup: BeautifulSoup, links: _Links) -> dict[int, _Counts]:
+    """The counts of every tag of the page, by its identity; each text is looked at once, however deep it is."""
+    labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
+    found: dict[int, _Counts] = {}
+    for tag in reversed([node for node in soup.descendants if isinstance(node, Tag)]):
+        parts = [astuple(found[id(child)]) for child in tag.children if isinstance(child, Tag)]
+        counts = found[id(tag)] = _Counts(*map(sum, zip(*parts, strict=True)))
+        texts = (one_line(child) for child in tag.children if isinstance(child, NavigableString))
+        counts.characters += sum(len(text) for text in texts if re.search(r"\w", text))
+        counts.headings += tag.name in HEADINGS
+        if tag.name == "a" and not counts.links and counts.characters:
+            counts.own += one_line(tag.get_text()).casefold() not in labels
+            if address := attribute(tag, "href"):
+                target = links.target(address)
+                counts.linked, counts.links = counts.characters, 1
+                counts.local = target in ("", page_name(links.name))
+                counts.inside = target in links.pages
+    return found
+
+
 def _drop_pointers(soup: BeautifulSoup, links: _Links) -> int:
     """Take out parts that only lead elsewhere, but for a mark; returns how many links led to pages read as well."""
-    labels = {one_line(tag.get_text()).casefold() for tag in tags_named(soup, _LABELS)}
+    counts = _counts(soup, links)
     pointers = 0
     pending: list[Tag] = [soup]
     while pending:
         for child in [child for child in pending.pop().children if isinstance(child, Tag)]:
-            targets = _targets(child, links, labels) if child.name in _POINTERS else []
-            if not targets:
+            if child.name not in _POINTERS or not _only_leads(counts[id(child)]):
                 pending.append(child)
                 continue
-            pointers += sum(target in links.pages for target in targets)
+            pointers += counts[id(child)].inside
             child.clear()
             child.name, child.attrs = TAKEN_OUT, {}
     return pointers
 
 
-def _targets(tag: Tag, links: _Links, labels: Collection[str]) -> list[str]:
-    """Where a part leads that has nothing but links, but for a label of a few words, and these say nothing of their own."""
-    marked = tags_named(tag, ("a", *HEADINGS))
-    found = [link for link in marked if attribute(link, "href") and _length(link)]
-    if len(found) < _LEAST_POINTERS or any(each.name in HEADINGS for each in marked):
-        return []
-    length = _length(tag)
-    if length - sum(map(_length, found)) > min(_LONGEST_LABEL, length // 2):
-        return []
-    targets = [links.target(attribute(link, "href")) for link in found]
-    local = sum(target in ("", page_name(links.name)) for target in targets)
-    if local == len(found):
-        said = (one_line(link.get_text()).casefold() for link in marked)
-        return targets if all(text in labels for text in said if text) else []
-    inside = sum(target in links.pages for target in targets)
-    return targets if inside + local >= 0.8 * len(found) else []
-
-
-def _length(tag: Tag) -> int:
-    """The characters of its words."""
-    texts = (one_line(text) for text in tag.find_all(string=True))
-    return sum(len(text) for text in texts if re.search(r"\w", text))
+def _only_leads(counts: _Counts) -> bool:
+    """Whether a part has nothing but links, but for a label of a few words, and these say nothing of their own."""
+    apart = counts.characters - counts.linked
+    if counts.headings or counts.links < _LEAST_POINTERS or apart > min(_LONGEST_LABEL, counts.characters // 2):
+        return False
+    if counts.local == counts.links:
+        return not counts.own
+    return counts.inside + counts.local >= 0.8 * counts.links

@@ -78,6 +78,14 @@ def test_tags_nested_in_one_another_are_read_to_the_end(tag: str) -> None:
     assert "Le fond" in text_of(parsed)
 
 
+@pytest.mark.parametrize("address", ["autre.html", "#bas"])
+def test_texts_of_links_are_not_looked_at_again_at_every_depth(address: str) -> None:
+    links = f"<ul>{f'<li><a href={address!r}>Un lien</a></li>' * 100}</ul>"
+    shallow, deep = (calls_of(f"{'<div>' * n}{links}{'</div>' * n}<p>Fin</p>", "a.html") for n in (2, 82))
+
+    assert deep < 6 * shallow
+
+
 @pytest.mark.parametrize("span", ["100000000", "-5", "abc", ""])
 def test_cell_that_claims_to_span_a_hundred_million_columns_is_one_cell(span: str) -> None:
     row = cell("Prix", f'<w:gridSpan w:val="{span}"/>') + cell("12 euros")
