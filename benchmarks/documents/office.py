@@ -33,6 +33,7 @@ MOST_BYTES = 10_000_000
 COLUMNS = "files unread pages words lost added glued contents fences bare cells right tables whole milliseconds".split()
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -87,9 +88,14 @@ def _tree(archive: zipfile.ZipFile, part: str) -> ElementTree.Element:
 
 
 def _drawn(archive: zipfile.ZipFile, part: str) -> Iterator[str]:
-    """What the diagrams of a part say."""
+    """What charts and diagrams of a part say: titles, names of series and categories, texts."""
     for kind, target in _related(archive, part).values():
-        if kind == "diagramData":
+        if kind == "chart":
+            tree = _tree(archive, target)
+            for holder in [*tree.iter(f"{_C}tx"), *tree.iter(f"{_C}cat"), *tree.iter(f"{_C}title")]:
+                yield from (p.text or "" for p in holder.iter(f"{_C}v"))
+            yield from ("".join(p.itertext()) for p in tree.iter(f"{_A}p"))
+        elif kind == "diagramData":
             yield from ("".join(t.text or "" for t in p.iter(f"{_A}t")) for p in _tree(archive, target).iter(f"{_A}p"))
 
 

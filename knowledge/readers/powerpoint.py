@@ -1,8 +1,8 @@
-"""Presentations (PPTX): each slide's title as a heading, its text, lists, tables, diagrams and speaker's notes
+"""Presentations (PPTX): each slide's title as a heading, its text, lists, tables, charts, diagrams and speaker's notes
 below.
 
 The archive has been checked (`knowledge.readers.office`). Shapes come in the order people read them: row by row, then
-from the left. Pictures, charts, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
+from the left. Pictures, footers, comments, dates and slide numbers are not read; a hidden slide is noticed.
 """
 
 import io
@@ -31,7 +31,7 @@ from knowledge.readers.base import (
     table_text,
     unreadable,
 )
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, diagrams
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -128,8 +128,8 @@ class _Slide:
         elif shape.has_text_frame:
             self._text(shape, bulleted=kind in _BULLETED)
         else:
-            for text in diagrams(shape._element, lambda key: shape.part.related_part(key).blob):
-                self._outline.add(text, kind="list")
+            for drawn_kind, text in drawn(shape._element, lambda key: shape.part.related_part(key).blob):
+                self._outline.add(text, kind=drawn_kind)
 
     def _text(self, shape: Any, *, bulleted: bool) -> None:
         paragraphs = [(part, text) for part in shape.text_frame.paragraphs if (text := self._text_of(part, shape.part))]

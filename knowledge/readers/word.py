@@ -1,7 +1,7 @@
 """Word documents (DOCX): headings by style, lists and their numbers, tables with their merged cells, check boxes,
-diagrams, notes after what they are noted at, headers and footers once at the end.
+charts and diagrams, notes after what they are noted at, headers and footers once at the end.
 
-The archive has been checked (`knowledge.readers.office`). Pictures, charts, comments, hidden text, text moved away, prompts of
+The archive has been checked (`knowledge.readers.office`). Pictures, comments, hidden text, text moved away, prompts of
 empty fields and tables of contents are not read; struck and deleted text is noticed.
 """
 
@@ -29,7 +29,7 @@ from knowledge.readers.base import (
     one_line,
     table_text,
 )
-from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, diagrams
+from knowledge.readers.office import MALFORMED_ARCHIVE, as_plain, damaged, drawn
 
 _HEADING_STYLE = re.compile(r"(?:heading|titre|überschrift|título)\s*(\d)", re.IGNORECASE)
 _LIST_STYLE = re.compile(r"list|liste", re.IGNORECASE)
@@ -91,8 +91,8 @@ def _read(document: Any) -> Outline:
             beside.extend(notes.pop(number, "") for number in _note_numbers(part))
         elif not _CONTENTS_STYLE.match(style):
             _paragraph(outline, part, style, level, text, mark)
-            for said in diagrams(part._p, lambda key: document.part.related_parts[key].blob):
-                outline.add(said, kind="list")
+            for kind, said in drawn(part._p, lambda key: document.part.related_parts[key].blob):
+                outline.add(said, kind=kind)
             beside.extend(notes.pop(number, "") for number in _note_numbers(part))
     for note in beside:
         outline.add(note)

@@ -1,8 +1,10 @@
 """Presentations: what a slide gives in which order, and the files that are refused."""
 
-from typing import Any
+from typing import Any, cast
 
 import pptx
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 from pytest_django.fixtures import Settings
 
@@ -108,3 +110,22 @@ def test_slides_are_bounded(settings: Settings) -> None:
 def test_characters_are_bounded(settings: Settings) -> None:
     settings.MAX_DOCUMENT_CHARACTERS = 10
     assert "trop long" in refusal(powerpoint(), "a.pptx")
+
+
+def test_chart_is_a_table_under_its_title() -> None:
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+    slide.shapes.title.text = "Effectifs"
+    data: Any = cast(Any, CategoryChartData)()
+    data.categories = ["Paris", "Lyon"]
+    data.add_series("2023", (10, 7))
+    data.add_series("2024", (12, 9))
+    kind = XL_CHART_TYPE.COLUMN_CLUSTERED
+    chart = slide.shapes.add_chart(kind, 0, Inches(2), Inches(5), Inches(3), data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Agents par ville"
+    parsed = parse_document(saved(presentation), filename="note.pptx")
+    assert [(block.text, block.page) for block in parsed.blocks] == [
+        ("Agents par ville", 1),
+        ("|  | 2023 | 2024 |\n| --- | --- | --- |\n| Paris | 10 | 12 |\n| Lyon | 7 | 9 |", 1),
+    ]
