@@ -26,6 +26,8 @@ _SPECIAL = tuple(
 _UNICAST = ipaddress.ip_network("2000::/3")
 #: How much is unpacked at once.
 _PIECE = 1 << 16
+#: Of zlib's windows, the one with a header of gzip.
+_GZIP = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def _pinned(request: httpx2.Request, addresses: Sequence[str], reach: Reach) -> 
         raise reach.error(f"The host {host} has an internal address.")
     request.extensions = {**request.extensions, "sni_hostname": _name(request.url)}
     request.url = request.url.copy_with(host=addresses[0])
-    request.headers["Accept-Encoding"] = "gzip, deflate"
+    request.headers["Accept-Encoding"] = "gzip"
     return request
 
 
@@ -157,7 +159,7 @@ class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 
     def __init__(self, response: httpx2.Response, reach: Reach) -> None:
         packing = response.headers.pop("Content-Encoding", "").strip().lower()
-        if packing not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        if packing not in ("", "identity", "gzip", "x-gzip"):
             raise reach.error(f"The answer is packed in a way that was not asked for: {packing[:50]}.")
         self._stream: Any = response.stream
         self._reach = reach
@@ -165,8 +167,7 @@ class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         self._unpacker = None
         if packing not in ("", "identity"):
             response.headers.pop("Content-Length", None)
-            # Reads the header of gzip or of zlib, whichever is there.
-            self._unpacker = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
+            self._unpacker = zlib.decompressobj(wbits=_GZIP)
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._stream:
@@ -186,6 +187,8 @@ class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             yield piece
             return
         while piece:
+            if self._unpacker.eof:  # another member
+                self._unpacker = zlib.decompressobj(wbits=_GZIP)
             try:
                 part = self._unpacker.decompress(piece, _PIECE)
             except zlib.error as error:
@@ -193,7 +196,7 @@ class _BoundedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             self._unpacked += len(part)
             self._check_size(self._unpacked)
             yield part
-            piece = self._unpacker.unconsumed_tail
+            piece = self._unpacker.unconsumed_tail or self._unpacker.unused_data
 
     def _check_size(self, size: int) -> None:
         if size > self._reach.max_bytes:

@@ -130,7 +130,7 @@ def test_answer_is_bounded_before_and_after_unpacking() -> None:
     read = {
         "/plain": Answer(fine),
         "/gzip": Answer(gzip.compress(fine), headers={"Content-Encoding": "gzip"}),
-        "/deflate": Answer(zlib.compress(fine), headers={"Content-Encoding": "deflate"}),
+        "/members": Answer(gzip.compress(fine[:50]) + gzip.compress(fine[50:]), headers={"Content-Encoding": "gzip"}),
     }
     assert len(bomb) < 10_000
     with web_site({**refused, **read}) as site:
@@ -140,7 +140,7 @@ def test_answer_is_bounded_before_and_after_unpacking() -> None:
                     client.get(site.url(path))
             for path in read:
                 assert client.get(site.url(path)).content == fine
-            assert site.asked[-1][1]["accept-encoding"] == "gzip, deflate"
+            assert site.asked[-1][1]["accept-encoding"] == "gzip"
 
 
 def test_tls_is_verified_with_the_name_although_the_connection_goes_to_an_address() -> None:
