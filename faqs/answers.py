@@ -167,7 +167,7 @@ def save_learned(
         if passages is not None:
             keep_passages(response, passages)
         elif response.status == LearnedStatus.VALID and not is_new:
-            accept_origins(answer__in=[response.pk])
+            accept_origins(answers=[response.pk])
         if response.status == LearnedStatus.OBSOLETE:
             _release_groups([response.pk])
         (take_effect if in_worker else mark_pending)([response.pk])
@@ -203,7 +203,7 @@ def set_status(rows: Iterable[LearnedResponse], status: LearnedStatus, *, reason
             status=status, status_reason=reason[:500], is_given_in_review=False, updated_at=now, **vouched_for
         )
         if status is LearnedStatus.VALID:
-            accept_origins(answer__in=keys)
+            accept_origins(answers=keys)
         elif status is LearnedStatus.OBSOLETE:
             _release_groups(keys)
         take_effect(keys)

@@ -235,7 +235,7 @@ def validate_entries(entries: QuerySet[CachedResponse]) -> int:
     count = 0
     for deployment_id, keys in _by_deployment(entries):
         with writing(deployment_id) as memory:
-            accept_origins(entry__in=keys)
+            accept_origins(entries=keys)
             for entry in foreign:
                 if entry.deployment_id == deployment_id:
                     entry.save(update_fields=["embedding", "embedding_model", "recipe_key"])

@@ -152,15 +152,15 @@ def _store(origins: Iterable[Origin], **owner: int) -> None:
     )
 
 
-def accept_origins(**of: Sequence[int]) -> None:
-    """Accept origins as they are now (`entry__in`, `answer__in`); what is deleted or switched off is none any more."""
-    origins = list(Origin.objects.filter(**of))
+def accept_origins(*, entries: Sequence[int] = (), answers: Sequence[int] = ()) -> None:
+    """Accept origins of these as they are now; what is deleted or switched off is none any more."""
+    origins = list(Origin.objects.filter(models.Q(entry__in=entries) | models.Q(answer__in=answers)))
     chunks = _passages({origin.chunk_id for origin in origins if origin.chunk_id is not None})
-    answers = _answers({origin.learned_id for origin in origins if origin.learned_id is not None})
+    learned = _answers({origin.learned_id for origin in origins if origin.learned_id is not None})
     present: list[Origin] = []
     missing: list[Origin] = []
     for origin in origins:
-        chunk, answer = chunks.get(origin.chunk_id or 0), answers.get(origin.learned_id or 0)
+        chunk, answer = chunks.get(origin.chunk_id or 0), learned.get(origin.learned_id or 0)
         if chunk is not None:
             origin.fingerprint = chunk.marks_units if origin.with_units else chunk.marks_text
         elif answer is not None:
