@@ -41,7 +41,7 @@ from django.utils.module_loading import import_string  # noqa: E402
 
 from agents.effective import EffectiveConfig  # noqa: E402
 from agents.llm.base import language_model  # noqa: E402
-from chat.turn.standalone import leaning_rule, rejection, rewrite, standalone_question  # noqa: E402  # noqa: E402
+from chat.turn.standalone import leaning_rule, rejection, rewrite, standalone_question  # noqa: E402
 from chat.turn.values import TurnContext, TurnInProgress, TurnRequest  # noqa: E402
 from faqs.second_key.same_question import would_serve  # noqa: E402
 from knowledge.chunking import chunk_document  # noqa: E402
