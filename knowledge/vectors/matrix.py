@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,13 @@ Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
 
 
-#: What identifies a row: hashable, and ordered because ties go by key.
-K = TypeVar("K", bound=Any)
+class Key(Hashable, Protocol):
+    """What identifies a row: hashable, and ordered because ties go by key."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+
+K = TypeVar("K", bound=Key)
 
 #: How far float32 products may be from the cosines that decide the order.
 _SLACK = np.float32(5e-6)
@@ -311,7 +316,8 @@ def _at_least_as_good(scores: Vector, limit: int) -> npt.NDArray[np.intp]:
 NEVER = -1
 
 
-#: A row with a collection's `version`, and the newest version whose deletions were purged, `purged_version`.
+#: A row with a collection's `version`, and the newest version whose deletions were purged, `purged_version`: not a
+#: protocol, which mypy does not find in a model's fields.
 M = TypeVar("M", bound=Any)
 C = TypeVar("C")
 

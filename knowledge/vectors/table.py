@@ -8,11 +8,11 @@ be used.
 
 import logging
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from django.db import InterfaceError, OperationalError, connection, models, transaction
@@ -49,19 +49,27 @@ _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
 
 
-class _Points(Followed[VectorCollection, uuid.UUID, dict[str, Any]]):
-    """Its batches are arguments of `Matrix.apply`."""
+class _Batch(TypedDict):
+    """Arguments of `Matrix.apply`."""
 
+    keys: Sequence[uuid.UUID]
+    rows: Vector
+    terms: Sequence[Terms]
+    removed: NotRequired[Sequence[uuid.UUID]]
+    columns: NotRequired[Mapping[str, Sequence[Json]]]
+
+
+class _Points(Followed[VectorCollection, uuid.UUID, _Batch]):
     def size(self, mark: VectorCollection) -> int:
         return _live(mark).count() if mark.version else 0
 
-    def everything(self, mark: VectorCollection) -> Iterator[dict[str, Any]]:
+    def everything(self, mark: VectorCollection) -> Iterator[_Batch]:
         stored = _live(mark).values_list("point_id", "vector", "terms")
         for batch in batches(stored.iterator(chunk_size=_LOAD_BATCH), _LOAD_BATCH):
             keys, vectors, terms = zip(*batch, strict=True)
             yield {"keys": keys, "rows": _as_rows(vectors, mark), "terms": _as_terms(keys, terms, mark)}
 
-    def changes(self, mark: VectorCollection) -> dict[str, Any]:
+    def changes(self, mark: VectorCollection) -> _Batch:
         rows = VectorPoint.objects.filter(collection_id=mark.pk, version__gt=self.seen)
         found = list(rows.values_list("point_id", "deleted", "vector", "terms", "payload"))
         standing = [row for row in found if not row[1]]
@@ -78,7 +86,7 @@ class _Points(Followed[VectorCollection, uuid.UUID, dict[str, Any]]):
         now = VectorCollection.objects.filter(pk=mark.pk).aggregate(at=Max("purged_version"))
         return now["at"] or 0
 
-    def apply(self, rows: dict[str, Any]) -> None:
+    def apply(self, rows: _Batch) -> None:
         self.matrix.apply(**rows)
 
     def ensure_columns(self, mark: VectorCollection, names: Collection[str]) -> bool:
