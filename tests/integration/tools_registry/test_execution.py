@@ -186,6 +186,17 @@ class ParallelTests(ExecutionCase):
 
         assert most == 2
 
+    async def test_failing_call_stops_no_other(self) -> None:
+        def fail(_arguments: Any, _context: Any) -> object:
+            raise ToolFailedError("no")
+
+        results = await self.run_calls(
+            ToolCall("1", "bad", "{}"),
+            ToolCall("2", "good", "{}"),
+            tools=[make_tool("bad", invoke=fail), make_tool("good")],
+        )
+        assert [result.success for result in results] == [False, True]
+
 
 @override(TOOL_BREAKER_FAILURES=2)
 class BreakerTests(ExecutionCase):

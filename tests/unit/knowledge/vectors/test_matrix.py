@@ -1,5 +1,6 @@
 """The matrix in memory against a plain loop over all rows."""
 
+import threading
 from collections.abc import Iterable
 
 import numpy as np
@@ -123,3 +124,29 @@ def test_memory_stays_bounded_when_one_row_is_rewritten() -> None:
         matrix.apply(keys=[1], rows=row)
     assert matrix.nbytes < 5_000 * DIMENSIONS * 4
     assert matrix.snapshot().top(row[0], limit=3) == [(1, 1.0, 0.0)]
+
+
+def test_readers_never_see_half_a_write() -> None:
+    keys = list(range(50))
+    sides = [np.array([unit([sign, 0, 0, 0])] * 50) for sign in (1, -1)]
+    matrix: Matrix[int] = Matrix(DIMENSIONS)
+    matrix.apply(keys=keys, rows=sides[0])
+    done = threading.Event()
+    mixed: list[set[float]] = []
+
+    def read() -> None:
+        while not done.is_set():
+            found = matrix.snapshot().top(unit([1, 0, 0, 0]), limit=50)
+            scores = {score for _key, score, _overlap in found}
+            if len(found) != 50 or len(scores) != 1:
+                mixed.append(scores)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for turn in range(300):
+        matrix.apply(keys=keys, rows=sides[turn % 2])
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert mixed == []
