@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import openpyxl
+import pptx
 import pytest
 from pytest_django.fixtures import Settings
 
@@ -14,6 +16,7 @@ from knowledge import isolation
 from knowledge.errors import DiskFullError, MachineTroubleError, UnreadableDocumentError
 from knowledge.isolation import Reader, read_here
 from tests.servers.small_disk import small_disk
+from tests.unit.knowledge.readers.office_files import saved
 
 FAQ = "# Guide\n\n## Où aller ?\n\nÀ la mairie.\n\n## Prix\n\nLe timbre coûte 86 euros.\n"
 
@@ -89,6 +92,18 @@ def test_refusal_of_a_parser_keeps_its_message(reader: Reader) -> None:
     with pytest.raises(UnreadableDocumentError) as refused:
         reader.read(b"%PDF-1.7 cut", filename="a.pdf")
     assert str(refused.value.public_message)
+
+
+def test_files_of_office_programs_are_read_or_refused_by_the_child(settings: Settings) -> None:
+    settings.PARSE_ISOLATED = True
+    book, slides = openpyxl.Workbook(), pptx.Presentation()
+    book.active["A1"], book.active["A2"] = "Tarif", "12 euros"
+    slides.slides.add_slide(slides.slide_layouts[1]).placeholders[1].text = "Horaires de la mairie"
+    with isolation.isolated_reader() as reader:
+        assert "12 euros" in str(reader.read(saved(book), filename="a.xlsx").drafts)
+        assert "Horaires" in str(reader.read(saved(slides), filename="a.pptx").drafts)
+        with pytest.raises(UnreadableDocumentError):
+            reader.read(saved(book)[:-200], filename="a.xlsx")
 
 
 def test_parse_that_hangs_is_stopped_and_the_next_file_is_read(reader: Reader, settings: Settings) -> None:

@@ -267,3 +267,8 @@ def test_a_rule_may_be_written_as_phrases_and_fragments() -> None:
     table = {"animal": {"why": "…", "phrases": "{thing} | un animal", "to": "bete"}}
     assert rewritten("voir le chien et un animal", fragments.rules(table)) == "voir bete et bete"
     assert rewritten("voir le chienne", fragments.rules(table)) == "voir le chienne"
+
+
+def test_an_explanation_shows_both_sides() -> None:
+    assert "2023 ≠ 2024" in compare_questions("Le barème 2023 ?", "Le barème 2024 ?").explain()
+    assert "où ≠ quand + où" in compare_questions("Où payer ?", "Où et quand payer ?").explain()
