@@ -28,6 +28,15 @@ ANSWERS = {
     "long": (400, 0.05, ""),
     "huge": (4000, 0.0, "x" * 1000 + " "),
 }
+#: A wrong answer in the memory of the site.
+REMEMBER = """\
+from agents.models import Deployment
+from tests.factories import make_entry
+deployment = Deployment.objects.get(slug="{agent}")
+deployment.config_overlay = {{"memory_threshold": 0.7, "direct_answer_threshold": 0.9}}
+deployment.save()
+make_entry(deployment, "{question}", "Jamais.")
+"""
 
 
 def answered(body: Any) -> ModelReply:
@@ -234,3 +243,20 @@ def test_message_of_a_megabyte_is_refused_in_words_and_a_larger_frame_closes_its
     assert page.close_code() == 1009
     ask(other, "quick")
     assert other.until_end()[-1]["status"] == "done"
+
+
+def test_correction_by_a_command_holds_at_once_in_every_process(site: Site, one: WebProcess, two: WebProcess) -> None:
+    question = QUESTION.format(tag="remembered")
+    site.manage("shell", "--no-imports", "-c", REMEMBER.format(agent=AGENT, question=question))
+    assert [answer_of(each, question) for each in (one, two)] == ["Jamais."] * 2
+    site.manage("add_faq", AGENT, "--question", question, "--answer", "Toujours.")
+    for process in (one, two, one, two):
+        assert answer_of(process, question).startswith("Toujours.")
+
+
+def answer_of(process: WebProcess, question: str) -> str:
+    page = Visitor(process.url, AGENT).socket(process.url)
+    page.ask(question)
+    frames = page.until_end()
+    page.close()
+    return str(frames[-1]["content"]).strip()

@@ -151,6 +151,13 @@ def test_a_server_that_falls_silent_is_a_timeout(server: ModelServer, fault: Mod
     assert len(server.calls) == 1
 
 
+def test_a_whole_reply_that_falls_silent_is_a_timeout(server: ModelServer) -> None:
+    server.script(ModelReply(tokens=TOKENS, hang_after=0))
+    with pytest.raises(LLMTimeoutError):
+        model_of(server, read_timeout=0.2, max_retries=2).complete(MESSAGES, GenerationOptions())
+    assert len(server.calls) == 1
+
+
 def test_a_server_that_nobody_runs_is_unavailable() -> None:
     with ModelServer() as stopped:
         model = model_of(stopped)
