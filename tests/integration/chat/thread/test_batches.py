@@ -17,6 +17,7 @@ from chat.models import AppliedOperation, Conversation, Message, Role, ServiceTo
 from chat.thread.messages import ThreadMessage
 from chat.thread.rounds import Batch, BatchResult, append_batch, load_thread
 from tests.admin_pages import superuser_client
+from tests.constants import override
 from tests.factories import fresh, make_batch, make_conversation, make_deployment, make_exchange, make_service_token
 
 
@@ -57,10 +58,32 @@ class BatchTests(TestCase):
         messages = Message.objects.for_conversation(self.conversation.pk)
         return [(message.role, message.tool_call_id) for message in messages]
 
-    def test_atomicite_an_invalid_message_leaves_nothing_of_the_batch(self) -> None:
+    def test_idempotence_a_replayed_batch_is_not_applied_and_doubles_nothing(self) -> None:
+        batch, operation = make_batch(self.conversation, "a", "b"), uuid.uuid4()
+        first = append(self.conversation, batch, operation_id=operation, expected_version=0)
+        again = append(self.conversation, batch, operation_id=operation, expected_version=0)
+        assert (first.applied, again.applied) == (True, False)
+        assert [m.pk for m in again.messages] == [m.pk for m in first.messages]
+        assert again.version == first.version == 1
+        assert self.contents() == [("assistant", ""), ("tool", "a"), ("tool", "b")]
+
+    def test_concurrence_two_writers_the_second_is_refused_then_replays_in_order(self) -> None:
+        append(self.conversation, make_batch(self.conversation, "a"), expected_version=0)
+        late = make_batch(self.conversation, "b")
+        with pytest.raises(ThreadConflictError) as refusal:
+            append(self.conversation, late, expected_version=0)
+        assert len(self.contents()) == 2
+        append(self.conversation, late, expected_version=refusal.value.version)
+        assert [call for _role, call in self.contents()] == ["", "a", "", "b"]
+
+    def test_ordre_respecte_tools_in_another_order_than_the_calls_are_refused(self) -> None:
         request, first, second = make_batch(self.conversation, "a", "b")
-        # The last one: in another order than that of the calls.
-        for messages in ([request, first], [request], [], [first], [request, first, first], [request, second, first]):
+        with pytest.raises(InvalidToolMessageError):
+            append(self.conversation, [request, second, first])
+
+    def test_atomicite_an_invalid_message_leaves_nothing_of_the_batch(self) -> None:
+        request, first, _second = make_batch(self.conversation, "a", "b")
+        for messages in ([request, first], [request], [], [first], [request, first, first]):
             with pytest.raises(InvalidToolMessageError):
                 append(self.conversation, messages)
         assert self.contents() == []
@@ -267,6 +290,10 @@ class EndpointTests(TestCase):
         assert self.post(None, data="[]").status_code == 422
         self.conversation = Conversation(pk=uuid.uuid4())
         assert self.post(wire("a")).status_code == 404
+
+    def test_a_body_beyond_the_limit_is_413(self) -> None:
+        with override(MAX_BATCH_BYTES=100):
+            assert self.post(wire("a")).status_code == 413
 
     def test_a_server_reads_the_session_with_its_etag(self) -> None:
         self.post(wire("a"))
