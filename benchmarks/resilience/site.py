@@ -302,5 +302,8 @@ def last_user_message(body: Any) -> str:
 
 
 def numbered(tag: str, count: int) -> Sequence[str]:
-    """The tokens of the answer to the question `tag`, in French: each says whose it is and which."""
-    return [f"le {tag}.{number} " for number in range(count)]
+    """The tokens of the answer to the question `tag`, in French: each says whose it is and which.
+
+    It says that it does not know: no passage has to vouch for it.
+    """
+    return [f"{'' if number else 'je ne sais pas : '}le {tag}.{number} " for number in range(count)]

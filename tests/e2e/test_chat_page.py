@@ -10,7 +10,8 @@ from tests.servers.model_server import ModelReply
 TELEWORK = "Que prévoit l’accord de télétravail pour les frais et le matériel ?"
 CURRICULUM = "Combien de temps peut-on garder le CV d’un candidat non retenu ?"
 OUT_OF_DOMAIN = "zxqv wkjh brrr pfft"
-WORDS = [f"mot{n} " for n in range(400)]
+#: Of an answer that does not know: no passage has to vouch for it.
+WORDS = ["Je ", "ne ", "sais ", "pas ", *(f"mot{n} " for n in range(400))]
 
 
 def ask(page: Page, question: str) -> None:

@@ -76,9 +76,9 @@ def test_tool_of_a_real_mcp_server_is_used_on_the_chat_page(admin_page: Page, pa
 
     # The next question carries the block; the model server refuses an incorrect one as the real one does.
     rewritten = "Quel jour est prévu pour les réunions d’équipe ?"
-    model.script(ModelReply(tokens=[rewritten]), ModelReply(tokens=["Avec plaisir."]))
+    model.script(ModelReply(tokens=[rewritten]), ModelReply(tokens=["Je ne sais pas."]))
     ask(page, "Et pour les réunions d’équipe, quel jour est prévu ?")
-    expect(page.locator(".prose").last).to_have_text("Avec plaisir.")
+    expect(page.locator(".prose").last).to_have_text("Je ne sais pas.")
     wait_for_end(page)
     assert {call.status for call in model.calls[before:]} == {200}
     assert "tool" in [message["role"] for message in model.calls[-1].body["messages"]]

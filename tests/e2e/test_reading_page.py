@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from chat.rendering import render_answer
 from tests.e2e.accessibility import violations
 from tests.e2e.conftest import LiveSite
-from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, ask, cited, wait_for_end
+from tests.e2e.test_chat_page import CURRICULUM, OUT_OF_DOMAIN, TELEWORK, WORDS, ask, cited, wait_for_end
 from tests.markdown_cases import HOSTILE, WRITTEN
 
 #: A tree of elements, attributes and text, with neither the blanks between blocks nor the order of attributes.
@@ -157,7 +157,7 @@ LONG = " ".join(f"mot{n}" for n in range(1_000))[:7_990]
 
 def test_focus_is_never_lost(page: Page, live_site: LiveSite) -> None:
     field = page.get_by_label("Votre question")
-    live_site.model.script(cited(["mot "] * 400, interval=0.05), cited(["Deux."]), cited(["Trois."]))
+    live_site.model.script(cited(WORDS, interval=0.05), cited(["Je ne sais pas."]), cited(["Je ne sais toujours pas."]))
     ask(page, TELEWORK)
     expect(page.locator(".prose")).to_contain_text("mot")
     stop = page.get_by_role("button", name="Arrêter la réponse")
@@ -319,14 +319,14 @@ def test_streamed_answer_is_told_in_sentences_and_each_once(page: Page, live_sit
             .observe(announcer, { childList: true, characterData: true, subtree: true });
         }"""
     )
-    text = "Une **phrase** longue. Puis une autre ! Et 3.5 km pour la [fin]. Sans point"
+    text = "Je ne sais **pas**. Puis une autre ! Et 3.5 km pour la [fin]. Sans point"
     live_site.model.script(cited(re.findall(r"\S+\s*", text), interval=0.25))
     ask(page, TELEWORK)
     wait_for_end(page)
     expect(page.locator("#announcer")).to_contain_text("Sans point")
     told: list[str] = page.evaluate("window.told")
     assert len(told) > 2
-    assert told[0] == "Réponse\u00a0: Une phrase longue."
+    assert told[0] == "Réponse\u00a0: Je ne sais pas."
     assert all(re.search(r"[.!]$", each) for each in told[:-1])
     assert " ".join(told).replace("\u00a0", " ") == f"Réponse : {text.replace('**', '')}"
 

@@ -131,7 +131,7 @@ def test_question_of_a_killed_server_is_shown_interrupted_and_can_be_asked_again
 ) -> None:
     site, model = mortal
     page = mortal_page
-    model.script(cited(WORDS, interval=0.05), cited(["Le ", "lendemain."]))
+    model.script(cited(WORDS, interval=0.05), cited(["Je ne sais pas : ", "le lendemain."]))
     ask(page, LIBRARY)
     expect(page.locator(".prose")).to_contain_text("mot5 ")
     site.processes[0].kill()

@@ -51,15 +51,15 @@ def test_other_tab_shows_what_its_next_question_follows(page: Page) -> None:
 
 
 def test_answer_is_asked_for_again_beside_the_first(page: Page, live_site: LiveSite) -> None:
-    live_site.model.script(cited(["Une ", "première."]), cited(["Une ", "seconde."]))
+    live_site.model.script(cited(["Je ne sais ", "pas."]), cited(["Je ne sais ", "toujours pas."]))
     ask(page, TELEWORK)
     wait_for_end(page)
     page.get_by_role("button", name="Reposer").click()
     wait_for_end(page)
-    expect(page.locator(".prose")).to_have_text("Une seconde.")
+    expect(page.locator(".prose")).to_have_text("Je ne sais toujours pas.")
     expect(page.locator(".exchange")).to_have_count(1)
     page.get_by_role("button", name="Version précédente").click()
-    expect(page.locator(".prose")).to_have_text("Une première.")
+    expect(page.locator(".prose")).to_have_text("Je ne sais pas.")
 
 
 def test_shared_link_opens_for_a_stranger_until_it_is_revoked(
