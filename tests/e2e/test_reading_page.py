@@ -319,14 +319,14 @@ def test_streamed_answer_is_told_in_sentences_and_each_once(page: Page, live_sit
             .observe(announcer, { childList: true, characterData: true, subtree: true });
         }"""
     )
-    text = "Je ne sais **pas**. Puis une autre ! Et 3.5 km pour la [fin]. Sans point"
+    text = "Je ne sais pas **du tout**. Puis une autre ! Et 3.5 km pour la [fin]. Sans point"
     live_site.model.script(cited(re.findall(r"\S+\s*", text), interval=0.25))
     ask(page, TELEWORK)
     wait_for_end(page)
     expect(page.locator("#announcer")).to_contain_text("Sans point")
     told: list[str] = page.evaluate("window.told")
     assert len(told) > 2
-    assert told[0] == "Réponse\u00a0: Je ne sais pas."
+    assert told[0] == "Réponse\u00a0: Je ne sais pas du tout."
     assert all(re.search(r"[.!]$", each) for each in told[:-1])
     assert " ".join(told).replace("\u00a0", " ") == f"Réponse : {text.replace('**', '')}"
 
