@@ -1,4 +1,4 @@
-"""The audit log: every change of a setting, a text or a decision leaves a line with before and after.
+"""The audit log: every change of a setting, a text or a decision leaves a line that can be restored.
 
 django-auditlog sees `save` and `delete`; the managers of the models below log `update` and bulk changes, by column.
 Conversations, turns, messages, vectors, usage and the words of visitors are in no line. Secrets are masked.

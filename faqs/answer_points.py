@@ -65,7 +65,7 @@ def schedule_indexing(keys: Sequence[int]) -> None:
 
 
 def take_effect(keys: Sequence[int]) -> None:
-    """Mark a few rows that a person has just written, and index them at once after the commit."""
+    """Mark rows that a person has just written as pending; after the commit `settle_now` indexes them if they are few."""
     mark_pending(keys)
     transaction.on_commit(partial(settle_now, list(keys)), robust=True)
 
@@ -200,10 +200,10 @@ def _sync_batch(agent: Agent, keys: list[int], report: SyncReport) -> None:
 
 
 def _write(agent: Agent, rows: Sequence[LearnedResponse]) -> None:
-    """Write or remove every point of the rows, in every collection; raises on the first that refuses.
+    """Write the points of valid rows and remove those of others, in the shared collection and in each method's index.
 
-    The index of a method that came into use and was never built is left to its rebuild, which takes these points along.
-    Where the agent has no other index, the rows wait for it.
+    A rebuild writes those of an index that was never built. Raises `CollectionMissingError` where the agent has no index
+    at all, so that the rows stay pending, and the first error of the store.
     """
     withdrawn = [point for row in rows if not row.is_valid for point in point_ids(row)]
     if withdrawn:

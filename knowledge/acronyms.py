@@ -1,5 +1,5 @@
-"""The acronyms that a text spells out: « reconnaissance de la qualité de travailleur handicapé (RQTH) », and the other
-way round.
+"""Acronyms and their long forms: `spelled_out` finds them in a text (« reconnaissance de la qualité de travailleur
+handicapé (RQTH) », and the other way round), `Forms` exchanges one for the other in a question.
 
 After Schwartz and Hearst, "A simple algorithm for identifying abbreviation definitions in biomedical text" (2003), but
 stricter, because what is found here makes two questions the same: every letter begins a word and every word but the

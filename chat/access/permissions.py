@@ -323,7 +323,7 @@ def passage_token(turn_id: uuid.UUID, number: int) -> str:
 
 
 def cited_passage(user: SomeUser, token: str) -> CitedPassage:
-    """The passage behind a token; a missing, forged or forbidden one raises the same `LinkNotFoundError`."""
+    """Return the source that a signed token names, as stored with its answer. Raises `LinkNotFoundError` for any fault."""
     try:
         turn_id, number = _SIGNER.unsign_object(token)
     except BadSignature as error:

@@ -92,7 +92,7 @@ def _report(feedback: Feedback) -> None:
 
 
 def _stored_answers(turn: Turn) -> set[int]:
-    """The entry of the memory that was given, as the trace names it, and those learned from this turn."""
+    """Return the ids of memory entries behind a turn: the one that answered it, and those learned from it."""
     entries = set(entries_of_turn(turn.pk))
     if turn.answer_source == AnswerSource.MEMORY_GUARD:
         given = (line.get("entry") for line in turn.trace if isinstance(line, dict))

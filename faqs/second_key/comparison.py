@@ -18,7 +18,7 @@ from faqs.second_key.reading import Item, Reading
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """`kind` is a stable code, `stored` and `asked` are the words that clash."""
+    """One reason why two questions differ: `kind` is a stable code, `stored` and `asked` are the words that clash."""
 
     kind: str
     stored: str

@@ -298,7 +298,7 @@ def reconcile_agent(agent_id: int) -> list[IndexBuild]:
 
 
 def reconcile(held: Held) -> Outcome | None:
-    """The job that reconciles one agent, or the periodic one for all agents."""
+    """Do one reconciliation job: of one agent, or of all agents, which asks to be run again later."""
     if held.job.key != JobKind.RECONCILE:
         reconcile_agent(int(held.job.key))
         return None

@@ -160,7 +160,7 @@ class _Links:
         self.base = base if "://" in base else ""
 
     def target(self, address: str) -> str:
-        """The name of the page that an address leads to, empty for this one."""
+        """Return the `page_name` of the page that a link leads to; empty for a mere `#fragment` of this page."""
         plain = urldefrag(address.strip())[0]
         if not plain:
             return ""
