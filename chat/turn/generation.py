@@ -236,8 +236,8 @@ def defect(reply: Reply, text: str, asked: Asked, *, by_tool: bool = False) -> D
 
 
 def attributed(text: str, asked: Asked) -> str:
-    """The answer with `[n]` after each statement that a passage says: most of its words, and all of its numbers."""
-    if cited(text) or "```" in text:
+    """Add `[n]` to each statement that a passage says: most words, all numbers. A refusal and code stay as they are."""
+    if cited(text) or "```" in text or is_refusal(text):
         return text
     held = {each["n"]: (content_stems(each["text"]), values_in(each["text"])) for each in asked.sources}
     pieces = re.split(f"({SENTENCE.pattern})", text)
@@ -274,6 +274,10 @@ def _cited_passages(text: str, asked: Asked) -> list[Mapping[str, Any]]:
     return [each for each in asked.sources if not numbers or each["n"] in numbers]
 
 
+def _whole(source: Mapping[str, Any]) -> str:
+    return f"{source['title']}\n{source.get('question', '')}\n{source['text']}"
+
+
 def _is_unvouched(text: str, asked: Asked) -> bool:
     """Whether the passages of an answer hold less than half of its words, and where it cites them, of its question's.
 
@@ -283,8 +287,8 @@ def _is_unvouched(text: str, asked: Asked) -> bool:
     if not passages or is_refusal(text) or (cited(text) and not is_of_another_subject(text, asked)):
         return False
     stems = content_stems(CITATION.sub("", text))
-    held = "\n".join(f"{each['title']}\n{each.get('question', '')}\n{each['text']}" for each in passages)
-    return not stems or 2 * len(stems & content_stems(f"{held}\n{asked.previous_answer}")) < len(stems)
+    held = "\n".join([*map(_whole, passages), asked.previous_answer])
+    return not stems or 2 * len(stems & content_stems(held)) < len(stems)
 
 
 def has_sentence(text: str) -> bool:
@@ -307,9 +311,7 @@ def cited(text: str) -> set[int]:
 
 def unsupported(text: str, asked: Asked) -> list[str]:
     """The statements with a number that is in no passage they cite, nor in the question; without a citation, in none."""
-    held = {
-        each["n"]: values_in(f"{each['title']}\n{each.get('question', '')}\n{each['text']}") for each in asked.sources
-    }
+    held = {each["n"]: values_in(_whole(each)) for each in asked.sources}
     known = values_in(f"{asked.question}\n{asked.previous_answer}")
     found = []
     for sentence in SENTENCE.split(_CODE.sub(" ", _MARKER.sub("", text))):
@@ -323,9 +325,7 @@ def unsupported(text: str, asked: Asked) -> list[str]:
 def is_of_another_subject(text: str, asked: Asked) -> bool:
     """Whether the passages that an answer cites lack the names, numbers or most words of its question."""
     numbers = cited(text)
-    passages = "\n".join(
-        f"{each['title']}\n{each.get('question', '')}\n{each['text']}" for each in asked.sources if each["n"] in numbers
-    )
+    passages = "\n".join(_whole(each) for each in asked.sources if each["n"] in numbers)
     have = {common_stem(word) for word in words(fold(passages))}
     telling = {common_stem(word) for word in words(fold(asked.question)) if word not in word_class("stop_words")}
     names = re.findall(r"(?<![.?!]\s)(?<!^)\b[A-ZÀ-Ý][\w-]+|\b[A-Z]{2,}\b|\b\w*\d\w*\b", asked.question)

@@ -25,7 +25,7 @@ ASKED = Asked(
         ("Le stage est ouvert de 6 à 12 ans !\n\n- L’inscription coûte 45 €", "Le stage est ouvert de 6 à 12 ans [1] !\n\n- L’inscription coûte 45 € [2]"),
         ("L’inscription au stage coûte 54 €.", "L’inscription au stage coûte 54 €."),
         ("Il faut demander au directeur de la piscine.", "Il faut demander au directeur de la piscine."),
-        ("Le stage coûte 45 € [1].", "Le stage coûte 45 € [1]."),
+        ("Les documents ne donnent pas le prix du stage d’été.", "Les documents ne donnent pas le prix du stage d’été."),
         ("Cela coûte 45 €.", "Cela coûte 45 € [2]."),
         ("Après le 1er juin.", "Après le 1er juin [2]."),
         ("| Inscription au stage | coûte 45 € |", "| Inscription au stage | coûte 45 € |"),
