@@ -28,34 +28,19 @@ from agents.jobs import Held, Outcome, enqueue
 from agents.models import OPEN_JOBS, Deployment, JobKind
 from agents.texts import storable_value
 from chat.errors import InvalidMessageError, UnreadableTextError
-from chat.models import (
-    AnswerSource,
-    GoldenQuestion,
-    GoldenResult,
-    GoldenRun,
-    GoldenSet,
-    Message,
-    Role,
-    Turn,
-    TurnStatus,
-)
+from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Message, Role
 from chat.protocol import read_json
 from chat.runs.terminal import ask
 from chat.staff.simulator import simulate
-from chat.thread.messages import exchange_of
 from chat.turn.values import TurnRequest
-from faqs.answers import without_citations
-from faqs.models import LearnedResponse
 
 #: A worker asks for so many seconds at a time, then takes its turn again after other tasks.
 GOLDEN_TURN_SECONDS = 300.0
 #: Questions of one set, and real ones of one « what if »: each may be two calls of a model.
 GOLDEN_MAX_QUESTIONS = 500
 
-#: So much of a stored answer is expected word for word, and so much of an answer is kept.
-_EXPECTED_CHARACTERS, _KEPT_CHARACTERS = 200, 4_000
-#: Exits that give a stored answer as it is: either may, once a memory has learned it.
-_STORED = [AnswerSource.DIRECT_QA.value, AnswerSource.MEMORY_GUARD.value]
+#: So much of an answer is kept.
+_KEPT_CHARACTERS = 4_000
 #: Turns looked at for each question wanted: people repeat themselves.
 _REPEATS = 4
 
@@ -202,45 +187,6 @@ def add_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> int:
     return len(added)
 
 
-def set_for(deployment: Deployment) -> GoldenSet:
-    """The deployment's oldest set, or a new one."""
-    found = deployment.golden_sets.order_by("pk").first()
-    if found is not None:
-        return found
-    name = _("Questions de référence · %(name)s") % {"name": deployment.name}
-    made, _is_new = GoldenSet.objects.get_or_create(
-        name=name[:100] + f" ({deployment.pk})", defaults={"deployment": deployment}
-    )
-    return made
-
-
-def row_of_turn(turn: Turn) -> Row | None:
-    """The turn's question, expecting its answer; `None` where nothing of the turn may be stored."""
-    asked, answered = exchange_of(turn)
-    is_kept = turn.status == TurnStatus.DONE and not turn.conversation.is_temporary
-    if not is_kept or asked is None or answered is None:
-        return None
-    row: Row = {"question": asked.content}
-    if turn.answer_source == AnswerSource.GUARD_RAIL:
-        return {**row, "refused": True}
-    if turn.answer_source in _STORED:
-        return row_of_answer(asked.content, answered.content)
-    titles = [source.get("title") for source in answered.sources if isinstance(source, dict)]
-    return {**row, "document": titles[0]} if titles and titles[0] else row
-
-
-def row_of_answer(question: str, answer: str) -> Row:
-    """A question that is to be given this stored answer."""
-    contains = without_citations(answer).strip()[:_EXPECTED_CHARACTERS]
-    return {"question": question, "answer_source": _STORED, "contains": contains}
-
-
-def rows_of_validated_answers(deployment: Deployment) -> list[Row]:
-    standing = LearnedResponse.objects.valid().filter(agent=deployment.agent)
-    pairs = standing.order_by("-pk").values_list("question", "answer")[:GOLDEN_MAX_QUESTIONS]
-    return [row_of_answer(question, answer) for question, answer in pairs]
-
-
 def last_questions(count: int, **of: Any) -> dict[str, uuid.UUID]:
     """The last different questions that were asked, newest first, each with its turn; none of a temporary chat."""
     asked = (
@@ -313,26 +259,15 @@ def _asked(run: GoldenRun, result: GoldenResult, changes: Mapping[str, Any]) -> 
     """What is kept of an answer."""
     request = TurnRequest(run.deployment_id, result.question, run.language, settings=changes)
     found = simulate(request, closes_model=True)
-    answer = found.answer
+    answer, kept = found.answer, ("title", "document_id", "chunk_id", "page", "question")
     row: dict[str, Any] = {
         "answer_source": str(answer.source),
         "answer": answer.text,
-        "sources": answer.sources,
+        "sources": [{key: each.get(key) for key in kept} for each in answer.sources],
         "error": found.error.code if found.error else "",
-    }
-    sources = [
-        {key: each.get(key) for key in ("title", "document_id", "chunk_id", "page", "question")}
-        for each in answer.sources
-    ]
-    return {
-        **row,
-        "answer": answer.text[:_KEPT_CHARACTERS],
-        "sources": sources,
         "llm_calls": answer.llm_calls,
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "unmet": list(unmet(row, result.expected)),
     }
+    return {**row, "answer": answer.text[:_KEPT_CHARACTERS], "unmet": list(unmet(row, result.expected))}
 
 
 def questions_named(name: str) -> list[Row] | None:

@@ -64,13 +64,13 @@ from django.contrib.auth.models import Group, User
 from agents.models import Deployment
 from chat.models import Feedback, GoldenSet, Turn
 from agents.jobs import carry_out
-from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, row_of_turn
+from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if
 
 deployment = Deployment.objects.get(slug="guide")
 turn = Turn.objects.filter(messages__content="Où retirer son badge d’accès au bâtiment ?", status="done").first()
 Feedback.objects.get_or_create(turn=turn, defaults={"verdict": "down", "comment": "Ce n’est plus vrai."})
 golden = GoldenSet.objects.create(name="Questions de l’accueil", deployment=deployment)
-rows = [row_of_turn(turn), {"question": "Quel est le numéro de la piscine ?", "contains": "01 23"}]
+rows = [{"question": "Où retirer son badge d’accès au bâtiment ?"}, {"question": "Quel est le numéro de la piscine ?", "contains": "01 23"}]
 add_questions(golden, rows)
 run = enqueue_run(golden)
 paper = enqueue_what_if(deployment, {"direct_answers": False}, count=5)

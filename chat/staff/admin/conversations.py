@@ -228,9 +228,6 @@ class TurnAdmin(PrivateAdmin):
             context["subtitle"] = None
             context["steps"] = explain_trace(turn.trace)
             context["correct_url"] = corrections.correction_address(request, turn)
-            context["may_keep"] = (
-                request.user.has_perm("chat.add_goldenquestion") and not turn.conversation.is_temporary
-            )
             context.update(_exchange(turn))
         return super().render_change_form(request, context, *args, **kwargs)
 

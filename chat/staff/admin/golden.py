@@ -1,6 +1,5 @@
 """Golden questions: sets, runs with their results side by side, « what if »; real ones are for who may read them."""
 
-import uuid
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -31,7 +30,7 @@ from agents.admin_base import (
 from agents.effective import setting_fields, value_text
 from agents.models import JobStatus
 from agents.roles import visible
-from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Turn
+from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet
 from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
 from chat.staff.golden import (
     EXPECTATIONS,
@@ -43,16 +42,12 @@ from chat.staff.golden import (
     fault_of,
     question_key,
     read_lines,
-    row_of_turn,
-    rows_of_validated_answers,
-    set_for,
     unmet_in_words,
 )
 from faqs.answers import without_citations
 
 GOLDEN_USUAL_QUESTIONS = 50
 
-RIGHT = "chat.add_goldenquestion"
 _REFRESH_SECONDS = 3
 _TONES: dict[str, Tone] = {JobStatus.RUNNING: "busy", JobStatus.DONE: "good", JobStatus.FAILED: "bad"}
 _CHANGES = {"answer_source": _("voie"), "answer": _("réponse"), "sources": _("sources")}
@@ -142,12 +137,7 @@ class GoldenSetAdmin(StaffAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         wrap = self.admin_site.admin_view
-        return [
-            path("keep/<uuid:turn_id>/", wrap(keep_turn), name="chat_goldenset_keep"),
-            path("<int:set_id>/run/", wrap(run_set), name="chat_goldenset_run"),
-            path("<int:set_id>/fill/", wrap(fill_set), name="chat_goldenset_fill"),
-            *super().get_urls(),
-        ]
+        return [path("<int:set_id>/run/", wrap(run_set), name="chat_goldenset_run"), *super().get_urls()]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[GoldenSet]:
         found: QuerySet[GoldenSet] = super().get_queryset(request)
@@ -166,8 +156,10 @@ class GoldenSetAdmin(StaffAdmin):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         if rows := form.cleaned_data.get("added"):
-            require(request, RIGHT)
-            tell_added(request, add_questions(form.instance, rows))
+            require(request, "chat.add_goldenquestion")
+            count = add_questions(form.instance, rows)
+            text = ngettext("%(count)d question ajoutée au jeu.", "%(count)d questions ajoutées au jeu.", count)
+            messages.info(request, text % {"count": count})
 
     @admin.display(description=_("questions"), ordering="question_count")
     def asked(self, row: Any) -> str:
@@ -175,46 +167,12 @@ class GoldenSetAdmin(StaffAdmin):
         return count_link(row.question_count, address)
 
 
-def _sets(request: HttpRequest) -> QuerySet[GoldenSet]:
-    return visible(request, GoldenSet.objects.select_related("deployment"))
-
-
 @require_POST
 def run_set(request: HttpRequest, set_id: int) -> HttpResponse:
     require(request, "chat.add_goldenrun")
-    run = enqueue_run(get_object_or_404(_sets(request), pk=set_id), by=signed_in(request))
+    sets = visible(request, GoldenSet.objects.select_related("deployment"))
+    run = enqueue_run(get_object_or_404(sets, pk=set_id), by=signed_in(request))
     return HttpResponseRedirect(admin_url(GoldenRun, "change", run.pk))
-
-
-@require_POST
-def fill_set(request: HttpRequest, set_id: int) -> HttpResponse:
-    """By one click: what staff have validated."""
-    require(request, RIGHT, "faqs.view_learnedresponse")
-    golden_set = get_object_or_404(_sets(request), pk=set_id)
-    tell_added(request, add_questions(golden_set, rows_of_validated_answers(golden_set.deployment)))
-    return HttpResponseRedirect(admin_url(GoldenSet, "change", set_id))
-
-
-@require_POST
-def keep_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
-    """By one click: what was asked is to go on being answered as it was."""
-    require(request, RIGHT, "chat.view_turn")
-    turns = Turn.objects.select_related("conversation__deployment")
-    turn = get_object_or_404(visible(request, turns), pk=turn_id)
-    if (row := row_of_turn(turn)) is None:
-        messages.warning(request, gettext("Rien de cet échange ne peut être gardé."))
-    else:
-        golden_set = set_for(turn.conversation.deployment)
-        tell_added(request, add_questions(golden_set, [row]))
-    return HttpResponseRedirect(admin_url(Turn, "change", turn_id))
-
-
-def tell_added(request: HttpRequest, count: int) -> None:
-    text = ngettext("%(count)d question de référence ajoutée.", "%(count)d questions de référence ajoutées.", count)
-    if count:
-        messages.success(request, text % {"count": count})
-    else:
-        messages.info(request, gettext("Rien à ajouter : le jeu a déjà ces questions, ou il est plein."))
 
 
 class WhatIfForm(OtherSettingsForm):

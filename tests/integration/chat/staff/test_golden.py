@@ -11,11 +11,11 @@ from agents.jobs import carry_out
 from agents.models import JobStatus
 from chat.models import GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Message, Turn
 from chat.retention import surplus_runs
-from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_lines, row_of_turn, unmet
+from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_lines, unmet
 from tests.admin_pages import client_of, make_staff, superuser_client
 from tests.constants import override
 from tests.doors.admin import in_role
-from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange, make_learned
+from tests.factories import add_document, make_agent, make_conversation, make_deployment, make_exchange
 
 POOL = """# Ville de Morvane
 
@@ -165,7 +165,7 @@ class RightsTests(GoldenCase):
         assert client_of(make_staff("chat.view_goldenset")).get(address).status_code == 403
 
     def test_a_what_if_is_hidden_from_whoever_may_not_read_conversations(self) -> None:
-        turn = make_exchange(make_conversation(self.deployment), "Je m'appelle Zoé.", "Oui.")
+        make_exchange(make_conversation(self.deployment), "Je m'appelle Zoé.", "Oui.")
         run = self.asked(enqueue_what_if(self.deployment, {"match_count": 3}, count=5))
         keeper = client_of(make_staff("chat.view_goldenrun", "chat.add_goldenrun", "chat.add_goldenquestion"))
         address = f"/admin/chat/goldenrun/{run.pk}/change/"
@@ -174,29 +174,9 @@ class RightsTests(GoldenCase):
         assert "Zoé" in client_of(make_staff("chat.view_turn")).get(address).content.decode()
         assert keeper.get("/admin/chat/goldenrun/what-if/").status_code == 403
         assert keeper.post(f"/admin/chat/goldenrun/{run.pk}/cancel/").status_code == 404
-        assert keeper.post(f"/admin/chat/goldenset/{self.set.pk}/fill/").status_code == 403
-        assert keeper.post(f"/admin/chat/goldenset/keep/{turn.pk}/").status_code == 403
 
 
 class FillingTests(GoldenCase):
-    def test_a_turn_is_kept_by_one_click_once(self) -> None:
-        turn = make_exchange(
-            make_conversation(self.deployment), "Où est la mairie ?", "Rue Haute.", answer_source="direct_qa"
-        )
-        for _click in range(2):
-            superuser_client().post(f"/admin/chat/goldenset/keep/{turn.pk}/")
-        kept = self.set.questions.get(question="Où est la mairie ?")
-        assert kept.expected["contains"] == "Rue Haute."
-
-    def test_nothing_is_kept_of_a_temporary_chat(self) -> None:
-        conversation = make_conversation(self.deployment, is_temporary=True)
-        assert row_of_turn(make_exchange(conversation, "Où ?", "Là.")) is None
-
-    def test_validated_answers_fill_a_set(self) -> None:
-        make_learned(agent=self.agent, question="Qui est le maire ?", answer="Mme Orval.")
-        superuser_client().post(f"/admin/chat/goldenset/{self.set.pk}/fill/")
-        assert self.set.questions.get(question="Qui est le maire ?").expected["contains"] == "Mme Orval."
-
     def add(self, lines: str) -> Any:
         data = {"name": "Morvane", "deployment": self.deployment.pk, "language": "fr", "added": lines}
         return superuser_client().post(f"/admin/chat/goldenset/{self.set.pk}/change/", data)
