@@ -86,8 +86,6 @@ def is_answered_since(
     if than is not None:
         rows = rows.filter(validated_at__gt=than)
     texts = _texts(rows)
-    if not texts:
-        return False
     if len(texts) > UNSETTLED_ANSWERS_COMPARED:
         return True
     forms = forms_of(list(agent_ids))
@@ -95,9 +93,11 @@ def is_answered_since(
 
 
 def unsettled_answers(agent_id: int) -> list[LearnedResponse]:
-    """The valid answers of an agent whose points may be out of date, the newest first."""
-    rows = LearnedResponse.objects.valid().unsettled().filter(agent=agent_id)
-    newest = rows.order_by("-validated_at")[:UNSETTLED_ANSWERS_COMPARED]
+    """The valid answers of an agent whose points may be out of date, the newest first; mostly none, and all turns ask."""
+    unsettled = LearnedResponse.objects.unsettled().filter(agent=agent_id)
+    if not unsettled.exists():
+        return []
+    newest = unsettled.valid().order_by("-validated_at")[:UNSETTLED_ANSWERS_COMPARED]
     return list(newest.prefetch_related("phrasings"))
 
 

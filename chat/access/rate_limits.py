@@ -23,8 +23,6 @@ from agents.cache import TtlCache
 from agents.models import RuntimeSettings
 from chat.errors import RateLimitedError
 
-logger = logging.getLogger(__name__)
-
 #: How often in a minute somebody may read and export; behind one address so many people may at the same time.
 READS_PER_MINUTE = 300
 EXPORTS_PER_MINUTE = 10

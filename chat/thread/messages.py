@@ -59,10 +59,10 @@ def gone_error(error: BaseException) -> ConversationNotFoundError | None:
 
 def hold_conversation(conversation_id: uuid.UUID) -> Conversation:
     """Its row, held to the end of the transaction before any other of its rows; raises `ConversationNotFoundError`."""
-    held = Conversation.objects.select_for_update(no_key=True).filter(pk=conversation_id).first()
-    if held is None:
-        raise ConversationNotFoundError(f"Conversation {conversation_id} is gone.")
-    return held
+    with still_there():
+        return (
+            Conversation.objects.select_for_update(no_key=True).only("title", "version", "leaf").get(pk=conversation_id)
+        )
 
 
 @contextmanager

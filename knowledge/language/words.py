@@ -112,6 +112,7 @@ _STEMMERS = (Stemmer.Stemmer("french"), Stemmer.Stemmer("english"))
 _stemming = threading.Lock()  # a stemmer has a state of its own
 
 
+@lru_cache(maxsize=32_768)
 def common_stem(word: str) -> str:
     """The stem of a word whose language is not known: each language's stemmer in turn."""
     with _stemming:
@@ -242,6 +243,7 @@ SAMPLES = 40
 _SAMPLE_CHARACTERS = 500
 
 
+@lru_cache(maxsize=2_048)
 def language_of(text: str, *, least: int = 1) -> str:
     """The code of the language whose small words a text has most of; empty when fewer than `least`, or two alike."""
     found = set(_LETTERS.findall(fold(text)))

@@ -6,10 +6,9 @@ joins it, and that transaction sees its own rows. The one backend that touches t
 be used.
 """
 
-import logging
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from operator import or_
 from typing import Any, NotRequired, TypedDict
@@ -18,6 +17,7 @@ import numpy as np
 from django.db import InterfaceError, OperationalError, connection, models, transaction
 from django.db.models import Count, Max, Q
 
+from agents.cache import TtlCache
 from knowledge.embeddings.base import Recipe
 from knowledge.errors import CollectionMissingError, KnowledgeError, VectorStoreUnavailableError
 from knowledge.models import VectorCollection, VectorPoint
@@ -40,13 +40,15 @@ from knowledge.vectors.matrix import Followed, FollowedCollections, Snapshot, Un
 #: Deletions are purged this many versions later; a process that missed more loads the collection anew.
 TABLE_STORE_PURGE_VERSIONS = 1_000
 
-logger = logging.getLogger(__name__)
-
 #: Ids in one `IN (…)`, below SQLite's oldest limit on variables.
 _ID_BATCH = 500
 #: Rows taken at once from the database while a matrix is loaded.
 _LOAD_BATCH = 2_000
 _FLOAT32 = np.dtype("<f4")
+
+#: Of a collection at one version, so many payloads are held decoded, at 1 to 3 KB each.
+_MOST_PAYLOADS = 2_000
+_decoded: TtlCache[dict[uuid.UUID, Any]] = TtlCache(most=4)
 
 
 class _Batch(TypedDict):
@@ -113,12 +115,9 @@ class TableVectorStore(VectorStore):
 
     def ensure(self, collection: str, recipe: Recipe) -> None:
         with _translated(), transaction.atomic():
-            row = _find(collection)
-            if row is None:
-                row, _new = VectorCollection.objects.get_or_create(
-                    name=collection, defaults={"recipe": recipe.as_json()}
-                )
-            self._require_recipe(collection, Recipe.from_json(row.recipe), recipe)
+            named = VectorCollection.objects.select_related("target")
+            row, _new = named.get_or_create(name=collection, defaults={"recipe": recipe.as_json()})
+            self._require_recipe(collection, Recipe.from_json((row.target or row).recipe), recipe)
 
     def upsert(self, collection: str, points: Sequence[Point]) -> None:
         with _writing(collection) as row:
@@ -159,8 +158,7 @@ class TableVectorStore(VectorStore):
                 lexical_weight=wanted.lexical_weight or 0.0,
                 together=None if wanted.lexical_weight is None else wanted.together,
             )
-            least = -2.0 if wanted.min_score is None else wanted.min_score
-            return _hits(row, [hit for hit in found if hit[1] >= least])
+            return _hits(row, [hit for hit in found if wanted.min_score is None or hit[1] >= wanted.min_score])
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
         with _translated():
@@ -237,8 +235,8 @@ class TableVectorStore(VectorStore):
     def drop(self, collection: str) -> None:
         with _translated(), transaction.atomic():
             # The lock first, as every writer does, so that the two never wait for each other.
-            if (row := _find(collection, lock=True)) is not None:
-                row.delete()
+            with suppress(CollectionMissingError):
+                _collection(collection, lock=True).delete()
 
     def ping(self) -> None:
         with _translated(), connection.cursor() as cursor:
@@ -248,18 +246,14 @@ class TableVectorStore(VectorStore):
 # Reading collections.
 
 
-def _find(collection: str, *, lock: bool = False) -> VectorCollection | None:
-    """The collection of this name or alias, in one query."""
-    aliased = VectorCollection.objects.filter(name=collection).values("target")
-    rows = VectorCollection.objects.select_for_update() if lock else VectorCollection.objects.all()
-    return rows.filter(Q(name=collection) | Q(pk__in=aliased), target=None).first()
-
-
 def _collection(name: str, *, lock: bool = False) -> VectorCollection:
-    row = _find(name, lock=lock)
-    if row is None:
-        raise CollectionMissingError(f"There is no collection or alias {name!r}.")
-    return row
+    """The collection of this name or alias."""
+    try:
+        named = VectorCollection.objects.select_related("target").get(name=name)
+        found = named.target or named
+        return VectorCollection.objects.select_for_update().get(pk=found.pk) if lock else found
+    except VectorCollection.DoesNotExist as error:
+        raise CollectionMissingError(f"There is no collection or alias {name!r}.") from error
 
 
 def _live(row: VectorCollection) -> models.QuerySet[VectorPoint]:
@@ -287,7 +281,11 @@ def _scrolled(row: VectorCollection, batch_size: int) -> Iterator[list[Point]]:
 
 def _hits(row: VectorCollection, found: Sequence[tuple[uuid.UUID, float, float]]) -> list[Hit]:
     """The found points with their payloads; one that was deleted a moment ago is left out."""
-    payloads = _payloads(row, [key for key, *_scores in found])
+    # What this transaction wrote may be rolled back.
+    held = {} if Uncommitted.covers(row.uuid) else _decoded.get(dict, (row.uuid, row.version))
+    payloads = held | _payloads(row, [key for key, *_scores in found if key not in held])
+    if len(payloads) <= _MOST_PAYLOADS:
+        held.update(payloads)
     return [Hit(str(key), score, payloads[key], overlap) for key, score, overlap in found if key in payloads]
 
 
