@@ -6,17 +6,15 @@ question's day.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from django import forms
-from django.core.exceptions import PermissionDenied
 from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.utils import formats, timezone
 from django.utils.functional import Promise
 from django.utils.text import Truncator
@@ -163,21 +161,21 @@ class Period:
 class Sums(Counter[str]):
     """What some turns come to, by the names of `SUMS`."""
 
-    @property
-    def seconds(self) -> float | None:
-        """Of an answer, on average; `None` where none was timed."""
-        return self["milliseconds"] / self["timed"] / 1000 if self["timed"] else None
+    def mean(self, name: str) -> float | None:
+        """Of one answer; milliseconds of one that was timed."""
+        count = self["timed" if name == "milliseconds" else "turns"]
+        return self[name] / count if count else None
 
 
 class Totals:
     """The sums of a period: in all, and by each of what tells them apart."""
 
-    def __init__(self, period: Period, deployment: Deployment | None) -> None:
+    def __init__(self, period: Period, deployments: Collection[int] | None) -> None:
         ends = {"started_at__gte": _begin(period.first), "started_at__lt": _begin(period.last + timedelta(days=1))}
         turns, rows = Turn.objects.filter(**ends), DailyCount.objects.filter(day__range=(period.first, period.last))
-        if deployment is not None:
-            turns = turns.filter(conversation__deployment=deployment)
-            rows = rows.filter(deployment_id=deployment.pk)
+        if deployments is not None:
+            turns = turns.filter(conversation__deployment__in=deployments)
+            rows = rows.filter(deployment_id__in=deployments)
         self.all = Sums()
         self.endings, self.kinds, self.deployments = (defaultdict[Any, Sums](Sums) for _at in range(3))
         self.days = {day: defaultdict[str, Sums](Sums) for day in period.each()}
@@ -188,113 +186,89 @@ class Totals:
                 for sums in (self.all, *parts):
                     sums.update(counted)
 
-    def saved(self) -> dict[str, float | None] | None:
+    def saved(self, name: str) -> float | None:
         """What stored answers saved: had the model written them too, each at the mean of those that it wrote, less what
-        they took nevertheless. `None` where the model wrote no answer to compare with.
+        they took nevertheless. `None` where there is nothing to compare.
         """
-        stored, model = self.kinds["stored"], self.kinds["model"]
-        if not model["turns"]:
-            return None
-        names = ("llm_calls", "prompt_tokens", "completion_tokens")
-        found: dict[str, float | None] = {
-            name: model[name] * stored["turns"] / model["turns"] - stored[name] for name in names
-        }
-        means = (model.seconds, stored.seconds)
-        found["seconds"] = None if None in means else stored["turns"] * (means[0] - means[1])  # type: ignore[operator]
-        return found
+        stored, written = self.kinds["stored"].mean(name), self.kinds["model"].mean(name)
+        return None if stored is None or written is None else self.kinds["stored"]["turns"] * (written - stored)
 
 
-Kind = Literal["text", "count", "decimal", "percent", "amount", "day"]
-_DIGITS = {"count": 0, "decimal": 1, "percent": 1, "amount": 0}
-#: From here on nobody reads the cents of a mean.
-_LARGE = 100
 #: Colours of the parts of a bar, from the bottom up.
 _COLOURS = ("#15803d", "#60a5fa", "#d4a017", "#b91c1c")
 
 
-def shown(value: Any, kind: Kind) -> str:
+def number(value: float | None, digits: int = 0) -> str:
     """In the reader's notation; a dash for what is not known."""
-    if value is None:
+    return "–" if value is None else formats.number_format(round(value, digits), digits, force_grouping=True)
+
+
+def percent(part: float, whole: float) -> str:
+    if not whole:
         return "–"
-    if kind == "day":
-        return formats.date_format(value, "SHORT_DATE_FORMAT")
-    if kind == "text":
-        return Truncator(str(value)).chars(200)
-    number = Decimal(str(value)) * (100 if kind == "percent" else 1)
-    digits = 2 if kind == "amount" and abs(number) < _LARGE else _DIGITS[kind]
-    text = formats.number_format(round(number, digits), digits, force_grouping=True)
-    if kind != "percent":
-        return text
-    return f"{text}%" if get_language() == "en" else f"{text}\u00a0%"
-
-
-def ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+    return number(100 * part / whole, 1) + ("%" if get_language() == "en" else "\u00a0%")
 
 
 @dataclass(slots=True)
 class Table:
-    """Plain values; `chart` is what draws them."""
+    """Texts as the page writes them; `chart` is what draws them, as JSON."""
 
     key: str
     title: str
-    columns: Sequence[tuple[str, Kind]]
-    rows: Sequence[tuple[Any, ...]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
     note: str = ""
-    chart: dict[str, Any] | None = None
-
-    def chart_data(self) -> str:
-        return json.dumps(self.chart)
+    chart: str = ""
 
     def body(self) -> list[dict[str, Any]]:
-        """Each row as the page writes it."""
-        texts = [[shown(value, kind) for value, (_t, kind) in zip(row, self.columns, strict=True)] for row in self.rows]
-        titles = [title for title, _kind in self.columns[1:]]
-        return [{"head": head, "cells": list(zip(titles, cells, strict=True))} for head, *cells in texts]
+        """Each cell with its column's title, which a narrow screen shows beside it."""
+        return [{"head": head, "cells": list(zip(self.columns[1:], cells, strict=True))} for head, *cells in self.rows]
 
 
-def report(period: Period, deployment: Deployment | None) -> tuple[list[tuple[str, str, str]], list[Table]]:
+def report(period: Period, deployments: Collection[int] | None) -> tuple[list[tuple[str, str, str]], list[Table]]:
     """What a period says: tiles (a title, its value, the value before), and tables."""
-    now, before = Totals(period, deployment), Totals(period.before, deployment)
+    now, before = Totals(period, deployments), Totals(period.before, deployments)
     tables = [_days(now), _compared("endings", _("Par voie de réponse"), _("Voie de réponse"), ENDINGS, now, before)]
-    if deployment is None:
-        found = {*now.deployments, *before.deployments}
-        names = dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
-        names |= {key: _("Déploiement supprimé (n° %d)") % key for key in found - set(names)}
+    found = {*now.deployments, *before.deployments}
+    if len(found) > 1:
+        names = {key: _("Déploiement supprimé (n° %d)") % key for key in found}
+        names |= dict(Deployment.objects.filter(pk__in=found).values_list("pk", "name"))
         tables.append(_compared("deployments", _("Par déploiement"), _("Déploiement"), names, now, before))
     tables.append(_savings(now, before))
-    return _tiles(now, before), tables
+    earlier = _tiles(before)
+    return [(title, value, earlier[title]) for title, value in _tiles(now).items()], tables
 
 
-def _tiles(now: Totals, before: Totals) -> list[tuple[str, str, str]]:
-    figures: list[tuple[str, Kind, Callable[[Totals], Any]]] = [
-        (_("Questions"), "count", lambda of: of.all["turns"]),
-        (_("Répondues sans modèle"), "percent", lambda of: ratio(of.kinds["stored"]["turns"], of.all["turns"])),
-        (_("Avis favorables"), "percent", lambda of: ratio(of.all["up"], of.all["up"] + of.all["down"])),
-        (_("En échec"), "percent", lambda of: ratio(of.endings["failed"]["turns"], of.all["turns"])),
-        (_("Secondes par réponse"), "decimal", lambda of: of.all.seconds),
-        (_("Appels au modèle"), "count", lambda of: of.all["llm_calls"]),
-        (_("Tokens lus et écrits"), "count", lambda of: of.all["prompt_tokens"] + of.all["completion_tokens"]),
-    ]
-    return [(title, shown(read(now), kind), shown(read(before), kind)) for title, kind, read in figures]
+def _tiles(of: Totals) -> dict[str, str]:
+    seconds = of.all.mean("milliseconds")
+    return {
+        _("Questions"): number(of.all["turns"]),
+        _("Répondues sans modèle"): percent(of.kinds["stored"]["turns"], of.all["turns"]),
+        _("Avis favorables"): percent(of.all["up"], of.all["up"] + of.all["down"]),
+        _("En échec"): percent(of.endings["failed"]["turns"], of.all["turns"]),
+        _("Secondes par réponse"): number(seconds and seconds / 1000, 1),
+        _("Appels au modèle"): number(of.all["llm_calls"]),
+        _("Tokens lus et écrits"): number(of.all["prompt_tokens"] + of.all["completion_tokens"]),
+    }
 
 
 def _days(now: Totals) -> Table:
-    counts = {str(name): [day[kind]["turns"] for day in now.days.values()] for kind, name in KINDS.items()}
+    days = [formats.date_format(day, "SHORT_DATE_FORMAT") for day in now.days]
+    counts = {kind: [sums[kind]["turns"] for sums in now.days.values()] for kind in ("all", *KINDS)}
     bars = [
-        {"label": name, "data": values, "backgroundColor": colour}
-        for (name, values), colour in zip(counts.items(), _COLOURS, strict=True)
+        {"label": str(name), "data": counts[kind], "backgroundColor": colour}
+        for (kind, name), colour in zip(KINDS.items(), _COLOURS, strict=True)
     ]
     return Table(
         "days",
         _("Questions par jour"),
-        [(_("Jour"), "day"), (_("Questions"), "count"), *((name, "count") for name in counts)],
-        [(day, sums["all"]["turns"], *(sums[kind]["turns"] for kind in KINDS)) for day, sums in now.days.items()],
+        [_("Jour"), _("Questions"), *map(str, KINDS.values())],
+        [[day, *map(number, row)] for day, *row in zip(days, *counts.values(), strict=True)],
         _(
             "Sans modèle : de la mémoire, de la FAQ ou d’une question-réponse. Autres voies : précision demandée, refus du "
             "garde-fou, passages cités. Non abouties : en échec, interrompues, en cours."
         ),
-        chart={"labels": [shown(day, "day") for day in now.days], "datasets": bars},
+        chart=json.dumps({"labels": days, "datasets": bars}),
     )
 
 
@@ -303,46 +277,41 @@ def _compared(key: str, title: str, what: str, names: Mapping[Any, Any], now: To
     here, earlier = getattr(now, key), getattr(before, key)
     counts = {each: (here[each]["turns"], earlier[each]["turns"]) for each in {*here, *earlier}}
     rows = [
-        (str(names.get(each, each)), count, ratio(count, now.all["turns"]), past, ratio(past, before.all["turns"]))
+        (
+            Truncator(str(names.get(each, each))).chars(200),
+            number(count),
+            percent(count, now.all["turns"]),
+            number(past),
+            percent(past, before.all["turns"]),
+        )
         for each, (count, past) in sorted(counts.items(), key=lambda pair: (-pair[1][0], str(pair[0])))
         if count or past
     ]
-    columns: list[tuple[str, Kind]] = [
-        (what, "text"),
-        (_("Questions"), "count"),
-        (_("Part"), "percent"),
-        (_("Période précédente"), "count"),
-        (_("Part précédente"), "percent"),
-    ]
+    columns = [what, _("Questions"), _("Part"), _("Période précédente"), _("Part précédente")]
     return Table(key, title, columns, rows)
 
 
 def _savings(now: Totals, before: Totals) -> Table:
     names = {
-        "llm_calls": _("Appels au modèle"),
-        "prompt_tokens": _("Tokens lus"),
-        "completion_tokens": _("Tokens écrits"),
-        "seconds": _("Secondes d’attente"),
+        "llm_calls": (_("Appels au modèle"), 1),
+        "prompt_tokens": (_("Tokens lus"), 1),
+        "completion_tokens": (_("Tokens écrits"), 1),
+        "milliseconds": (_("Secondes d’attente"), 1000),
     }
-    model, stored = now.kinds["model"], now.kinds["stored"]
-    mean: dict[str, Any] = {"seconds": model.seconds}
-    mean |= {name: ratio(model[name], model["turns"]) for name in list(names)[:3]}
-    columns = [mean if model["turns"] else {}, now.saved() or {}, before.saved() or {}]
+    figures = [
+        (text, unit, (now.kinds["model"].mean(name), now.saved(name), before.saved(name)))
+        for name, (text, unit) in names.items()
+    ]
     note = _(
         "%(count)s réponses de la mémoire, de la FAQ ou des questions-réponses ont été données sans que le modèle les rédige. "
         "Ce que cela épargne est estimé : le modèle les aurait rédigées au prix moyen de celles qu’il a rédigées dans la même "
         "période, moins ce qu’elles ont coûté quand même (titres, reformulations)."
-    ) % {"count": shown(stored["turns"], "count")}
+    ) % {"count": number(now.kinds["stored"]["turns"])}
     return Table(
         "savings",
         _("Ce que les réponses sans modèle épargnent"),
-        [
-            (_("Épargne"), "text"),
-            (_("Moyenne d’une réponse du modèle"), "amount"),
-            (_("Épargné"), "amount"),
-            (_("Période précédente"), "amount"),
-        ],
-        [(text, *(each.get(name) for each in columns)) for name, text in names.items()],
+        [_("Épargne"), _("Moyenne d’une réponse du modèle"), _("Épargné"), _("Période précédente")],
+        [[text, *(number(each and each / unit, 1) for each in values)] for text, unit, values in figures],
         note,
     )
 
@@ -351,9 +320,7 @@ PERIODS = (7, 30, 90, 365)
 _USUAL_DAYS = 30
 
 
-class PeriodForm(forms.Form):
-    """Of one deployment or of all."""
-
+class DeploymentForm(forms.Form):
     deployment = forms.ModelChoiceField(
         label=gettext_lazy("Déploiement"),
         queryset=Deployment.objects.order_by("name"),
@@ -362,42 +329,24 @@ class PeriodForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
     )
 
-    def __init__(self, data: QueryDict, *, within: "QuerySet[Deployment] | None" = None) -> None:
-        super().__init__(data)
-        self._within = within
-        if within is not None:
-            field = cast("forms.ModelChoiceField[Deployment]", self.fields["deployment"])
-            field.queryset, field.empty_label = within, None
-
-    def clean_deployment(self) -> Deployment | None:
-        chosen: Deployment | None = self.cleaned_data["deployment"]
-        return self._within.first() if chosen is None and self._within is not None else chosen
-
-
-def _deployments(request: HttpRequest) -> "QuerySet[Deployment] | None":
-    """Those of a person whose work is limited to some agents, who reads of one at a time; `None` without a limit."""
-    if limit_of(request.user) is None:
-        return None
-    found = visible(request, Deployment.objects.order_by("name"))
-    if not found.exists():
-        raise PermissionDenied
-    return found
-
 
 @require_safe
 def figures(request: HttpRequest) -> HttpResponse:
     """The tables of so many days up to today."""
     require(request, "chat.view_figures")
-    form = PeriodForm(request.GET, within=_deployments(request))
+    form = DeploymentForm(request.GET)
+    field = cast("forms.ModelChoiceField[Deployment]", form.fields["deployment"])
+    field.queryset = visible(request, Deployment.objects.order_by("name"))
     days = next((each for each in PERIODS if str(each) == request.GET.get("days")), _USUAL_DAYS)
     context: dict[str, Any] = {}
     if form.is_valid():
         today = timezone.localdate()
         period = Period(today - timedelta(days=days - 1), today)
-        tiles, tables = report(period, form.cleaned_data["deployment"])
+        chosen: Deployment | None = form.cleaned_data["deployment"]
+        own = None if limit_of(request.user) is None else list(field.queryset.values_list("pk", flat=True))
+        tiles, tables = report(period, own if chosen is None else [chosen.pk])
         context = {"tiles": tiles, "tables": tables, "period": period}
-    deployment = request.GET.get("deployment", "")
-    more = {"deployment": deployment} if deployment else {}
+    more = {"deployment": request.GET["deployment"]} if request.GET.get("deployment") else {}
     return admin_page(
         request,
         "admin/chat/turn/figures.html",
