@@ -11,27 +11,9 @@ from chat.page import views, widget
 router = SimpleRouter()
 router.register("conversations", conversations.ConversationViewSet, basename="conversation")
 
-#: Below `api/conversations/<uuid:conversation_id>/`.
-conversation = [
-    path("export", conversations.ExportView.as_view(), name="conversation-export"),
-    path("links", conversations.LinksView.as_view(), name="conversation-links"),
-    path("links/<slug:token>", conversations.LinkView.as_view(), name="conversation-link"),
-]
-#: Below `api/messages/<int:message_id>/`.
-message = [path("feedback", conversations.FeedbackView.as_view(), name="message-feedback")]
-#: Below `api/ui/chat-sessions/<uuid:conversation_id>/`.
-session = [
-    path("messages", batches.SessionMessagesView.as_view(), name="chat-session-messages"),
-    path("messages/batch", batches.BatchView.as_view(), name="chat-session-batch"),
-]
-#: Below `api/rag/turns/<uuid:turn_id>/`.
-turn = [
-    path("events", questions.turn_events, name="turn-events"),
-    path("approvals", questions.decide_call, name="turn-approvals"),
-    path("sources/<int:number>/page", views.own_page, name="turn-source-page"),
-    path("retry", questions.retry_turn, name="turn-retry"),
-    path("stop", questions.stop_turn, name="turn-stop"),
-]
+_CONVERSATION = "api/conversations/<uuid:conversation_id>"
+_SESSION = "api/ui/chat-sessions/<uuid:conversation_id>"
+_TURN = "api/rag/turns/<uuid:turn_id>"
 
 urlpatterns = [
     path("", views.chat_page, name="chat-home"),
@@ -39,15 +21,21 @@ urlpatterns = [
     path("d/<slug:slug>/c/<uuid:conversation_id>/", views.chat_page, name="chat-conversation"),
     path("logos/<slug:digest>.png", views.logo, name="logo"),
     path("p/<str:token>/", views.passage_page, name="cited-passage"),
-    path("p/<str:token>/page/", views.cited_page, name="cited-page"),
     path("p/<str:token>/page/<int:page>.png", views.page_image, name="cited-page-image"),
     path("s/<slug:token>/", views.shared_page, name="shared-thread"),
-    path("api/conversations/<uuid:conversation_id>/", include(conversation)),
+    path(f"{_CONVERSATION}/export", conversations.ExportView.as_view(), name="conversation-export"),
+    path(f"{_CONVERSATION}/links", conversations.LinksView.as_view(), name="conversation-links"),
+    path(f"{_CONVERSATION}/links/<slug:token>", conversations.LinkView.as_view(), name="conversation-link"),
     path("api/", include(router.urls)),
-    path("api/messages/<int:message_id>/", include(message)),
-    path("api/ui/chat-sessions/<uuid:conversation_id>/", include(session)),
+    path("api/messages/<int:message_id>/feedback", conversations.FeedbackView.as_view(), name="message-feedback"),
+    path(f"{_SESSION}/messages", batches.SessionMessagesView.as_view(), name="chat-session-messages"),
+    path(f"{_SESSION}/messages/batch", batches.BatchView.as_view(), name="chat-session-batch"),
     path("api/rag/chat", questions.rag_chat, name="rag-chat"),
-    path("api/rag/turns/<uuid:turn_id>/", include(turn)),
+    path(f"{_TURN}/events", questions.turn_events, name="turn-events"),
+    path(f"{_TURN}/approvals", questions.decide_call, name="turn-approvals"),
+    path(f"{_TURN}/sources/<int:number>/page", views.own_page, name="turn-source-page"),
+    path(f"{_TURN}/retry", questions.retry_turn, name="turn-retry"),
+    path(f"{_TURN}/stop", questions.stop_turn, name="turn-stop"),
     path("v1/models", openai.models, name="v1-models"),
     path("v1/models/<str:slug>", openai.model, name="v1-model"),
     path("v1/chat/completions", openai.chat_completions, name="v1-chat-completions"),

@@ -161,38 +161,20 @@ def shared_page(request: HttpRequest, token: str) -> HttpResponse:
         shared: SharedThread | None = shared_thread(request.user, token)
     except LinkNotFoundError:
         shared = None
+    exchanges = rendered_exchanges(shared.exchanges) if shared else []
     face = shared.conversation.deployment if shared else None
-    context = {
-        "shared": shared,
-        "face": face,
-        "exchanges": rendered_exchanges(shared.exchanges) if shared else [],
-        "config": {"strings": reader_strings()},
-        "login_url": reverse(settings.LOGIN_URL),
-    }
-    page = render(request, "chat/shared.html", context, status=200 if shared else 404)
-    return not_kept(request, page, face)
+    return _to_read(request, "chat/shared.html", face, shared=shared, exchanges=exchanges)
 
 
 @never_cache
 @require_safe
 def passage_page(request: HttpRequest, token: str) -> HttpResponse:
-    """A cited passage, where a program that shows an answer of `/v1` leads its reader."""
-    try:
-        passage: CitedPassage | None = cited_passage(request.user, token)
-    except LinkNotFoundError:
-        passage = None
-    face = passage.deployment if passage else None
-    context = {
-        "face": face,
-        "passage": passage,
-        "source": next(rendered_sources([passage.source], heading=2)) if passage else None,
-        "pages": pages_of(passage) if passage else None,
-        "token": token,
-        "config": {"strings": reader_strings()},
-        "login_url": reverse(settings.LOGIN_URL),
-    }
-    page = render(request, "chat/passage.html", context, status=200 if passage else 404)
-    return not_kept(request, page, face)
+    """A cited passage, marked on pictures of the pages that it stands on where these are shown."""
+    passage, pages = _found(request, token)
+    if passage is None:
+        return _to_read(request, "chat/passage.html", None)
+    source = next(rendered_sources([passage.source], heading=2))
+    return _to_read(request, "chat/passage.html", passage.deployment, source=source, pages=pages, token=token)
 
 
 @cache_control(public=True, max_age=LOGO_SECONDS, immutable=True)
@@ -203,8 +185,12 @@ def logo(request: HttpRequest, digest: str) -> HttpResponse:
     return HttpResponse(bytes(png), content_type="image/png")
 
 
-def not_kept(request: HttpRequest, response: HttpResponse, face: Deployment | None = None) -> HttpResponse:
-    """To be read only: no search engine keeps it, and its address is told to no other site."""
+def _to_read(request: HttpRequest, template: str, face: Deployment | None, **context: Any) -> HttpResponse:
+    """A page of a deployment that is read only; without one, that the link is closed. No search engine keeps it, and its
+    address is told to no other site.
+    """
+    context |= {"face": face, "config": {"strings": reader_strings()}, "login_url": reverse(settings.LOGIN_URL)}
+    response = render(request, template, context, status=200 if face else 404)
     response["Content-Security-Policy"] = _policy(request.get_host(), face)
     response["X-Robots-Tag"] = "noindex, nofollow, noarchive"
     response["Referrer-Policy"] = "no-referrer"
@@ -266,21 +252,9 @@ def _config(
 
 def _cited_page(deployment: Deployment | None) -> str:
     """Where a source's page is shown (`{turn}`, `{n}`); empty where one of the agents shows none."""
-    if deployment is None:
-        return ""
-    if not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):
+    if deployment is None or not all(each.show_cited_pages for each in effective_config(deployment).of_each_agent):
         return ""
     return f"{settings.BASE_PATH}/api/rag/turns/{{turn}}/sources/{{n}}/page"
-
-
-def pages_of(passage: CitedPassage) -> CitedPages | None:
-    """The pages of the passage, if its deployment shows pages and the document still has the passage."""
-    return cited_pages(passage.source.get("chunk_id"), agent_ids=_showing(passage.deployment))
-
-
-def _showing(deployment: Deployment) -> list[int]:
-    configs = effective_config(deployment).of_each_agent
-    return [config.agent_id for config in configs if config.show_cited_pages]
 
 
 PAGE_PICTURE_CACHE_SECONDS = 3_600
@@ -293,32 +267,8 @@ def own_page(request: HttpRequest, turn_id: uuid.UUID, number: int) -> HttpRespo
     try:
         turn = owned_turn(Reader.now(request.session), turn_id)
     except TurnNotFoundError:
-        return _closed(request)
-    return redirect(reverse("cited-page", args=[passage_token(turn.pk, number)]) + "#passage")
-
-
-@never_cache
-@require_safe
-def cited_page(request: HttpRequest, token: str) -> HttpResponse:
-    """The pages of a passage, as pictures with the passage marked."""
-    passage, pages = _found(request, token)
-    if passage is None:
-        return _closed(request)
-    if pages is None:
-        return redirect("cited-passage", token)
-    context = {
-        "passage": passage,
-        "face": passage.deployment,
-        "document": pages.document,
-        "text": passage.source.get("text"),
-        "token": token,
-        "passage_on": pages.opens_on,
-        "pages": [
-            {"number": number, "boxes": boxes, "image": reverse("cited-page-image", args=[token, number])}
-            for number, boxes in pages.boxes.items()
-        ],
-    }
-    return not_kept(request, render(request, "chat/cited_page.html", context), passage.deployment)
+        return _to_read(request, "chat/passage.html", None)
+    return redirect(reverse("cited-passage", args=[passage_token(turn.pk, number)]) + "#passage")
 
 
 @conditional_page
@@ -346,12 +296,9 @@ def _found(request: HttpRequest, token: str) -> tuple[CitedPassage | None, Cited
         passage = cited_passage(request.user, token)
     except LinkNotFoundError:
         return None, None
-    return passage, pages_of(passage)
-
-
-def _closed(request: HttpRequest) -> HttpResponse:
-    context = {"login_url": reverse(settings.LOGIN_URL)}
-    return not_kept(request, render(request, "chat/cited_page.html", context, status=404))
+    configs = effective_config(passage.deployment).of_each_agent
+    showing = [config.agent_id for config in configs if config.show_cited_pages]
+    return passage, cited_pages(passage.source.get("chunk_id"), agent_ids=showing)
 
 
 def reader_strings() -> dict[str, str]:

@@ -54,7 +54,6 @@ _CLOSED = {
     "chat-conversation",
     "shared-thread",
     "cited-passage",
-    "cited-page",
     "cited-page-image",
     "conversation-detail",
     "conversation-messages",
@@ -200,7 +199,7 @@ class Visitors:
             "page": 1,
             "token": world.shared.get(owner, world.shared["page"]).token,
         }
-        if door.name in ("cited-passage", "cited-page", "cited-page-image"):
+        if door.name in ("cited-passage", "cited-page-image"):
             values["token"] = passage_token(turn.pk, 1)
         return "/" + door.route.format(**values)
 
