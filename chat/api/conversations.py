@@ -40,11 +40,8 @@ from chat.access.permissions import (
 )
 from chat.access.rate_limits import address_of, limit_opening, limit_reading
 from chat.api.serializers import (
-    LIST_LIMIT,
-    ChosenConversationsSerializer,
     ConversationListSerializer,
     ConversationSerializer,
-    DeletedConversationsSerializer,
     ErrorSerializer,
     GivenFeedbackSerializer,
     MessageSerializer,
@@ -125,8 +122,10 @@ class CountedReading(APIView):
             limit_reading(self.reads_what, Reader.of(request).person, address_of(request))
 
 
+#: Conversations that one request lists.
+LIST_LIMIT = 200
 #: What anybody may do with what they said, also where its deployment is closed to them by now.
-_OF_THEIR_OWN = ("list", "retrieve", "destroy", "delete_several", "messages")
+_OF_THEIR_OWN = ("list", "retrieve", "destroy", "messages")
 
 
 class ConversationViewSet(
@@ -182,21 +181,6 @@ class ConversationViewSet(
     def perform_destroy(self, instance: Conversation) -> None:
         runner.stop(instance.pk)
         instance.delete()
-
-    @extend_schema(
-        operation_id="conversations_delete_several",
-        request=ChosenConversationsSerializer,
-        responses=DeletedConversationsSerializer,
-    )
-    @action(detail=False, methods=["post"], url_path="delete")
-    def delete_several(self, request: Request) -> Response:
-        """Those of the caller's own among these are deleted; how many."""
-        form = ChosenConversationsSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        found = list(self.get_queryset().filter(pk__in=form.validated_data["ids"]).order_by())
-        for conversation in found:
-            self.perform_destroy(conversation)
-        return Response({"deleted": len(found)})
 
     @extend_schema(responses=ThreadSerializer)
     @action(detail=True, url_path="messages")

@@ -47,18 +47,6 @@ class ConversationListSerializer(serializers.Serializer[Any]):
     results = ConversationSerializer(many=True)
 
 
-#: Conversations that one request lists, or deletes.
-LIST_LIMIT = 200
-
-
-class ChosenConversationsSerializer(serializers.Serializer[Any]):
-    ids = serializers.ListField(child=serializers.UUIDField(), allow_empty=False, max_length=LIST_LIMIT)
-
-
-class DeletedConversationsSerializer(serializers.Serializer[Any]):
-    deleted = serializers.IntegerField()
-
-
 class NewConversationSerializer(serializers.Serializer[Any]):
     deployment = serializers.SlugField(allow_blank=True, default="")
     temporary = serializers.BooleanField(default=False)

@@ -49,7 +49,6 @@ export const listConversations = (text) =>
 export const createConversation = (temporary) => request("POST", list, { deployment: config.deployment, temporary });
 export const renameConversation = (id, title) => request("PATCH", `${list}${id}/`, { title });
 export const pinConversation = (id, pinned) => request("PATCH", `${list}${id}/`, { pinned });
-export const deleteConversations = (ids) => request("POST", `${list}delete/`, { ids });
 export const deleteConversation = (id) => request("DELETE", `${list}${id}/`);
 export const loadThread = (id) => request("GET", `${list}${id}/messages/`);
 export const showVersion = (id, turnId) => request("POST", `${list}${id}/branch/`, { turnId });

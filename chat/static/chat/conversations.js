@@ -1,7 +1,7 @@
 // The list of conversations: search as one types, pin, rename in place, delete one or several after a question. Rows come from the API;
 // what happens on this page (a new title, a new conversation) is applied at once.
 
-import { deleteConversations, listConversations, pinConversation, renameConversation } from "./api.js";
+import { deleteConversation, listConversations, pinConversation, renameConversation } from "./api.js";
 import { byId, config, el, icon, onClick, say } from "./dom.js";
 
 const SEARCH_PAUSE_MS = 250;
@@ -249,7 +249,7 @@ export class Conversations {
   /** What is no longer there is gone as well. Returns whether they are. */
   async removed(ids) {
     try {
-      await deleteConversations(ids);
+      for (const id of ids) await deleteConversation(id).catch((error) => { if (error.status !== 404) throw error; });
     } catch (error) {
       this.handlers.failed(error);
       return false;
