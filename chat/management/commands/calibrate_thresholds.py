@@ -1,10 +1,11 @@
 """`calibrate_thresholds --pairs FILE.jsonl`: what each threshold lets through, and the one for an error budget."""
 
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from chat.staff.calibration import (
     CALIBRATION_MIN_DIFFERENT,
@@ -16,11 +17,11 @@ from chat.staff.calibration import (
     verdict_pairs,
 )
 from knowledge.embeddings.base import embedder
-from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal
 from knowledge.thresholds import store_calibration
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
         "Measure labelled pairs at every threshold for the embedding model in use, and keep the "
         "threshold that an error budget allows."
@@ -32,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--agent", help="for this agent alone")
         parser.add_argument("--budget", type=float, default=0.02, help="share of other questions served (0.02)")
         parser.add_argument("--dry-run", action="store_true", help="propose, keep nothing")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["pairs"] and not options["verdicts"]:
@@ -53,28 +54,25 @@ class Command(BaseCommand):
         stores = proposal.is_enough and not options["dry_run"]
         if stores:
             store_calibration(proposal.calibrated(model=model.recipe.model, index=index, source=", ".join(sources)))
-        if options["json"]:
-            print_json(self.stdout, _report(proposal, model.recipe.model, index, stored=stores))
-            return
-        self._tell(proposal, model.recipe.model, stored=stores, dry_run=options["dry_run"])
-
-    def _tell(self, proposal: Proposal, model: str, *, stored: bool, dry_run: bool) -> None:
-        for step in proposal.steps[::5]:
-            self.stdout.write(f"{step.threshold:.2f}  hit {step.hit}  false {step.false_hit}")
-        chosen = proposal.chosen
-        if chosen is None:
-            self.stdout.write(f"{model}: no threshold serves anything within {proposal.budget:.1%}.")
-        else:
-            self.stdout.write(f"{model}: {chosen.threshold:.2f} (hit {chosen.hit}, false {chosen.false_hit})")
-            if chosen.false_hit.high > proposal.budget:
-                self.stdout.write(
-                    "The interval reaches beyond the budget: more pairs with different answers would make it sure."
-                )
-        if not stored and not dry_run:
+        report = _report(proposal, model.recipe.model, index, stored=stores)
+        self.tell(options, report, _lines(proposal, model.recipe.model))
+        if not proposal.is_enough:
             self.stderr.write(
                 f"Not kept: at least {CALIBRATION_MIN_SAME} pairs with the same answer and "
                 f"{CALIBRATION_MIN_DIFFERENT} with different ones are needed."
             )
+
+
+def _lines(proposal: Proposal, model: str) -> Iterator[str]:
+    for step in proposal.steps[::5]:
+        yield f"{step.threshold:.2f}  hit {step.hit}  false {step.false_hit}"
+    chosen = proposal.chosen
+    if chosen is None:
+        yield f"{model}: no threshold serves anything within {proposal.budget:.1%}."
+        return
+    yield f"{model}: {chosen.threshold:.2f} (hit {chosen.hit}, false {chosen.false_hit})"
+    if chosen.false_hit.high > proposal.budget:
+        yield "The interval reaches beyond the budget: more pairs with different answers would make it sure."
 
 
 def _report(proposal: Proposal, model: str, index: str, *, stored: bool) -> dict[str, Any]:

@@ -4,26 +4,25 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from agents.models import Agent, IndexingMethod
+from agents.models import IndexingMethod
 from chat.staff.calibration import check_pairs, read_pairs, summarise
 from knowledge.embeddings.base import embedder
-from knowledge.language.spelling import NO_WORDS, Vocabulary
-from knowledge.management.terminal import agent_named, errors_to_terminal, print_json
+from knowledge.language.spelling import NO_WORDS
+from knowledge.management.terminal import JsonCommand, agent_named, errors_to_terminal
 from knowledge.search import serving_threshold, vocabulary_of
 from knowledge.thresholds import load_calibrations
 from knowledge.vectors.base import collection_alias
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Run a file of question pairs through both keys, as a direct answer would be."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE.jsonl", type=Path)
         parser.add_argument("--agent", help="with this agent's threshold and words; default: the site's threshold")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         agent = agent_named(options["agent"]) if options["agent"] else None
@@ -32,33 +31,27 @@ class Command(BaseCommand):
             load_calibrations()
             model = embedder()
             threshold = serving_threshold(agent, model=model.recipe.model)
-            words = _words_of(agent) if agent else NO_WORDS
+            words = NO_WORDS
+            if agent:
+                words = vocabulary_of([collection_alias(agent.slug, IndexingMethod(agent.indexing_method))])
             found = check_pairs(pairs, embedder=model, threshold=threshold, vocabulary=words)
             checked = list(tqdm(found, total=len(pairs), unit="pair", dynamic_ncols=True))
         summary = summarise(checked)
-        if options["json"]:
-            print_json(
-                self.stdout,
-                {
-                    "rows": [each.as_json() for each in checked],
-                    "summary": summary["by_category"],
-                    "all": summary["all"],
-                    "model": model.recipe.model,
-                    "threshold": threshold,
-                },
-            )
-            return
+        report = {
+            "rows": [each.as_json() for each in checked],
+            "summary": summary["by_category"],
+            "all": summary["all"],
+            "model": model.recipe.model,
+            "threshold": threshold,
+        }
         if threshold is None:
             self.stderr.write(
                 f"{model.recipe.model} has no thresholds: nothing is served. "
                 "Run: manage.py calibrate_thresholds --pairs FILE.jsonl"
             )
-        for name, figures in {**summary["by_category"], "all": summary["all"]}.items():
-            self.stdout.write(
-                f"{name or '-'}: {figures['hits']}/{figures['same_answer']} served, "
-                f"{figures['false_hits']}/{figures['different_answer']} wrongly"
-            )
-
-
-def _words_of(agent: Agent) -> Vocabulary:
-    return vocabulary_of([collection_alias(agent.slug, IndexingMethod(agent.indexing_method))])
+        lines = (
+            f"{name or '-'}: {figures['hits']}/{figures['same_answer']} served, "
+            f"{figures['false_hits']}/{figures['different_answer']} wrongly"
+            for name, figures in {**summary["by_category"], "all": summary["all"]}.items()
+        )
+        self.tell(options, report, lines)

@@ -4,20 +4,20 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from tqdm import tqdm
 
-from chat.staff.golden import Row, evaluate, questions_named, summarise
-from knowledge.management.terminal import deployment_named, errors_to_terminal, print_json
+from chat.staff.golden import evaluate, questions_named, summarise
+from knowledge.management.terminal import JsonCommand, deployment_named, errors_to_terminal
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = "Run a file of questions through the whole path and compare with its expectations."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("deployment")
         parser.add_argument("questions", help="a JSONL file, or the name of a set")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         deployment = deployment_named(options["deployment"])
@@ -28,16 +28,9 @@ class Command(BaseCommand):
             asked = evaluate(deployment, questions)
             rows = list(tqdm(asked, total=len(questions), unit="question", dynamic_ncols=True))
         summary = summarise(rows)
-        if options["json"]:
-            print_json(self.stdout, {"rows": rows, "summary": summary})
-        else:
-            self._tell(rows, summary)
-        if not all(row["passed"] for row in rows):
+        failed = [row for row in rows if not row["passed"]]
+        lines = [f"{key}: {value}" for key, value in summary.items()]
+        lines += [f"  {row['question'][:80]}: {', '.join(row['unmet'])}" for row in failed]
+        self.tell(options, {"rows": rows, "summary": summary}, lines)
+        if failed:
             sys.exit(1)
-
-    def _tell(self, rows: list[Row], summary: Row) -> None:
-        for key, value in summary.items():
-            self.stdout.write(f"{key}: {value}")
-        for row in rows:
-            if not row["passed"]:
-                self.stdout.write(f"  {row['question'][:80]}: {', '.join(row['unmet'])}")

@@ -1,43 +1,36 @@
-"""`purge_conversations --older-than DAYS`: delete old conversations for good, also temporary chats and links past their time."""
+"""`purge_conversations --older-than DAYS`: delete old conversations for good."""
 
 import argparse
 from typing import Any
 
-from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from chat.retention import conversations_older_than, expired_chats, expired_links, purge
-from knowledge.management.terminal import print_json
+from chat.retention import conversations_older_than, purge
+from knowledge.management.terminal import JsonCommand
 
 
-class Command(BaseCommand):
+class Command(JsonCommand):
     help = (
-        "Delete the conversations whose last message is older, with all that was kept of them; also temporary chats "
-        "and shared links past their time. A conversation with a running answer is left for the next time."
+        "Delete the conversations whose last message is older, with all that was kept of them. A "
+        "conversation with a running answer is left for the next time."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--older-than", type=_days, required=True, metavar="DAYS")
         parser.add_argument("--dry-run", action="store_true", help="count, and delete nothing")
-        parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+        super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        old, temporary = conversations_older_than(options["older_than"]), expired_chats()
-        found = (old | temporary).distinct().count()
-        deleted, links = 0, 0
+        old = conversations_older_than(options["older_than"])
+        found = old.count()
+        deleted = 0
         if not options["dry_run"]:
             with tqdm(total=found, unit="conversation", disable=None) as bar:
-                for rows in (old, temporary):
-                    for count in purge(rows):
-                        deleted += count
-                        bar.update(count)
-            links, _rows = expired_links().delete()
-        if options["json"]:
-            print_json(self.stdout, {"found": found, "deleted": deleted, "links": links})
-        elif options["dry_run"]:
-            self.stdout.write(f"{found} conversations would be deleted")
-        else:
-            self.stdout.write(f"{deleted} conversations deleted, {links} expired links deleted")
+                for count in purge(old):
+                    deleted += count
+                    bar.update(count)
+        said = f"{found} conversations would be deleted" if options["dry_run"] else f"{deleted} conversations deleted"
+        self.tell(options, {"found": found, "deleted": deleted}, [said])
 
 
 def _days(text: str) -> int:

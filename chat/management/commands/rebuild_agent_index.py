@@ -1,7 +1,7 @@
 """`rebuild_agent_index AGENT`: a new generation of the index, a preview of it, or the way back."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -42,26 +42,22 @@ class Command(JsonCommand):
         agent = agent_named(options["agent"])
         method = options["method"]
         methods = [IndexingMethod(method)] if method else sorted(agent.methods_in_use())
-        act: dict[str, Callable[[Agent, IndexingMethod], Report]] = {"rollback": _roll_back, "enqueue": _enqueue}
-        chosen = next((verb for name, verb in act.items() if options[name]), _rebuild)
+        lines: Callable[[Report], Iterable[str]] = _generation_line
         with errors_to_terminal():
             if options["dry_run"]:
                 asked = _questions(agent, options["questions"])
-                reports = [_preview(agent, each, asked) for each in methods]
+                reports, lines = [_preview(agent, each, asked) for each in methods], _preview_lines
+            elif options["rollback"]:
+                # All of them first: one that cannot go back leaves the others where they are.
+                for each in methods:
+                    prepare_rollback(agent=agent, method=each)
+                reports = [{"generation": rollback_agent_index(agent=agent, method=each)} for each in methods]
+            elif options["enqueue"]:
+                reports = [{"generation": enqueue_rebuild(agent=agent, method=each).generation} for each in methods]
             else:
-                if options["rollback"]:
-                    # All of them first: one that cannot go back leaves the others where they are.
-                    for each in methods:
-                        prepare_rollback(agent=agent, method=each)
-                reports = [chosen(agent, each) for each in methods]
+                reports, lines = [_rebuild(agent, each) for each in methods], report_lines
         total = _sum(reports)
-        if options["dry_run"]:
-            lines = _preview_lines(total)
-        elif chosen is _rebuild:
-            lines = report_lines(total)
-        else:
-            lines = iter([f"generation: {total['generation']}"])
-        self.tell(options, total, lines)
+        self.tell(options, total, lines(total))
 
 
 def _questions(agent: Agent, named: str | None) -> Sequence[str]:
@@ -71,6 +67,10 @@ def _questions(agent: Agent, named: str | None) -> Sequence[str]:
     if rows is None:
         raise CommandError(f"There is no set and no file {named}.")
     return [row["question"] for row in rows]
+
+
+def _generation_line(total: Report) -> list[str]:
+    return [f"generation: {total['generation']}"]
 
 
 def _preview_lines(total: Report) -> Iterator[str]:
@@ -103,31 +103,20 @@ def _rebuild(agent: Agent, method: IndexingMethod) -> Report:
 
 def _preview(agent: Agent, method: IndexingMethod, questions: Sequence[str]) -> Report:
     with progress_bar("point") as on_progress:
-        told = preview_rebuild(agent=agent, method=method, questions=questions, on_progress=on_progress)
-    return {**_empty(), **told}
+        return preview_rebuild(agent=agent, method=method, questions=questions, on_progress=on_progress)
 
 
-def _roll_back(agent: Agent, method: IndexingMethod) -> Report:
-    return {**_empty(), "generation": rollback_agent_index(agent=agent, method=method)}
-
-
-def _enqueue(agent: Agent, method: IndexingMethod) -> Report:
-    return {**_empty(), "generation": enqueue_rebuild(agent=agent, method=method).generation}
-
-
-def _empty() -> Report:
-    return {**IndexReport().as_json(), "generation": ""}
+#: What adds up over several methods; documents and chunks are the same in each.
+_ADDED = ("points", "embedded", "reused", "model_calls", "added", "removed", "changed", "questions", "seconds")
 
 
 def _sum(reports: list[Report]) -> Report:
-    """One report of several methods: documents and chunks are the same in each, points and work add up."""
-    total = dict(reports[0])
+    """One report of several methods, with every key that any report has."""
+    total = {**IndexReport().as_json(), "generation": "", **reports[0]}
     for report in reports[1:]:
-        for key in ("points", "embedded", "reused", "model_calls", "added", "removed", "changed"):
+        for key in _ADDED:
             if key in report:
                 total[key] += report[key]
-        if "questions" in report:
-            total["questions"] += report["questions"]
-        total["seconds"] = round(total["seconds"] + report["seconds"], 3)
-        total["generation"] = f"{total['generation']} {report['generation']}".strip()
+        total["generation"] = f"{total['generation']} {report.get('generation', '')}".strip()
+    total["seconds"] = round(total["seconds"], 3)
     return total

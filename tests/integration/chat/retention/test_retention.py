@@ -84,7 +84,7 @@ class RetentionTests(ReaderTest):
         CachedResponse.objects.filter(pk=entry.pk).update(source_turn=self.turn.pk)
         young = self.open_conversation()
         self.age(self.conversation, days=31)
-        assert self.purge("--older-than", "30") == {"found": 1, "deleted": 1, "links": 0}
+        assert self.purge("--older-than", "30") == {"found": 1, "deleted": 1}
         assert Conversation.objects.get() == young
         for model in (Turn, Message, Feedback, SharedThread, UnansweredQuestion):
             assert not model._default_manager.exists(), model
