@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils.text import slugify
@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents.admin.deployments import FIRST_AGENT_RIGHTS
-from agents.admin_base import admin_page, admin_url, require, require_no_limit
+from agents.admin_base import admin_page, admin_url, database_keys, require, require_no_limit
 from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from chat.staff.admin.simulator import prose
@@ -55,9 +55,7 @@ def first_agent(request: HttpRequest) -> HttpResponse:
     require_no_limit(request)
     if not (key := request.GET.get("deployment", "")):
         return _begin(request)
-    if not key.isdecimal() or len(key) > 18:
-        raise Http404
-    deployment = get_object_or_404(Deployment.objects.select_related("agent"), pk=int(key))
+    deployment = get_object_or_404(Deployment.objects.select_related("agent"), pk__in=database_keys([key]))
     if request.method == "POST" and "publish" in request.POST:
         deployment.is_active = True
         deployment.save(update_fields=["is_active"])
@@ -90,13 +88,9 @@ def _begin(request: HttpRequest) -> HttpResponse:
 def _free_slug(name: str) -> str:
     """Of the name, with a number where it is taken."""
     base = slugify(name)[:70] or "agent"
-    taken = {
-        *Agent.objects.filter(slug__startswith=base).values_list("slug", flat=True),
-        *Deployment.objects.filter(slug__startswith=base).values_list("slug", flat=True),
-    }
-    if base not in taken:
-        return base
-    return next(slug for n in range(2, len(taken) + 3) if (slug := f"{base}-{n}") not in taken)
+    taken = {slug for model in (Agent, Deployment) for slug in model.objects.values_list("slug", flat=True)}
+    names = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
+    return next(slug for slug in names if slug not in taken)
 
 
 def _reading(agent: Agent) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """The first page of the admin, its sidebar, and the page of its less common lists; the setting `UNFOLD` names them.
 
 Each line of today's work has its count and one click to its remedy. It is shown to whoever may act on it, and only
-while something waits; it costs one bounded query. An app that gains a page adds its line: to `DAILY` what staff open
-every day, to `ADVANCED` the rest.
+while something waits; it costs one bounded query. `DAILY` is what staff open every day; the rest is listed by Django.
 """
 
 from collections.abc import Callable
@@ -277,20 +276,12 @@ class Entry:
     rights: tuple[str, ...] = ()
     #: Of the model's pages, which one; without a model, a page of the admin itself.
     page: str = "changelist"
-    #: What it is for, where that is not what the model's list says.
-    says: Words = ""
 
     def is_for(self, request: HttpRequest) -> bool:
         rights = self.rights or ((self.model.replace(".", ".view_"),) if self.model else ())
         if rights and not any(request.user.has_perm(right) for right in rights):
             return False
         return not self.model or may_reach(request, apps.get_model(self.model), change=False)
-
-    @property
-    def purpose(self) -> Words:
-        """What its list says that it is for."""
-        options: Any = admin.site.get_model_admin(apps.get_model(self.model))
-        return self.says or options.purpose
 
     @property
     def address(self) -> str:
@@ -310,9 +301,7 @@ def _nearest(path: str) -> str:
     return nearest if nearest == path or len(above) > 1 else _ADVANCED_PAGE.address
 
 
-Section = tuple[Words, tuple[Entry, ...]]
-
-DAILY: tuple[Section, ...] = (
+DAILY: tuple[tuple[Words, tuple[Entry, ...]], ...] = (
     (
         _("Aujourd’hui"),
         (
@@ -322,6 +311,7 @@ DAILY: tuple[Section, ...] = (
             Entry(_("Questions posées"), "quiz", "chat.turn"),
             Entry(_("Comment va le service"), "monitoring", "chat.turn", ("chat.view_figures",), "figures"),
             Entry(_("Essayer une question"), "science", "chat.turn", ("chat.view_turn",), "try"),
+            Entry(_("Et si… ?"), "compare_arrows", "chat.goldenrun", ("chat.add_goldenrun",), "whatif"),
         ),
     ),
     (
@@ -337,78 +327,29 @@ DAILY: tuple[Section, ...] = (
         (Entry(_("Agents"), "smart_toy", "agents.agent"), Entry(_("Déploiements"), "storefront", "agents.deployment")),
     ),
 )
-ADVANCED: tuple[Section, ...] = (
-    (
-        _("Connaissances"),
-        (
-            Entry(_("Adresses du web"), "public", "knowledge.websource"),
-            Entry(_("Passages"), "segment", "knowledge.chunk"),
-            Entry(_("Sigles et synonymes"), "abc", "knowledge.synonym"),
-            Entry(_("Catégories"), "label", "knowledge.category"),
-            Entry(_("Indexations"), "manufacturing", "knowledge.indexbuild"),
-            Entry(_("Calibrages"), "straighten", "knowledge.thresholdcalibration"),
-            Entry(_("Verdicts sur des paires"), "rule", "knowledge.pairverdict"),
-        ),
-    ),
-    (
-        _("Réponses et conversations"),
-        (
-            Entry(_("Conversations"), "forum", "chat.conversation", ("chat.view_turn",)),
-            Entry(_("Liens de partage"), "share", "chat.sharedthread", ("chat.view_turn",)),
-        ),
-    ),
-    (
-        _("Avant de changer quelque chose"),
-        (
-            Entry(_("Questions de référence"), "fact_check", "chat.goldenset"),
-            Entry(_("Questions attendues"), "checklist_rtl", "chat.goldenquestion"),
-            Entry(
-                _("Passages des questions"), "play_circle", "chat.goldenrun", ("chat.view_goldenrun", "chat.view_turn")
-            ),
-            Entry(
-                _("Et si… ?"),
-                "compare_arrows",
-                "chat.goldenrun",
-                ("chat.add_goldenrun",),
-                "whatif",
-                _("Ce qu’un réglage changé ferait des dernières questions réelles, avant de le changer."),
-            ),
-        ),
-    ),
-    (
-        _("Outils"),
-        (
-            Entry(_("Outils"), "construction", "tools_registry.tooloverride"),
-            Entry(_("Sources d’outils"), "hub", "tools_registry.toolsource"),
-        ),
-    ),
-    (
-        _("Site et comptes"),
-        (
-            Entry(_("Réglages du site"), "tune", "agents.runtimesettings"),
-            Entry(_("Utilisateurs"), "person", "auth.user"),
-            Entry(_("Groupes"), "group", "auth.group"),
-            Entry(_("Journal des changements"), "history", "auditlog.logentry"),
-            Entry(_("Clés d’API"), "vpn_key", "chat.apikey"),
-            Entry(_("Jetons de service"), "key", "chat.servicetoken"),
-        ),
-    ),
-)
 _ADVANCED_PAGE = Entry(_("Avancé"), "more_horiz", page="admin-advanced")
 
 
-def _open_to(sections: tuple[Section, ...], request: HttpRequest) -> list[tuple[Words, list[Entry]]]:
-    """The sections that have something for this user, with what they have."""
-    found = [(title, [entry for entry in entries if entry.is_for(request)]) for title, entries in sections]
-    return [(title, entries) for title, entries in found if entries]
+def _advanced_lists(request: HttpRequest) -> list[dict[str, Any]]:
+    """What Django lists for this user by app, without the lists of the sidebar; each with what it is for."""
+    daily = {entry.model for _title, entries in DAILY for entry in entries if entry.page == "changelist"}
+    found = []
+    for app in admin.site.get_app_list(request):
+        models = [each for each in app["models"] if each["model"]._meta.label_lower not in daily]
+        for each in models:
+            options: Any = admin.site.get_model_admin(each["model"])
+            each["purpose"] = options.purpose
+        if models:
+            found.append({**app, "models": models})
+    return found
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    sections = [
-        {"title": title, "items": [entry.as_item(request) for entry in entries]}
-        for title, entries in _open_to(DAILY, request)
+    shown = [
+        (title, [entry.as_item(request) for entry in entries if entry.is_for(request)]) for title, entries in DAILY
     ]
-    if _open_to(ADVANCED, request):
+    sections: list[dict[str, Any]] = [{"title": title, "items": items} for title, items in shown if items]
+    if _advanced_lists(request):
         sections.append({"title": "", "items": [_ADVANCED_PAGE.as_item(request)]})
     return sections
 
@@ -416,9 +357,6 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 @require_safe
 def advanced(request: HttpRequest) -> HttpResponse:
     """The lists that are no daily work, each with what it is for."""
-    context = {
-        **admin.site.each_context(request),
-        "title": _ADVANCED_PAGE.title,
-        "sections": _open_to(ADVANCED, request),
-    }
+    sections = _advanced_lists(request)
+    context = {**admin.site.each_context(request), "title": _ADVANCED_PAGE.title, "sections": sections}
     return TemplateResponse(request, "admin/advanced.html", context)
