@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlencode
 
@@ -245,12 +246,11 @@ class ReadOnlyAdmin(StaffAdmin):
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
         """The log says that a row was deleted, by whom and which; the words that were to go are not its name there."""
         logged = super().log_deletions(request, queryset)
-        kept = LogEntry.objects.filter(
+        LogEntry.objects.filter(
             content_type=get_content_type_for_model(self.model),
             object_id__in=[str(row.pk) for row in queryset],
             action_flag=DELETION,
-        )
-        kept.update(object_repr=str(self.opts.verbose_name))
+        ).update(object_repr=str(self.opts.verbose_name))
         return logged
 
     def changeform_view(
@@ -331,11 +331,11 @@ def change_link(row: Model | None, text: str = "") -> SafeString | str:
 
 
 def linked(row: str, words: Any, *, ordering: str | None = None) -> Callable[[Any, Any], Any]:
-    """A column that leads to the row of that name, such as `"conversation"`."""
+    """A column that leads to the row at that path, such as `"conversation.deployment"`."""
 
     @admin.display(description=words, ordering=ordering)
     def column(_admin: Any, of: Any) -> SafeString | str:
-        return change_link(getattr(of, row))
+        return change_link(attrgetter(row)(of))
 
     return column
 

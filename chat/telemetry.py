@@ -101,31 +101,21 @@ SOCKETS = Gauge("repondant_sockets", "Open WebSockets.", multiprocess_mode="live
 
 
 class ModelSeen:
-    """When the language model last answered a turn of this process, and when it last failed one."""
+    """Whether the language model answered or failed the last turn of this process that asked it, and when."""
 
     def __init__(self) -> None:
-        self._answered: float | None = None
-        self._failed: float | None = None
+        self._at: float | None = None
+        self._status = "unknown"
         self._detail = ""
 
     def note(self, *, failed: bool, detail: str = "") -> None:
-        if failed:
-            self._failed, self._detail = time.monotonic(), detail
-        else:
-            self._answered = time.monotonic()
+        self._at, self._status, self._detail = time.monotonic(), "failing" if failed else "ok", detail
 
     def as_json(self) -> dict[str, Any]:
-        """`status` by the later of the two; ages in seconds."""
-        answered, failed = self._answered, self._failed
-        status = "unknown" if answered is None else "ok"
-        if failed is not None and (answered is None or failed > answered):
-            status = "failing"
-        ages = {"answered_seconds_ago": _age(answered), "failed_seconds_ago": _age(failed)}
-        return {"status": status, **ages} | ({"detail": self._detail} if status == "failing" else {})
-
-
-def _age(then: float | None) -> float | None:
-    return None if then is None else round(time.monotonic() - then, 1)
+        found: dict[str, Any] = {"status": self._status}
+        if self._at is not None:
+            found["seconds_ago"] = round(time.monotonic() - self._at, 1)
+        return {**found, "detail": self._detail} if self._status == "failing" else found
 
 
 MODEL_SEEN = ModelSeen()

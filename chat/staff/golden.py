@@ -143,10 +143,9 @@ def unmet(row: Row, expected: Row) -> Iterator[str]:
         yield "refused"
 
 
-def read_lines(text: str) -> tuple[list[Row], list[tuple[int, str]]]:
-    """The good rows of a text, and what is wrong with its other lines; a line is a JSON object, or a bare question."""
+def read_lines(text: str) -> list[Row]:
+    """The rows of a text, each line a JSON object or a bare question. Raises `InvalidMessageError` at the first fault."""
     rows: list[Row] = []
-    faults: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -158,10 +157,10 @@ def read_lines(text: str) -> tuple[list[Row], list[tuple[int, str]]]:
         if not fault and len(rows) >= GOLDEN_MAX_QUESTIONS:
             fault = _("au-delà du nombre de questions d’un jeu")
         if fault:
-            faults.append((number, fault))
-        else:
-            rows.append(row)
-    return rows, faults
+            message = _("Ligne %(line)d : %(fault)s.") % {"line": number, "fault": fault}
+            raise InvalidMessageError(f"line {number}", public_message=message)
+        rows.append(row)
+    return rows
 
 
 def add_questions(golden_set: GoldenSet, rows: Iterable[Row]) -> int:
@@ -278,13 +277,9 @@ def questions_named(name: str) -> list[Row] | None:
     if not path.is_file():
         return None
     try:
-        rows, faults = read_lines(path.read_text(encoding="utf-8-sig"))
+        return read_lines(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidMessageError(f"{path.name} is not UTF-8.") from error
-    if faults:
-        line, fault = faults[0]
-        raise InvalidMessageError(f"{path.name}, line {line}: {fault}.")
-    return rows
 
 
 def evaluate(deployment: Deployment, questions: Iterable[Row]) -> Iterator[Row]:

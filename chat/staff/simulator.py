@@ -21,7 +21,7 @@ from chat.turn.path import run_turn
 from chat.turn.values import TurnRequest, TurnResult
 from faqs.recall import Verdict, examine_memory, lookup_of, memory_mark
 from knowledge.embeddings.base import Purpose, embedder
-from knowledge.search import Passage, search_as, thresholds_for
+from knowledge.search import search_as, thresholds_for
 from tools_registry.catalog import user_tags
 from tools_registry.selection import Simulation, simulate_selection
 
@@ -116,59 +116,41 @@ class Trial:
         )
         return Simulated(self.question, simulate(request))
 
-    def memory(self) -> "TriedMemory":
+    def memory(self) -> dict[str, Any]:
+        """The nearest entries, judged. `threshold`: a cosine; `None` where the memory answers nothing here."""
         model = embedder()
         lookup = lookup_of(self.config(), self.question, model=model.recipe.model, writes=False)
         mark = memory_mark(self.deployment)
-        if lookup is None or mark is None:
-            return TriedMemory(lookup.threshold if lookup else None)
-        vector = model.embed_one(self.question, purpose=Purpose.QUERY)
-        found = examine_memory(mark, lookup, vector=vector, recipe=model.recipe, limit=_ENTRIES)
-        return TriedMemory(lookup.threshold, found)
+        verdicts: list[Verdict] = []
+        if lookup is not None and mark is not None:
+            vector = model.embed_one(self.question, purpose=Purpose.QUERY)
+            verdicts = examine_memory(mark, lookup, vector=vector, recipe=model.recipe, limit=_ENTRIES)
+        return {
+            "threshold": lookup.threshold if lookup else None,
+            "verdicts": verdicts,
+            "served": next((each.entry_id for each in verdicts if not each.refusal), None),
+        }
 
-    def passages(self, answered_by: str = "") -> "TriedPassages":
-        """Raises the errors of the embedder and the vector store."""
+    def passages(self, answered_by: str = "") -> dict[str, Any]:
+        """Each passage with what is held to the guard rail, its threshold (`least`), and whether it passes. Raises the
+        errors of the embedder and the vector store.
+        """
         config = self.config(answered_by)
         found = search_as(config, self.question, limit=config.match_count)
         thresholds = thresholds_for(config, model=embedder().recipe.model)
         rows = [
-            TriedPassage(
-                passage, thresholds.closeness(passage), thresholds.guard_rail_for(passage), thresholds.lets_in(passage)
-            )
-            for passage in found.passages(config.match_count)
+            {
+                "passage": each,
+                "closeness": thresholds.closeness(each),
+                "least": thresholds.guard_rail_for(each),
+                "passes": thresholds.lets_in(each),
+            }
+            for each in found.passages(config.match_count)
         ]
-        return TriedPassages(rows, thresholds.direct_answer, found.is_out_of_domain(thresholds))
+        is_out_of_domain = found.is_out_of_domain(thresholds)
+        return {"rows": rows, "direct_threshold": thresholds.direct_answer, "is_out_of_domain": is_out_of_domain}
 
     def tools(self) -> Simulation:
         """What would be offered to a visitor."""
         config = self.config()
         return simulate_selection(self.question, tags=user_tags(None), agent_id=config.agent_id, config=config)
-
-
-@dataclass(frozen=True, slots=True)
-class TriedMemory:
-    """The nearest entries, judged. `threshold`: a cosine; `None` where the memory answers nothing here."""
-
-    threshold: float | None
-    verdicts: Sequence[Verdict] = ()
-
-    @property
-    def served(self) -> int | None:
-        return next((each.entry_id for each in self.verdicts if not each.refusal), None)
-
-
-@dataclass(frozen=True, slots=True)
-class TriedPassage:
-    """One passage with what is held to the guard rail, its threshold, and whether it passes."""
-
-    passage: Passage
-    closeness: float
-    least: float | None
-    passes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TriedPassages:
-    rows: Sequence[TriedPassage]
-    direct_threshold: float | None
-    is_out_of_domain: bool

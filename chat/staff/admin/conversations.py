@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.db.models import Count, F, Model, OuterRef, QuerySet, Subquery
+from django.db.models import F, Model, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
@@ -24,7 +23,7 @@ from agents.admin_base import (
     admin_url,
     badge,
     change_link,
-    count_link,
+    clipped,
     link,
     linked,
     moment_text,
@@ -68,7 +67,7 @@ class ConversationAdmin(PrivateAdmin):
     purpose = _("Les fils de questions et de réponses, du début à la fin.")
     is_erasable = True
     change_form_template = "admin/chat/conversation/change_form.html"
-    list_display = ("shown_title", "deployment", "asker", "turns", "created_at", "updated_at")
+    list_display = ("shown_title", "deployment", "asker", "created_at", "updated_at")
     list_filter = ("deployment", "channel", "is_temporary", ("updated_at", RangeDateFilter), "turns__answer_source")
     list_filter_submit = True
     list_select_related = ("deployment", "user", "api_key")
@@ -78,11 +77,6 @@ class ConversationAdmin(PrivateAdmin):
         (None, {"fields": ("deployment_link", "asker", "channel", "is_temporary", "created_at", "updated_at")}),
         (_("Phase et projet"), {"fields": ("phase", "project")}),
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
-        conversations: QuerySet[Conversation] = super().get_queryset(request)
-        counted = Turn.objects.filter(conversation=OuterRef("pk")).order_by().values("conversation")
-        return conversations.annotate(turn_count=Subquery(counted.annotate(found=Count("pk")).values("found")))
 
     def get_deleted_objects(
         self, objs: Sequence[Conversation] | QuerySet[Conversation], request: HttpRequest
@@ -130,11 +124,6 @@ class ConversationAdmin(PrivateAdmin):
             return str(conversation.api_key)
         return str(conversation.user) if conversation.user else gettext("Visiteur anonyme")
 
-    @admin.display(description=_("questions"), ordering="turn_count")
-    def turns(self, conversation: Any) -> str:
-        address = admin_url(Turn, "changelist", conversation__id__exact=conversation.pk)
-        return count_link(conversation.turn_count or 0, address)
-
 
 @admin.register(SharedThread)
 class SharedThreadAdmin(PrivateAdmin):
@@ -148,9 +137,7 @@ class SharedThreadAdmin(PrivateAdmin):
     search_fields = ("title",)
     fields = ("title", "conversation_link", "created_at", "expires_at")
 
-    @admin.display(description=_("déploiement"))
-    def deployment(self, shared: SharedThread) -> str:
-        return shared.conversation.deployment.name
+    deployment = linked("conversation.deployment", _("déploiement"))
 
     conversation_link = linked("conversation", _("conversation"))
 
@@ -208,12 +195,6 @@ class TurnAdmin(PrivateAdmin):
             *super().get_urls(),
         ]
 
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """The list of one conversation's turns is an address that the conversations link to."""
-        if lookup == "conversation__id__exact":
-            return True
-        return bool(super().lookup_allowed(lookup, value, request))
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Turn]:
         turns: QuerySet[Turn] = super().get_queryset(request)
         asked = Message.objects.filter(conversation=OuterRef("conversation"), turn=OuterRef("pk"), role=Role.USER)
@@ -228,13 +209,16 @@ class TurnAdmin(PrivateAdmin):
             context["subtitle"] = None
             context["steps"] = explain_trace(turn.trace)
             context["correct_url"] = corrections.correction_address(request, turn)
-            context.update(_exchange(turn))
+            asked, answered = exchange_of(turn)
+            context["question"] = asked.content if asked else ""
+            context["answer"] = prose_of(answered) if answered else ""
+            # The text of each source is what was given at the time.
+            context["sources"] = linked_sources(sources_of(answered)) if answered else []
         return super().render_change_form(request, context, *args, **kwargs)
 
     @admin.display(description=_("question"))
     def question(self, turn: Any) -> SafeString:
-        text = Truncator(turn.asked or "–").chars(120)
-        return asked_text(text, turn.conversation)
+        return asked_text(turn.asked or "–", turn.conversation)
 
     @admin.display(description=_("voie de réponse"), ordering="answer_source")
     def way(self, turn: Turn) -> SafeString | str:
@@ -272,10 +256,7 @@ class TurnAdmin(PrivateAdmin):
         given: Feedback | None = getattr(turn, "feedback", None)
         return "–" if given is None else verdict_badge(given)
 
-    @admin.display(description=_("déploiement"), ordering="conversation__deployment__name")
-    def deployment(self, turn: Turn) -> str:
-        return turn.conversation.deployment.name
-
+    deployment = linked("conversation.deployment", _("déploiement"), ordering="conversation__deployment__name")
     conversation_link = linked("conversation", _("conversation"))
 
     @admin.display(description=_("boucle d’outils"))
@@ -302,16 +283,6 @@ class TurnAdmin(PrivateAdmin):
             return "–"
         seconds = ((turn.finished_at or timezone.now()) - turn.started_at).total_seconds()
         return gettext("%(seconds)s s") % {"seconds": rounded(seconds, 2)}
-
-
-def _exchange(turn: Turn) -> dict[str, Any]:
-    """The question, the answer and its sources; the text of each source is what was given at the time."""
-    asked, answered = exchange_of(turn)
-    return {
-        "question": asked.content if asked else "",
-        "answer": prose_of(answered) if answered else "",
-        "sources": linked_sources(sources_of(answered)) if answered else [],
-    }
 
 
 _FOLLOW_UP_TONES: dict[FollowUp, Tone] = {
@@ -350,7 +321,7 @@ class FeedbackAdmin(PrivateAdmin):
     ordering = ("-updated_at",)
     fields = (
         "way",
-        "shown_verdict",
+        "verdict",
         "reason",
         "comment",
         "created_at",
@@ -369,12 +340,7 @@ class FeedbackAdmin(PrivateAdmin):
 
     @admin.display(description=_("question"))
     def question(self, given: Any) -> SafeString:
-        text = Truncator(given.asked or "–").chars(120)
-        return asked_text(text, given.turn.conversation)
-
-    @admin.display(description=_("avis"), ordering="verdict")
-    def shown_verdict(self, given: Feedback) -> SafeString:
-        return verdict_badge(given)
+        return asked_text(given.asked or "–", given.turn.conversation)
 
     @admin.display(description=_("avis"), ordering="verdict")
     def said(self, given: Feedback) -> SafeString:
@@ -383,6 +349,7 @@ class FeedbackAdmin(PrivateAdmin):
         text = Truncator(" · ".join(words)).chars(160)
         return stacked(verdict_badge(given), text) if text else verdict_badge(given)
 
+    deployment = linked("turn.conversation.deployment", _("déploiement"))
     has_decide_permission = open_to("chat.view_turn", "chat.change_feedback")
 
     @admin.action(description=_("Remettre à traiter"), permissions=["decide"])
@@ -426,10 +393,6 @@ class FeedbackAdmin(PrivateAdmin):
             return stacked(shown, change_link(given.settled_by))
         return stacked(shown, given.owner) if given.owner else shown
 
-    @admin.display(description=_("déploiement"))
-    def deployment(self, given: Feedback) -> str:
-        return given.turn.conversation.deployment.name
-
 
 def _only(verdicts: QuerySet[Feedback]) -> FeedbackQuerySet:
     """By their keys: what the list adds to its rows is no business of an update."""
@@ -438,5 +401,5 @@ def _only(verdicts: QuerySet[Feedback]) -> FeedbackQuerySet:
 
 def asked_text(text: str, conversation: Conversation) -> SafeString:
     """A question or a title in a list, marked where its author asked for it not to last."""
-    shown = format_html('<span class="rp-clip">{}</span>', text)
+    shown = clipped(text, 120)
     return stacked(shown, badge(_("Temporaire"), "warning")) if conversation.is_temporary else shown

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from agents.admin_base import admin_page, admin_url, badge, require, signed_in
+from agents.admin_base import admin_page, admin_url, badge, database_keys, require, signed_in
 from agents.errors import ApplicationError
 from agents.roles import visible
 from chat.models import Feedback, Turn, TurnStatus, Verdict
@@ -82,8 +82,9 @@ def correct_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
     except NothingToCorrectError as error:
         messages.error(request, str(error.public_message))
         return HttpResponseRedirect(admin_url(Turn, "change", turn.pk))
-    if (saved := _saved_answer(request, correction)) is not None:
-        return _proof_page(request, correction, saved)
+    saved = database_keys(request.GET.getlist("saved")) if request.method == "GET" else []
+    if (row := LearnedResponse.objects.filter(pk__in=saved, agent=correction.agent).first()) is not None:
+        return _proof_page(request, correction, row)
     passages = linked_sources(correction.passages())
     start = {"question": correction.question, "answer": correction.answer}
     if "take" in request.POST:
@@ -92,6 +93,8 @@ def correct_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
         form = CorrectionForm(request.POST or None, initial=start)
         if form.is_valid() and (row := _save(request, correction, form, passages)) is not None:
             return HttpResponseRedirect(admin_url(Turn, "correct", turn.pk, saved=row.pk))
+    _asked, answered = exchange_of(turn)
+    feedback: Feedback | None = getattr(turn, "feedback", None)
     return admin_page(
         request,
         "admin/chat/turn/correct.html",
@@ -99,7 +102,10 @@ def correct_turn(request: HttpRequest, turn_id: uuid.UUID) -> HttpResponse:
         title=_("Corriger"),
         form=form,
         correction=correction,
-        given=_given(turn),
+        given=prose_of(answered) if answered else "",
+        badge=source_badge(turn),
+        feedback=feedback,
+        verdict=verdict_badge(feedback) if feedback else "",
         passages=passages,
         why_url=admin_url(Turn, "change", turn.pk),
     )
@@ -126,25 +132,6 @@ def _save(
         messages.error(request, str(error.public_message))
         return None
     return row
-
-
-def _given(turn: Turn) -> dict[str, Any]:
-    """What was answered, how, and what its reader said of it."""
-    _asked, answered = exchange_of(turn)
-    feedback: Feedback | None = getattr(turn, "feedback", None)
-    return {
-        "prose": prose_of(answered) if answered else "",
-        "badge": source_badge(turn),
-        "feedback": feedback,
-        "verdict": verdict_badge(feedback) if feedback else "",
-    }
-
-
-def _saved_answer(request: HttpRequest, correction: Correction) -> LearnedResponse | None:
-    key = request.GET.get("saved", "")
-    if request.method != "GET" or not key.isdecimal() or len(key) > 18:
-        return None
-    return LearnedResponse.objects.filter(pk=int(key), agent=correction.agent).first()
 
 
 def _proof_page(request: HttpRequest, correction: Correction, row: LearnedResponse) -> HttpResponse:

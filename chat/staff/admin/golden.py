@@ -30,6 +30,7 @@ from agents.admin_base import (
 from agents.effective import setting_fields, value_text
 from agents.models import JobStatus
 from agents.roles import visible
+from chat.errors import InvalidMessageError
 from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet
 from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
 from chat.staff.golden import (
@@ -104,10 +105,10 @@ class GoldenSetForm(forms.ModelForm[GoldenSet]):
     field_order = ("name", "deployment", "language", "added")
 
     def clean_added(self) -> list[dict[str, Any]]:
-        rows, faults = read_lines(self.cleaned_data["added"])
-        for line, fault in faults[:1]:
-            raise forms.ValidationError(gettext("Ligne %(line)d : %(fault)s.") % {"line": line, "fault": fault})
-        return rows
+        try:
+            return read_lines(self.cleaned_data["added"])
+        except InvalidMessageError as error:
+            raise forms.ValidationError(str(error.public_message)) from error
 
 
 @admin.register(GoldenQuestion)

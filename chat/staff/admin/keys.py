@@ -5,11 +5,10 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import StaffAdmin, admin_url
+from agents.admin_base import StaffAdmin, admin_page, admin_url
 from chat.models import ApiKey, ServiceToken
 
 
@@ -62,17 +61,17 @@ class ApiKeyAdmin(_RevocableAdmin):
         super().save_model(request, obj, form, change)
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": gettext("Clé d’API créée"),
-            "opts": self.opts,
-            "key": obj,
-            "secret": obj.drawn_secret,
-            "address": request.build_absolute_uri("/v1"),
-            "model": obj.deployments.values_list("slug", flat=True).first() or "",
-            "list_url": admin_url(ApiKey, "changelist"),
-        }
-        return TemplateResponse(request, "admin/chat/apikey/issued.html", context)
+        return admin_page(
+            request,
+            "admin/chat/apikey/issued.html",
+            model=ApiKey,
+            title=gettext("Clé d’API créée"),
+            key=obj,
+            secret=obj.drawn_secret,
+            address=request.build_absolute_uri("/v1"),
+            slug=obj.deployments.values_list("slug", flat=True).first() or "",
+            list_url=admin_url(ApiKey, "changelist"),
+        )
 
     @admin.display(description=_("clé"), ordering="prefix")
     def shown_prefix(self, key: ApiKey) -> str:

@@ -26,7 +26,7 @@ from chat.models import AnswerSource, Message, Turn
 from chat.rendering import render_answer
 from chat.staff.explanation import explain_trace
 from chat.staff.model_check import told
-from chat.staff.simulator import Simulated, Trial, replay
+from chat.staff.simulator import Trial, replay
 from faqs.models import CachedResponse, LearnedResponse, QuestionGroup
 from faqs.unanswered import group_texts, mark_answered
 from knowledge.models import Chunk, Document
@@ -145,38 +145,25 @@ def try_question(request: HttpRequest) -> HttpResponse:
 def _tried(form: TrialForm, request: HttpRequest) -> dict[str, Any]:
     data = form.cleaned_data
     trial = Trial(data["deployment"], data["question"], form.settings)
-    given = trial.answer()
-    memory = trial.memory()
-    return {
-        **_story(given),
-        **(_tools(trial.tools()) if request.user.has_perm("tools_registry.view_tooloverride") else {}),
-        "memory": memory,
-        "entries": [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory.verdicts],
-        "passages": trial.passages(given.result.answer.answered_by) if given.result.error is None else None,
-    }
-
-
-def _tools(tools: Simulation) -> dict[str, Any]:
-    return {
-        "tools": tools,
-        "tool_mode": str(ToolMode(tools.mode).label).partition(":")[0].strip(),
-        "scored": _scored(tools),
-        "mark": _percent(tools.threshold),
-    }
-
-
-def _story(given: Simulated) -> dict[str, Any]:
+    given, memory = trial.answer(), trial.memory()
     result, answer = given.result, given.result.answer
-    # What a conversation would teach the memory is not taught by a try.
-    lines = [line for line in result.trace.lines if line.get("step") != "learn"]
-    return {
+    context = {
         "result": result,
         "error": given.error,
         "way": given.way,
         "prose": prose(answer.text, answer.sources, key="try"),
-        "steps": explain_trace(lines),
+        # What a conversation would teach the memory is not taught by a try.
+        "steps": explain_trace([line for line in result.trace.lines if line.get("step") != "learn"]),
         "sources": linked_sources(list(answer.sources)),
+        "memory": memory,
+        "entries": [(each, admin_url(CachedResponse, "change", each.entry_id)) for each in memory["verdicts"]],
+        "passages": trial.passages(answer.answered_by) if result.error is None else None,
     }
+    if request.user.has_perm("tools_registry.view_tooloverride"):
+        tools = trial.tools()
+        mode = str(ToolMode(tools.mode).label).partition(":")[0].strip()
+        context |= {"tools": tools, "tool_mode": mode, "scored": _scored(tools), "mark": _percent(tools.threshold)}
+    return context
 
 
 def _scored(found: Simulation) -> list[dict[str, Any]]:

@@ -129,7 +129,7 @@ class TodaysWorkTest(TestCase):
     def test_a_model_that_fails_is_said_and_one_that_answers_again_is_not(self) -> None:
         title = "Le modèle de langage ne répond pas"
         with mock.patch("config.desk.home.language_model", return_value=object()):
-            self.addCleanup(setattr, MODEL_SEEN, "_failed", None)
+            self.addCleanup(setattr, MODEL_SEEN, "_status", "unknown")
             MODEL_SEEN.note(failed=True)
             assert title in self.lines()
             MODEL_SEEN.note(failed=False)

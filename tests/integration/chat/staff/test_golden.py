@@ -9,6 +9,7 @@ from django.test import TestCase, TransactionTestCase, override_settings
 
 from agents.jobs import carry_out
 from agents.models import JobStatus
+from chat.errors import InvalidMessageError
 from chat.models import GoldenQuestion, GoldenResult, GoldenRun, GoldenSet, Message, Turn
 from chat.retention import surplus_runs
 from chat.staff.golden import add_questions, enqueue_run, enqueue_what_if, read_lines, unmet
@@ -196,20 +197,16 @@ class FillingTests(GoldenCase):
         assert self.set.questions.count() == 2
 
     def test_a_line_with_what_cannot_be_stored_is_named(self) -> None:
-        lines = (
-            '{"question": "Prix \\ud800 ?"}',
-            '{"question": "a", "contains": ["\\u0000"]}',
-            '{"question": "b"}',
-            "{",
-        )
-        assert [line for line, _fault in read_lines("\n".join(lines))[1]] == [1, 2, 4]
+        for line in ('{"question": "Prix \\ud800 ?"}', '{"question": "a", "contains": ["\\u0000"]}', "{"):
+            with self.assertRaisesMessage(InvalidMessageError, "line 2"):
+                read_lines(f'{{"question": "b"}}\n{line}')
 
     @override(GOLDEN_MAX_QUESTIONS=3)
     def test_a_set_is_bounded(self) -> None:
         rows = [{"question": f"Question {number}"} for number in range(5)]
         assert add_questions(self.set, rows) == 1
-        lines = "\n".join(json.dumps(row) for row in rows)
-        assert len(read_lines(lines)[1]) == 2
+        with self.assertRaisesMessage(InvalidMessageError, "line 4"):
+            read_lines("\n".join(json.dumps(row) for row in rows))
 
     def test_expectations_are_edited(self) -> None:
         question = self.set.questions.get(question=DUMP)
