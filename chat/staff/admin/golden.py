@@ -1,6 +1,6 @@
 """Golden questions: sets, runs with their results side by side, « what if »; real ones are for who may read them."""
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -32,7 +32,7 @@ from agents.models import JobStatus
 from agents.roles import visible
 from chat.errors import InvalidMessageError
 from chat.models import AnswerSource, GoldenQuestion, GoldenResult, GoldenRun, GoldenSet
-from chat.staff.admin.simulator import NOT_ON_THE_PATH, PREFIX, OtherSettingsForm
+from chat.staff.admin.simulator import PREFIX, OtherSettingsForm
 from chat.staff.golden import (
     EXPECTATIONS,
     GOLDEN_MAX_QUESTIONS,
@@ -193,13 +193,6 @@ class WhatIfForm(OtherSettingsForm):
         initial=GOLDEN_USUAL_QUESTIONS,
         widget=UnfoldAdminTextInputWidget,
     )
-
-    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in ("deployment", "golden_set"):
-            field = cast("forms.ModelChoiceField[Any]", self.fields[name])
-            field.queryset = visible(request, cast("QuerySet[Any]", field.queryset))
-        self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

@@ -1,6 +1,6 @@
 """Pages of the simulator: a question tried with any setting changed, questions asked again, and the model tried."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -66,10 +66,14 @@ class OtherSettingsForm(forms.Form):
         empty_label=None,
     )
 
-    def add_settings(self, names: Iterable[str]) -> None:
-        fields = setting_fields()
-        for name in names:
-            self.fields[PREFIX + name] = _for_a_try(fields[name])
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for choices in self.fields.values():
+            if isinstance(choices, forms.ModelChoiceField) and choices.queryset is not None:
+                choices.queryset = visible(request, choices.queryset)
+        for name, field in setting_fields().items():
+            if name not in NOT_ON_THE_PATH:
+                self.fields[PREFIX + name] = _for_a_try(field)
 
     @property
     def setting_fields(self) -> list[forms.BoundField]:
@@ -86,15 +90,11 @@ class OtherSettingsForm(forms.Form):
 
 
 class TrialForm(OtherSettingsForm):
-    """A question, and where it is tried; a field for each setting is added below."""
+    """A question, and where it is tried."""
 
     question = forms.CharField(
         label=_("Question"), max_length=2_000, widget=UnfoldAdminTextareaWidget(attrs={"rows": 2})
     )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.add_settings(name for name in setting_fields() if name not in NOT_ON_THE_PATH)
 
 
 def _for_a_try(field: forms.Field) -> forms.Field:
@@ -122,9 +122,7 @@ def try_question(request: HttpRequest) -> HttpResponse:
     """The form, filled in from the address; on POST what becomes of the question."""
     require(request, *TRYING)
     given = {name: request.GET[name] for name in ("deployment", "question") if name in request.GET}
-    form = TrialForm(request.POST if request.method == "POST" else None, initial=given)
-    choices = form.fields["deployment"]
-    choices.queryset = visible(request, choices.queryset)  # type: ignore[attr-defined]
+    form = TrialForm(request.POST if request.method == "POST" else None, initial=given, request=request)
     context: dict[str, Any] = {}
     if form.is_bound and form.is_valid():
         try:
