@@ -250,19 +250,16 @@ def explain_trace(trace: object) -> list[ExplainedStep]:
 
 def _explain(line: dict[str, Any]) -> ExplainedStep:
     step, outcome, detail = (str(line.get(key) or "") for key in ("step", "outcome", "detail"))
+    # Why the stored answers that came near were not given, a line each.
+    refusals = (refusal_text(each) for each in line.get("refused") or ())
     return ExplainedStep(
         title=str(STEPS.get(step, step)),
         outcome=_outcome_text(step, outcome),
         score=_number(line.get("score")),
         threshold=_number(line.get("threshold")),
         milliseconds=_number(line.get("ms")),
-        detail="\n".join(filter(None, [_detail_text(step, detail), *refusal_lines(line)])),
+        detail="\n".join(filter(None, [_detail_text(step, detail), *refusals])),
     )
-
-
-def refusal_lines(line: dict[str, Any]) -> list[str]:
-    """Why the stored answers that came near were not given, a line each."""
-    return [refusal_text(each) for each in line.get("refused") or ()]
 
 
 def _outcome_text(step: str, outcome: str) -> str:
