@@ -1,19 +1,18 @@
 """Files are read in a child process with a time limit and a memory limit, so that no file can hang or exhaust a worker.
 
-One child serves a whole run and is replaced when it had to be killed. Requests and replies are JSON headers with their
-length before them; nothing that a file made the child say is executed. With isolation switched off the same work is
-done here.
+One child serves a whole run and is replaced when it had to be killed. Requests and replies are JSON; nothing that a
+file made the child say is executed. With isolation switched off the same work is done here.
 """
 
 import json
 import logging
-import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from django.conf import settings
@@ -31,10 +30,10 @@ from knowledge.readers.registry import parse_document
 
 logger = logging.getLogger(__name__)
 
-HEADER = struct.Struct("!Q")
 _MODULE = "knowledge.reader_process"
 #: How long a fresh child may take until it is ready to read, on a busy machine.
 _START_SECONDS = 60.0
+_STANDARD_ERROR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Connection | None = None
         #: The pages of a site that the child was told last.
         self._told: frozenset[str] = frozenset()
 
@@ -58,12 +58,15 @@ class Reader:
         """A file as passages. Raises `UnreadableDocumentError` (also for time and memory) and `MachineTroubleError`."""
         if not settings.PARSE_ISOLATED:
             return read_guarded(data, filename=filename, pages=pages)
-        self._started()
-        more: dict[str, Any] = {}
+        process, channel = self._started()
+        question: dict[str, Any] = {"filename": filename, "language": translation.get_language()}
         if pages is not self._told:
-            more["pages"], self._told = list(pages), pages
+            question["pages"], self._told = list(pages), pages
         try:
-            reply = self._ask(data, filename, more)
+            with _killed_after(process, settings.PARSE_TIMEOUT_SECONDS):
+                channel.send_bytes(json.dumps(question).encode())
+                channel.send_bytes(data)
+                reply: dict[str, Any] = read_json(channel.recv_bytes())
         except TimeoutError as error:
             self.close()
             raise unreadable(
@@ -88,40 +91,33 @@ class Reader:
     def close(self) -> int | None:
         """End the child; returns its status, or `None` when there was none."""
         process, self._process, self._told = self._process, None, frozenset()
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
         if process is None:
             return None
         process.kill()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(BrokenPipeError):  # what is left in the buffer has no reader
-                pipe.close()  # type: ignore[union-attr]
         return process.wait()
 
-    def _ask(self, data: bytes, filename: str, more: dict[str, Any]) -> dict[str, Any]:
-        process = self._started()
-        assert process.stdin is not None  # noqa: S101  # it is a pipe
-        question = {"filename": filename, "language": translation.get_language(), "size": len(data)}
-        with _killed_after(process, settings.PARSE_TIMEOUT_SECONDS):
-            process.stdin.write(frame(question | more) + data)
-            process.stdin.flush()
-            return _receive(process)
-
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _started(self) -> "tuple[subprocess.Popen[bytes], Connection]":
         """The child, ready to read; raises `MachineTroubleError` for one that does not start."""
-        if self._process is None:
+        if self._process is None or self._channel is None:
             try:
-                self._process = subprocess.Popen(  # noqa: S603  # fixed command
-                    [sys.executable, "-m", _MODULE, str(settings.PARSE_MEMORY_BYTES)],
-                    cwd=settings.BASE_DIR,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
+                self._channel, theirs = Pipe()
+                with theirs:
+                    self._process = subprocess.Popen(  # noqa: S603  # fixed command
+                        [sys.executable, "-m", _MODULE, str(settings.PARSE_MEMORY_BYTES)],
+                        cwd=settings.BASE_DIR,
+                        stdin=theirs.fileno(),
+                        stdout=_STANDARD_ERROR,
+                    )
                 with _killed_after(self._process, _START_SECONDS):
-                    _receive(self._process)
+                    self._channel.recv_bytes()
             except (EOFError, OSError) as error:
                 status = self.close()
                 trouble = machine_trouble(error)
                 raise trouble or MachineTroubleError(f"The reader did not start (status {status}).") from error
-        return self._process
+        return self._process, self._channel
 
 
 @contextmanager
@@ -165,11 +161,6 @@ def read_guarded(data: bytes, *, filename: str, pages: Collection[str] = ()) -> 
         raise unreadable(f"{filename}: {type(error).__name__}", message) from error
 
 
-def frame(value: dict[str, Any]) -> bytes:
-    body = json.dumps(value).encode()
-    return HEADER.pack(len(body)) + body
-
-
 def read_from_json(value: dict[str, Any]) -> ReadDocument:
     return ReadDocument(
         title=value["title"],
@@ -190,19 +181,9 @@ def read_from_json(value: dict[str, Any]) -> ReadDocument:
     )
 
 
-def _receive(process: "subprocess.Popen[bytes]") -> dict[str, Any]:
-    assert process.stdout is not None  # noqa: S101  # it is a pipe
-    header = process.stdout.read(HEADER.size)
-    body = process.stdout.read(*HEADER.unpack(header)) if len(header) == HEADER.size else b""
-    if not body:
-        raise EOFError("The reader closed its output.")
-    reply: dict[str, Any] = read_json(body)
-    return reply
-
-
 @contextmanager
 def _killed_after(process: "subprocess.Popen[bytes]", seconds: float) -> Iterator[None]:
-    """End a child that takes longer, whichever pipe it is waited for at; raises `TimeoutError` then."""
+    """End a child that takes longer, whether it is written to or waited for; raises `TimeoutError` then."""
     is_late = threading.Event()
 
     def end() -> None:

@@ -1,31 +1,37 @@
 """The child that reads files for `knowledge.isolation`: `python -m knowledge.reader_process BYTES`.
 
-Its address space is limited before anything is read, and it ends when its standard input does, so it cannot outlive the
-process that asked. What libraries print goes to standard error.
+Its address space is limited before anything is read, and it ends when its standard input, the connection to the process
+that asked, does: it cannot outlive that process. What libraries print goes to standard error.
 """
 
+import json
 import os
 import resource
 import sys
-from typing import Any, BinaryIO
+from multiprocessing.connection import Connection
+from typing import Any
 
 
 def main() -> None:
     limit = int(sys.argv[1])
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    # Programs that a parser starts inherit the standard input: not the connection.
+    channel = Connection(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     _load_models()
-    from knowledge.isolation import frame
+    import knowledge.isolation  # noqa: F401  # with all libraries, before memory is limited
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    _reply(replies, frame({"ready": True}))
+    channel.send_bytes(b"ready")
     pages: frozenset[str] = frozenset()
-    while (question := _question(sys.stdin.buffer)) is not None:
-        data = sys.stdin.buffer.read(question["size"])
-        pages = frozenset(question["pages"]) if "pages" in question else pages
-        _reply(replies, frame(_answer(question, data, pages)))
+    while True:
+        try:
+            question, data = json.loads(channel.recv_bytes()), channel.recv_bytes()
+        except (EOFError, OSError):
+            return
+        pages = frozenset(question.get("pages", pages))
+        channel.send_bytes(json.dumps(_answer(question, data, pages)).encode())
 
 
 def _load_models() -> None:
@@ -39,18 +45,6 @@ def _load_models() -> None:
     configure_logging(settings.LOGGING_CONFIG, settings.LOGGING)
     own = (AppConfig(name, import_module(name)) for name in ("agents", "knowledge"))
     apps.populate(["django.contrib.contenttypes", "django.contrib.auth", *own])
-
-
-def _question(questions: BinaryIO) -> dict[str, Any] | None:
-    import json
-
-    from knowledge.isolation import HEADER
-
-    header = questions.read(HEADER.size)
-    if len(header) < HEADER.size:
-        return None
-    question: dict[str, Any] = json.loads(questions.read(HEADER.unpack(header)[0]))
-    return question
 
 
 def _answer(question: dict[str, Any], data: bytes, pages: frozenset[str]) -> dict[str, Any]:
@@ -70,11 +64,6 @@ def _answer(question: dict[str, Any], data: bytes, pages: frozenset[str]) -> dic
             return {"trouble": str(error), "is_full": isinstance(error, DiskFullError)}
         except UnreadableDocumentError as error:
             return {"refused": str(error.public_message), "detail": str(error)}
-
-
-def _reply(replies: BinaryIO, data: bytes) -> None:
-    replies.write(data)
-    replies.flush()
 
 
 if __name__ == "__main__":
