@@ -20,7 +20,7 @@ from agents.errors import ApplicationError
 from agents.models import Agent, Deployment
 from chat.staff.admin.simulator import prose
 from chat.staff.simulator import Trial
-from knowledge.admin.documents import SeveralFilesField, store_uploads
+from knowledge.admin.documents import SeveralFilesField, report_refused, store_uploads
 from knowledge.indexing.jobs import enqueue_documents
 from knowledge.models import Document, DocumentStatus
 
@@ -76,12 +76,10 @@ def _begin(request: HttpRequest) -> HttpResponse:
         agent = Agent.objects.create(slug=slug, name=name)
         # Nobody reads it before it is published.
         deployment = Deployment.objects.create(slug=slug, name=name, agent=agent, is_active=False)
-    outcome = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=None)
-    for file, reason in outcome.refused:
-        text = _("%(name)s n’a pas été ajouté : %(reason)s.")
-        messages.error(request, text % {"name": file, "reason": reason})
-    if outcome.to_index:
-        enqueue_documents(agent=agent, document_ids=outcome.to_index)
+    due, _unchanged, report = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=None)
+    report_refused(request, report)
+    if due:
+        enqueue_documents(agent=agent, document_ids=[document.pk for document in due])
     return HttpResponseRedirect(f"{request.path}?deployment={deployment.pk}")
 
 

@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -24,12 +22,14 @@ from unfold.widgets import INPUT_CLASSES, TEXTAREA_CLASSES
 
 from agents.admin_base import (
     ConditionFilter,
+    ReadOnlyAdmin,
     StaffAdmin,
     Tone,
     admin_url,
     badge,
     bullets,
     change_link,
+    clipped,
     linked,
     long_text,
     require,
@@ -186,7 +186,9 @@ class EditedFilter(ConditionFilter):
 
 
 @admin.register(Chunk)
-class ChunkAdmin(StaffAdmin):
+class ChunkAdmin(ReadOnlyAdmin):
+    """Staff change passages; one that they deleted would come back with the next reading of its document."""
+
     purpose = _("Les morceaux dans lesquels les documents sont découpés : ce qui est cherché et cité.")
     form = ChunkForm
     change_list_template = "admin/knowledge/chunk/change_list.html"
@@ -204,27 +206,7 @@ class ChunkAdmin(StaffAdmin):
     actions = ("enable", "disable")
     readonly_fields = ("document_link", "work", "source_text", "origin", "units_list", "resting", "summary")
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        actions: dict[str, Any] = super().get_actions(request)
-        actions.pop("delete_selected", None)
-        return actions
-
-    def delete_view(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponse:
-        """It would come back with the next reading of its document."""
-        raise PermissionDenied
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        context = {"show_delete": False, **(extra_context or {})}
-        return super().changeform_view(request, object_id, form_url, context)
+    has_change_permission = StaffAdmin.has_change_permission
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         text, units = ["parent_context", "content"], "units_list"
@@ -244,16 +226,6 @@ class ChunkAdmin(StaffAdmin):
             path("<int:chunk_id>/resolve/", wrap(resolve_chunk), name="knowledge_chunk_resolve"),
             *super().get_urls(),
         ]
-
-    def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        chunk = kwargs.get("obj")
-        if isinstance(chunk, Chunk):
-            context["conflict"] = chunk.conflict
-            context["before"] = chunk.source
-            context["may_resolve"] = self.has_change_permission(request, chunk)
-        return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         data = form.cleaned_data
@@ -305,7 +277,7 @@ class ChunkAdmin(StaffAdmin):
 
     @admin.display(description=_("texte"), ordering="content")
     def excerpt(self, chunk: Chunk) -> SafeString:
-        return format_html('<span class="rp-clip">{}</span>', Truncator(chunk.content).chars(140))
+        return clipped(chunk.content)
 
     document_link = linked("document", _("document"), ordering="document__name")
 

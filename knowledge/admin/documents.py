@@ -1,9 +1,7 @@
 """Categories, documents and addresses of the web: added, several files at once, edited, and their files given back."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -38,14 +36,14 @@ from agents.admin_base import (
     require,
     stacked,
 )
-from agents.errors import ApplicationError
 from agents.llm.base import language_model
 from agents.models import Agent
 from agents.roles import agents_for
 from knowledge.admin.builds import with_progress
 from knowledge.errors import PageRefusedError, UnreadableDocumentError
 from knowledge.indexing.jobs import enqueue_documents, enqueue_refresh
-from knowledge.indexing.path import receive_file
+from knowledge.indexing.path import receive_file, store_files
+from knowledge.indexing.points import IndexReport
 from knowledge.indexing.refresh import next_reading
 from knowledge.models import (
     Category,
@@ -70,8 +68,6 @@ _DOCUMENT_TONES: dict[str, Tone] = {
     DocumentStatus.INDEXED: "good",
     DocumentStatus.FAILED: "bad",
 }
-
-logger = logging.getLogger(__name__)
 
 
 @admin.register(Category)
@@ -278,16 +274,6 @@ class AddDocumentsForm(forms.Form):
         ) % {"size": filesizeformat(settings.MAX_DOCUMENT_BYTES), "count": settings.DATA_UPLOAD_MAX_NUMBER_FILES}
 
 
-@dataclass(slots=True)
-class UploadOutcome:
-    """What became of each file of one upload, by name; `refused` has the reasons."""
-
-    to_index: list[int] = field(default_factory=list)
-    received: list[str] = field(default_factory=list)
-    unchanged: list[str] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
-
-
 @require_http_methods(["GET", "POST"])
 def add_documents(request: HttpRequest) -> HttpResponse:
     require(request, "knowledge.add_document")
@@ -299,10 +285,19 @@ def add_documents(request: HttpRequest) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         agent = form.cleaned_data["agent"]
-        outcome = store_uploads(agent=agent, files=form.cleaned_data["uploads"], category=form.cleaned_data["category"])
-        _report_upload(request, outcome)
-        if outcome.to_index:
-            build = enqueue_documents(agent=agent, document_ids=outcome.to_index)
+        due, unchanged, report = store_uploads(
+            agent=agent, files=form.cleaned_data["uploads"], category=form.cleaned_data["category"]
+        )
+        if due:
+            # Whether they can be read is not known yet: nothing is called added before.
+            received = gettext("Reçus, en cours de lecture : %(names)s")
+            messages.success(request, received % {"names": ", ".join(document.name for document in due)})
+        if unchanged:
+            same = gettext("Déjà indexés à l’identique : %(names)s")
+            messages.info(request, same % {"names": ", ".join(document.name for document in unchanged)})
+        report_refused(request, report)
+        if due:
+            build = enqueue_documents(agent=agent, document_ids=[document.pk for document in due])
             if request.user.has_perm("knowledge.view_indexbuild"):
                 return HttpResponseRedirect(admin_url(IndexBuild, "change", build.pk))
         return HttpResponseRedirect(admin_url(Document, "changelist", agent__id__exact=agent.pk))
@@ -317,43 +312,28 @@ def add_documents(request: HttpRequest) -> HttpResponse:
     )
 
 
-def store_uploads(*, agent: Agent, files: "Iterable[UploadedFile[bytes]]", category: Category | None) -> UploadOutcome:
-    """Store each file on its own; one that is refused, or that the disk refuses, stops no other."""
-    outcome = UploadOutcome()
-    seen: set[str] = set()
+def store_uploads(
+    *, agent: Agent, files: "Iterable[UploadedFile[bytes]]", category: Category | None
+) -> tuple[list[Document], list[Document], IndexReport]:
+    """Store each file on its own: the documents to index, those that are unchanged, and what was refused."""
+    report = IndexReport()
+    accepted: dict[str, UploadedFile[bytes]] = {}
     for file in files:
         name = file.name or gettext("sans nom")
-        if name in seen:
-            outcome.refused.append((name, gettext("un fichier du même nom est déjà dans cet envoi")))
-            continue
-        if reason := refusal_of(file):
-            outcome.refused.append((name, reason))
-            continue
-        seen.add(name)
-        try:
-            stored = receive_file(agent=agent, name=name, size=file.size or 0, read=file.read, category=category)
-        except ApplicationError as error:
-            outcome.refused.append((name, str(error.public_message)))
-        except OSError as error:
-            logger.exception("An uploaded file could not be stored.")
-            outcome.refused.append((name, error.strerror or gettext("le disque a refusé le fichier")))
+        if name in accepted:
+            report.fail(name, gettext("un fichier du même nom est déjà dans cet envoi"))
+        elif reason := refusal_of(file):
+            report.fail(name, reason)
         else:
-            if stored.changed:
-                outcome.to_index.append(stored.document.pk)
-            (outcome.received if stored.changed else outcome.unchanged).append(name)
-    return outcome
+            accepted[name] = file
+    due, unchanged = store_files(agent, accepted, category, report)
+    return due, unchanged, report
 
 
-def _report_upload(request: HttpRequest, outcome: UploadOutcome) -> None:
-    if outcome.received:
-        # Whether they can be read is not known yet: nothing is called added before.
-        received = gettext("Reçus, en cours de lecture : %(names)s")
-        messages.success(request, received % {"names": ", ".join(outcome.received)})
-    if outcome.unchanged:
-        unchanged = gettext("Déjà indexés à l’identique : %(names)s")
-        messages.info(request, unchanged % {"names": ", ".join(outcome.unchanged)})
-    for name, reason in outcome.refused:
-        messages.error(request, gettext("%(name)s n’a pas été ajouté : %(reason)s.") % {"name": name, "reason": reason})
+def report_refused(request: HttpRequest, report: IndexReport) -> None:
+    for row in report.failed:
+        text = gettext("%(name)s n’a pas été ajouté : %(reason)s.")
+        messages.error(request, text % {"name": row["item"], "reason": row["reason"].rstrip(".")})
 
 
 def refusal_of(file: "UploadedFile[bytes]", *, name: str = "") -> str:

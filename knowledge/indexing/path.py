@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.files.base import ContentFile
 from django.core.files.storage import Storage
+from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -227,28 +228,26 @@ _BATCH = 500
 
 
 def store_files(
-    agent: Agent, files: Mapping[str, Path], category: Category | None, report: IndexReport
-) -> tuple[list[Document], list[int]]:
-    """Store files by their document's name; return what is new or has changed, and the keys of what has not.
-
-    A file that fails is reported.
-    """
-    unchanged: list[int] = []
+    agent: Agent, files: "Mapping[str, Path | UploadedFile[bytes]]", category: Category | None, report: IndexReport
+) -> tuple[list[Document], list[Document]]:
+    """Store files by their document's name: what is new or has changed, and what has not; a failure is reported."""
+    unchanged: list[Document] = []
     due: list[Document] = []
-    for name, path in files.items():
+    for name, file in files.items():
         try:
-            size = path.stat().st_size
-            stored = receive_file(agent=agent, name=name, size=size, read=path.read_bytes, category=category)
+            if isinstance(file, Path):
+                size, read = file.stat().st_size, file.read_bytes
+            else:
+                size, read = file.size or 0, file.read
+            stored = receive_file(agent=agent, name=name, size=size, read=read, category=category)
         except ApplicationError as error:
             report.fail(name, str(error.public_message))
         except OSError as error:
+            logger.warning("A file could not be stored.", exc_info=True)
             report.fail(name, error.strerror or str(error))
         else:
-            if stored.changed:
-                due.append(stored.document)
-            else:
-                unchanged.append(stored.document.pk)
-    _count_unchanged(agent, unchanged, report)
+            (due if stored.changed else unchanged).append(stored.document)
+    _count_unchanged(agent, [document.pk for document in unchanged], report)
     return due, unchanged
 
 

@@ -47,7 +47,7 @@ class Command(JsonCommand):
             for source in keep_addresses(agent, addresses, category, report):
                 refresh_now(source, report=report, on_progress=on_progress)
             build_missing_indexes(agent=agent, report=report, on_progress=on_progress)
-            enqueue_questions(agent=agent, document_ids=[*(document.pk for document in documents), *unchanged])
+            enqueue_questions(agent=agent, document_ids=[each.pk for each in (*documents, *unchanged)])
         told = report.as_json()
         self.tell(options, told, report_lines(told))
         if report.failed and not report.documents and not report.unchanged:

@@ -115,7 +115,7 @@ class AddDocumentsTest(TestCase):
 
     def test_a_full_disk_is_told_by_file(self) -> None:
         error = OSError(28, "No space left on device")
-        with mock.patch("knowledge.admin.documents.receive_file", side_effect=error):
+        with mock.patch("knowledge.indexing.path.receive_file", side_effect=error):
             text = shown_messages(self.send(uploaded("a.md")))
         assert "a.md n’a pas été ajouté : No space left on device." in text
         assert not IndexBuild.objects.exists()
