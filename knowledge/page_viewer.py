@@ -12,6 +12,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 from django.conf import settings
@@ -82,7 +83,18 @@ def cited_pages(chunk_id: int | None, *, agent_ids: Collection[int]) -> CitedPag
     return CitedPages(chunk.document, boxes)
 
 
+_pictures: TtlCache[bytes] = TtlCache(most=PAGE_PICTURES_KEPT)
+_drawing = threading.BoundedSemaphore(PAGE_PICTURES_AT_ONCE)
+
+
+def page_picture(document: Document, page: int) -> bytes:
+    """A page as PNG. Raises `PagePictureError` where it cannot be drawn now. Synchronous, for a second or so."""
+    return _pictures.get(partial(_drawn, document, page), (document.file_hash, page))
+
+
 def _drawn(document: Document, page: int) -> bytes:
+    if not _drawing.acquire(timeout=PAGE_PICTURE_SECONDS):
+        raise PagePictureError("too many pages are drawn")
     try:
         with document.file.open("rb") as file:
             data = file.read()
@@ -98,24 +110,8 @@ def _drawn(document: Document, page: int) -> bytes:
         # `ValueError`: a document whose file was never stored.
         logger.warning("A page cannot be drawn: %s.", type(error).__name__)
         raise PagePictureError(f"document {document.pk}, page {page}") from error
-
-
-_pictures: TtlCache[bytes] = TtlCache(most=PAGE_PICTURES_KEPT)
-_drawing = threading.BoundedSemaphore(PAGE_PICTURES_AT_ONCE)
-
-
-def page_picture(document: Document, page: int) -> bytes:
-    """A page as PNG. Raises `PagePictureError` where it cannot be drawn now. Synchronous, for a second or so."""
-
-    def draw() -> bytes:
-        if not _drawing.acquire(timeout=PAGE_PICTURE_SECONDS):
-            raise PagePictureError("too many pages are drawn")
-        try:
-            return _drawn(document, page)
-        finally:
-            _drawing.release()
-
-    return _pictures.get(draw, (document.file_hash, page))
+    finally:
+        _drawing.release()
 
 
 #: How many letters may be passed over to find a line, for each letter of it; a short line might be found anywhere.

@@ -77,15 +77,13 @@ def update_category_points(instance: Category, **_kwargs: Any) -> None:
 
 
 @receiver(post_save, sender=Agent)
-def complete_agent_indexes(instance: Agent, created: bool, **_kwargs: Any) -> None:
-    """A method that was not in use until now needs an index of its own."""
-    if not created:
-        jobs.enqueue(JobKind.RECONCILE, key=str(instance.pk))
-
-
 @receiver(post_save, sender=Deployment)
-def complete_deployment_indexes(instance: Deployment, **_kwargs: Any) -> None:
-    jobs.enqueue(JobKind.RECONCILE, key=str(instance.agent_id))
+def complete_agent_indexes(instance: Agent | Deployment, created: bool, **_kwargs: Any) -> None:
+    """A method that was not in use until now needs an index of its own; a new agent has nothing to put in one."""
+    if isinstance(instance, Deployment):
+        jobs.enqueue(JobKind.RECONCILE, key=str(instance.agent_id))
+    elif not created:
+        jobs.enqueue(JobKind.RECONCILE, key=str(instance.pk))
 
 
 @receiver(post_save, sender=RuntimeSettings)

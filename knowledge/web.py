@@ -338,14 +338,9 @@ def _listed(data: bytes) -> Iterator[tuple[bool, str]]:
     tree = _tree(data)
     if _local(tree) not in _ROOTS:
         raise _not_a_sitemap(f"The root is {_local(tree)[:50]!r}.")
-    count = 0
-    for entry in tree:
-        location = next((child for child in entry if _local(child) == "loc"), None)
-        if _local(entry) in ("url", "sitemap") and location is not None and location.text:
-            yield _local(entry) == "sitemap", location.text.strip()
-            count += 1
-        if count >= _MOST_ADDRESSES:
-            return
+    locations = tree.xpath("*[local-name()='url' or local-name()='sitemap']/*[local-name()='loc'][1][text()]")
+    for location in locations[:_MOST_ADDRESSES]:
+        yield _local(location.getparent()) == "sitemap", (location.text or "").strip()
 
 
 def _tree(data: bytes) -> "etree._Element":

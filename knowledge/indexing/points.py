@@ -30,7 +30,7 @@ from knowledge.errors import (
 )
 from knowledge.models import BuildPhase, Chunk, ChunkQuerySet, Document, DocumentStatus
 from knowledge.search import answers_above
-from knowledge.vectors.base import Point, VectorStore, batches, collection_alias, vector_store
+from knowledge.vectors.base import PayloadFilter, Point, VectorStore, batches, collection_alias, vector_store
 from knowledge.vectors.payloads import (
     PlannedPoint,
     PointType,
@@ -45,10 +45,10 @@ from knowledge.vectors.payloads import (
 
 #: Points compared, embedded and written together: bounds memory, and what a crash can lose.
 WRITE_BATCH = 256
-#: Documents are written and marked as indexed in groups of about this many points; the first ones are small, so that
-#: the first documents of many answer within seconds.
+#: Documents are written and marked as indexed in groups of about this many points.
 GROUP_POINTS = 1_024
-FIRST_GROUP_POINTS = 64
+#: Passes over rows that change while their points are written; what changes after the last follows by itself.
+MAX_PASSES = 3
 #: Times that a write follows an alias which was moved meanwhile.
 _MAX_MOVES = 3
 _GENERATION = re.compile(r"(?P<alias>agent_.+)_\d{8}T\d{6,}")
@@ -248,6 +248,18 @@ class PointWriter:
             self.store.delete(self.collection, strays)
         return bool(strays) or self.written != written
 
+    def follow(
+        self, kept: PayloadFilter, plan: Callable[[], Iterable[PlannedPoint]], on_progress: OnProgress = no_progress
+    ) -> list[PlannedPoint]:
+        """Make the points of this filter those that `plan` reads, again until nothing has changed."""
+        planned: list[PlannedPoint] = []
+        for _pass in range(MAX_PASSES):
+            listed = self.store.ids_where(self.collection, kept)
+            planned = list(plan())
+            if not self.settle(planned, listed, on_progress):
+                break
+        return planned
+
     def _write_batch(self, batch: list[PlannedPoint]) -> None:
         ids = [point.id for point in batch]
         stored = self.store.fetch(self.collection, ids)
@@ -318,11 +330,11 @@ def write_documents(
 
 def _groups(documents: Sequence[Document], sizes: Mapping[int, int]) -> Iterator[list[Document]]:
     group: list[Document] = []
-    size, most = 0, min(FIRST_GROUP_POINTS, GROUP_POINTS)
+    size = 0
     for document in documents:
-        if group and size + sizes[document.pk] > most:
+        if group and size + sizes[document.pk] > GROUP_POINTS:
             yield group
-            group, size, most = [], 0, min(2 * most, GROUP_POINTS)
+            group, size = [], 0
         group.append(document)
         size += sizes[document.pk]
     if group:

@@ -7,6 +7,7 @@ that none is lost and none comes back.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -35,9 +36,6 @@ from knowledge.synonyms import learn_from
 from knowledge.vectors.base import CollectionInfo, PayloadFilter, VectorStore, collection_alias, vector_store
 from knowledge.vectors.payloads import document_of, validated_answers
 
-#: Passes for what changes while a generation is filled; what changes after the last follows by itself.
-MAX_PASSES = 3
-
 
 def build_generation(
     *, agent: Agent, method: IndexingMethod, generation: str, on_progress: OnProgress = no_progress
@@ -61,7 +59,7 @@ def fill_generation(
     store = vector_store()
     store.ensure(generation, embedder().recipe)
     writer = _writer(generation, donor=store.resolve_alias(collection_alias(agent.slug, method)))
-    planned = _write_all(writer, agent, method, on_progress)
+    planned = writer.follow(PayloadFilter(), partial(plan_agent, agent, method), on_progress)
     _verify(store, generation, planned)
     learn_from(agent.documents.all())
     report.count(agent)
@@ -80,7 +78,7 @@ def put_in_service(*, agent: Agent, method: IndexingMethod, generation: str) -> 
     store.point_alias(alias, generation)
     documents = agent.documents.filter(status=DocumentStatus.INDEXED)
     known = set(documents.values_list("pk", flat=True))
-    planned = _write_all(_writer(generation, before), agent, method)
+    planned = _writer(generation, before).follow(PayloadFilter(), partial(plan_agent, agent, method))
     by_document: defaultdict[int | None, list[PlannedPoint]] = defaultdict(list)
     for point in planned:
         by_document[document_of(point.payload)].append(point)
@@ -113,7 +111,7 @@ def prepare_rollback(*, agent: Agent, method: IndexingMethod) -> str:
             % {"model": stored.model},
         )
     donor = store.resolve_alias(collection_alias(agent.slug, method))
-    _follow_registered(agent, method, target, donor=donor)
+    _writer(target, donor).follow(validated_answers(), partial(answers_above().plan_points, agent, method))
     return target
 
 
@@ -127,7 +125,7 @@ def rollback_agent_index(*, agent: Agent, method: IndexingMethod) -> str:
     store.point_alias(previous_alias(agent, method), target)
     log_event(agent, INDEX_IN_SERVICE, left, target)
     # What was written to the other generation meanwhile.
-    _follow_registered(agent, method, target, donor=left)
+    _writer(target, left).follow(validated_answers(), partial(answers_above().plan_points, agent, method))
     return target
 
 
@@ -154,29 +152,6 @@ def diff_agent_index(*, agent: Agent, method: IndexingMethod) -> dict[str, int]:
         "removed": removed,
         "changed": changed,
     }
-
-
-def _write_all(
-    writer: PointWriter, agent: Agent, method: IndexingMethod, on_progress: OnProgress = no_progress
-) -> list[PlannedPoint]:
-    """Write every planned point and delete all others, again over rows read anew until nothing has changed."""
-    planned: list[PlannedPoint] = []
-    for _pass in range(MAX_PASSES):
-        # Listed before the rows are read: a point that others write meanwhile is no stray.
-        listed = writer.store.ids_where(writer.collection, PayloadFilter())
-        planned = list(plan_agent(agent, method))
-        if not writer.settle(planned, listed, on_progress):
-            break
-    return planned
-
-
-def _follow_registered(agent: Agent, method: IndexingMethod, generation: str, *, donor: str | None) -> None:
-    """Update a generation's points of other apps from their rows; leave the documents' points alone."""
-    writer = _writer(generation, donor)
-    for _pass in range(MAX_PASSES):
-        listed = writer.store.ids_where(generation, validated_answers())
-        if not writer.settle(list(answers_above().plan_points(agent, method)), listed):
-            break
 
 
 def _writer(generation: str, donor: str | None) -> PointWriter:

@@ -81,31 +81,29 @@ def _fetch_all(source: WebSource, since: datetime, report: IndexReport, on_progr
         page = _page(source, source.url, report)
         if page is None or _is_settled(page, since):
             return
-        _read_single(source, page, report)
-        if source.kind == SourceKind.PAGE:
+        found = _fetch(page, report)  # its failure is the source's
+        if not (isinstance(found, Fetched) and is_sitemap(found.data)):
+            _settle(source, page, found, report)
             on_progress(1, 1, BuildPhase.FETCHING)
             return
+        source.kind = SourceKind.SITEMAP
+        source.save(update_fields=["kind"])
+        page.document.delete()
     _read_sitemap(source, since, report, on_progress)
+
+
+def _fetch(page: WebPage, report: IndexReport) -> Fetched | Unchanged | Gone:
+    """Fetch a page; a failure is noted and raised."""
+    try:
+        return fetch_page(page.document.name, etag=page.etag, last_modified=page.last_modified)
+    except KnowledgeError as error:
+        _note_failure(page, error, report)
+        raise
 
 
 def _is_settled(page: WebPage, since: datetime) -> bool:
     """Whether an earlier attempt has processed the page without failure."""
     return page.checked_at is not None and page.checked_at >= since and page.state != PageState.FAILED
-
-
-def _read_single(source: WebSource, page: WebPage, report: IndexReport) -> None:
-    """Fetch the page of a single-page source, whose failure is the source's failure."""
-    try:
-        found = fetch_page(source.url, etag=page.etag, last_modified=page.last_modified)
-    except KnowledgeError as error:
-        _note_failure(page, error, report)
-        raise
-    if isinstance(found, Fetched) and is_sitemap(found.data):
-        source.kind = SourceKind.SITEMAP
-        source.save(update_fields=["kind"])
-        page.document.delete()
-        return
-    _settle(source, page, found, report)
 
 
 def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_progress: OnProgress) -> None:
@@ -125,9 +123,8 @@ def _read_sitemap(source: WebSource, since: datetime, report: IndexReport, on_pr
         if page is None or _is_settled(page, since):
             continue
         try:
-            found = fetch_page(address, etag=page.etag, last_modified=page.last_modified)
-        except (PageRefusedError, PageUnavailableError) as error:
-            _note_failure(page, error, report)
+            found = _fetch(page, report)
+        except (PageRefusedError, PageUnavailableError):
             continue
         own = own_address(address, found) if isinstance(found, Fetched) else address
         if own == address:

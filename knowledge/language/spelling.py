@@ -109,14 +109,6 @@ _SMALL_LETTERS = 0.1
 _FORM = re.compile(r"[^\W\d_]{2,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Mending:
-    """What a mistyped word was meant to be; `is_sure` where nothing else is near."""
-
-    word: str
-    is_sure: bool
-
-
 class _Lines:
     """Words as one text: a tenth of the memory that as many strings take."""
 
@@ -237,8 +229,8 @@ class Vocabulary:
         """Whether it is a word of the agent's, or one that people often use."""
         return folded in self.forms or any(folded in language_words(code).frequent for code in LANGUAGES)
 
-    def mended(self, folded: str, language: str) -> Mending | None:
-        """Return the word that an unknown one was meant to be, one typing slip away; `None` where none is near."""
+    def mended(self, folded: str, language: str) -> tuple[str, bool] | None:
+        """What an unknown word was meant to be, one typing slip away, and whether that is sure: nothing else is near."""
         if not (_SHORTEST_FAULT <= len(folded) <= _LONGEST_FAULT and folded.isascii() and folded.isalpha()):
             return None
         near = _one_slip_away(folded)
@@ -255,7 +247,7 @@ class Vocabulary:
         stems = {light_stem(word, language or "fr") for word in own | general.keys()}
         is_long = len(folded) >= (_SURE_OWN if own else _SURE)
         is_sure = len(stems) == 1 and is_long and best[0] == folded[0]
-        return Mending(self.spelled(best, language) or self.forms.get(best, best), is_sure)
+        return self.spelled(best, language) or self.forms.get(best, best), is_sure
 
 
 def _is_variant(folded: str, near: Iterable[str], codes: Iterable[str]) -> bool:
@@ -348,12 +340,9 @@ def _shouted_runs(tokens: Sequence[Token]) -> list[list[Token]]:
 def _in_small_letters(token: Token, vocabulary: Vocabulary) -> str:
     if vocabulary.is_capital(token.folded):
         return vocabulary.forms[token.folded]
-    if len(token.text) <= _ACRONYM_LETTERS and len(token.text) > 1:
-        if not vocabulary.knows(token.folded) and not any(
-            phrases("forms", code).length_at([token.folded], 0) for code in LANGUAGES
-        ):
-            return token.text
-    return token.text.lower()
+    is_form = any(phrases("forms", code).length_at([token.folded], 0) for code in LANGUAGES)
+    is_word = is_form or vocabulary.knows(token.folded)
+    return token.text if 1 < len(token.text) <= _ACRONYM_LETTERS and not is_word else token.text.lower()
 
 
 def spelled(text: str, vocabulary: Vocabulary, language: str) -> tuple[str, str]:
@@ -411,19 +400,13 @@ class _Speller:
                 continue
             first, last = self.tokens[at], self.tokens[at + length - 1]
             read = _cased_as(table.read_as(self.words[at : at + length]), first)
-            if read.endswith("'") and self.text[last.end : last.end + 1] in "'’ ":
-                return self._read_before(first, last, read)
-            written = self.text[first.start : last.end]
-            if written.replace("’", "'") != read:
-                self.sure.append(Edit(first.start, last.end, read))
+            # A form that ends with an apostrophe takes the space or the apostrophe behind it.
+            takes_next = read.endswith("'") and self.text[last.end : last.end + 1] in "'’ "
+            end = last.end + takes_next
+            if self.text[first.start : end].replace("’", "'") != read:
+                self.sure.append(Edit(first.start, end, read))
             return length
         return 0
-
-    def _read_before(self, first: Token, last: Token, read: str) -> int:
-        """A form that ends with an apostrophe takes the space or the apostrophe behind it."""
-        if self.text[first.start : last.end + 1].replace("’", "'") != read:
-            self.sure.append(Edit(first.start, last.end + 1, read))
-        return self.tokens.index(last) - self.tokens.index(first) + 1
 
     def _may_read(self, code: str, at: int, length: int) -> bool:
         """Whether a form applies: in its language, a phrase also where none was detected, else if unknown."""
@@ -488,13 +471,13 @@ class _Speller:
         if self._left == 0 or self._has_apostrophe_after(token):
             return
         self._left -= 1
-        if (mending := self.vocabulary.mended(token.folded, self.language)) is None:
+        if (mended := self.vocabulary.mended(token.folded, self.language)) is None:
             return
+        word, is_sure = mended
         # With a capital it may be a name, unless a question or a greeting begins so.
-        is_small = token.text == token.text.lower() or fold(mending.word) in _beginnings()
-        is_sure = mending.is_sure and is_small
-        edits = self.sure if is_sure else self.guessed
-        edits.append(Edit(token.start, token.end, _cased_as(mending.word, token)))
+        is_small = token.text == token.text.lower() or fold(word) in _beginnings()
+        edits = self.sure if is_sure and is_small else self.guessed
+        edits.append(Edit(token.start, token.end, _cased_as(word, token)))
 
     def _replace(self, token: Token, form: str) -> None:
         self.sure.append(Edit(token.start, token.end, _cased_as(form, token)))

@@ -412,30 +412,24 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except UnexpectedResponse as error:
-        raise _from_response(error.status_code, str(error)) from error
+        raise _as_ours(str(error), error.status_code) from error
     except (ApiException, QdrantException) as error:
         source = getattr(error, "source", error)
         raise VectorStoreUnavailableError(f"Qdrant cannot be reached: {source}") from error
     except ValueError as error:
         # The in-process mode and the client's own validation have one class for everything.
-        raise _from_message(str(error)) from error
+        raise _as_ours(str(error), None) from error
 
 
-def _from_response(status: int | None, text: str) -> KnowledgeError:
-    lowered = text.lower()
-    if status == 404:
+def _as_ours(text: str, status: int | None) -> KnowledgeError:
+    """The error of an answer's status, or of a message alone."""
+    if status == 404 or (status is None and "not found" in text):
         return CollectionMissingError(text)
-    if status == 409 or (status == 400 and "already exists" in lowered):
+    if status == 409 or (status in (None, 400) and "already exists" in text.lower()):
         return _NameTakenError(text)
-    if status == 400 and "dimension" in lowered:
+    if status == 400 and "dimension" in text.lower():
         return EmbeddingMismatchError(text)
-    return VectorStoreUnavailableError(text)
-
-
-def _from_message(text: str) -> KnowledgeError:
-    if "not found" in text:
-        return CollectionMissingError(text)
-    return _NameTakenError(text) if "already exists" in text else KnowledgeError(text)
+    return KnowledgeError(text) if status is None else VectorStoreUnavailableError(text)
 
 
 def _of(aliases: dict[str, str], name: str) -> tuple[str, ...]:
