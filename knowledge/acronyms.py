@@ -186,7 +186,8 @@ class Forms:
         """The text with each form replaced by the other; empty where it has none, or spells one out."""
         if "(" in text and spelled_out(text):
             return ""
-        swapped = _swapped(text, self._both_ways)
+        _to_short, both_ways = self._swaps
+        swapped = _swapped(text, both_ways)
         return "" if swapped == text else swapped
 
     def other_readings(self, texts: Iterable[str]) -> list[str]:
@@ -195,35 +196,28 @@ class Forms:
 
     def one_writing(self, text: str) -> str:
         """The text with each long form made short: texts that differ by their forms alone become equal."""
-        return _swapped(text, self._to_short)
+        to_short, _both_ways = self._swaps
+        return _swapped(text, to_short)
 
     def unite(self, first: str, second: str) -> bool:
         """Whether the forms change one of the two texts, so that they may agree by a form only."""
         return self.one_writing(first) != first or self.one_writing(second) != second
 
     @cached_property
-    def _to_short(self) -> Mapping[str, list[_Swap]]:
-        return _swaps_to_short(self.pairs)
-
-    @cached_property
-    def _both_ways(self) -> Mapping[str, list[_Swap]]:
-        return _swaps_both_ways(self.pairs)
+    def _swaps(self) -> "tuple[_Swaps, _Swaps]":
+        return _swaps_of(self.pairs)
 
 
-#: Tables are read anew each second, and nearly always say the same.
-_tables_of_pairs = lru_cache(maxsize=32)
+_Swaps = Mapping[str, list[_Swap]]
 
 
-@_tables_of_pairs
-def _swaps_to_short(pairs: tuple[Form, ...]) -> Mapping[str, list[_Swap]]:
-    return _by_first(_Swap(_keys(pair.long), pair.short) for pair in _unambiguous(pairs))
-
-
-@_tables_of_pairs
-def _swaps_both_ways(pairs: tuple[Form, ...]) -> Mapping[str, list[_Swap]]:
+@lru_cache(maxsize=32)
+def _swaps_of(pairs: tuple[Form, ...]) -> tuple[_Swaps, _Swaps]:
+    """Each long form to its short one, and each form to the other; forms are read anew each second, and seldom change."""
     sure = _unambiguous(pairs)
-    to_long = (_Swap(_keys(p.short), p.long, _acronym(p.short)) for p in sure)
-    return _by_first([*(_Swap(_keys(p.long), p.short) for p in sure), *to_long])
+    to_short = [_Swap(_keys(pair.long), pair.short) for pair in sure]
+    to_long = [_Swap(_keys(pair.short), pair.long, _acronym(pair.short)) for pair in sure]
+    return _by_first(to_short), _by_first([*to_short, *to_long])
 
 
 def _acronym(short: str) -> str:

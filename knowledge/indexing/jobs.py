@@ -51,11 +51,6 @@ def _build(job: Job) -> IndexBuild:
     return IndexBuild.objects.select_related("agent").get(pk=job.pk)
 
 
-def _nudged(build: IndexBuild) -> IndexBuild:
-    transaction.on_commit(partial(jobs.nudge, build.pk))
-    return build
-
-
 def enqueue_documents(*, agent: Agent, document_ids: Sequence[int]) -> IndexBuild:
     ids = list(document_ids)
     return _build(jobs.enqueue(JobKind.DOCUMENTS, agent=agent, payload={"document_ids": ids}, total=len(ids)))
@@ -79,18 +74,11 @@ def enqueue_questions(*, agent: Agent, document_ids: Sequence[int] | None = None
     return _build(jobs.enqueue(JobKind.QUESTIONS, key=key, agent=agent, payload=payload, total=len(passages)))
 
 
-def create_refresh(source: WebSource) -> IndexBuild:
-    """Create the refresh of a source, or return its open one; the row is the source's lock."""
+def enqueue_refresh(source: WebSource, *, tells: bool = True) -> IndexBuild:
+    """Queue the refresh of a source, or return its open one; the row is the source's lock."""
     payload = {"address": source.url}
-    job = jobs.enqueue(
-        JobKind.REFRESH, key=str(source.pk), agent=source.agent, payload=payload, again=False, tells=False
-    )
-    return _build(job)
-
-
-def enqueue_refresh(source: WebSource) -> IndexBuild:
-    """Queue the refresh of a source, or return its open one."""
-    return _nudged(create_refresh(source))
+    key = str(source.pk)
+    return _build(jobs.enqueue(JobKind.REFRESH, key=key, agent=source.agent, payload=payload, again=False, tells=tells))
 
 
 def create_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
@@ -109,7 +97,9 @@ def create_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
 
 def enqueue_rebuild(*, agent: Agent, method: IndexingMethod) -> IndexBuild:
     """Queue a rebuild; raises `RebuildInProgressError` while one is queued or running for the same index."""
-    return _nudged(create_rebuild(agent=agent, method=method))
+    build = create_rebuild(agent=agent, method=method)
+    transaction.on_commit(partial(jobs.nudge, build.pk))
+    return build
 
 
 def enqueue_missing_indexes(agent: Agent) -> list[IndexBuild]:
@@ -253,7 +243,7 @@ def build_missing_indexes(*, agent: Agent, report: IndexReport, on_progress: OnP
 
 def refresh_now(source: WebSource, *, report: IndexReport, on_progress: OnProgress = no_progress) -> None:
     """Refresh a source inline and add the result to `report`; skip one that another worker refreshes, and say so."""
-    build = create_refresh(source)
+    build = enqueue_refresh(source, tells=False)
     try:
         done = run_build(build.pk, on_progress=on_progress)
     except ApplicationError as error:
@@ -279,13 +269,6 @@ def enqueue_due_refreshes() -> int:
     return count
 
 
-def reconcile_indexes() -> None:
-    """Queue what any agent's indexes lack, and the web pages that are due."""
-    enqueue_due_refreshes()
-    for agent_id in Agent.objects.order_by("pk").values_list("pk", flat=True):
-        reconcile_agent(agent_id)
-
-
 def reconcile_agent(agent_id: int) -> list[IndexBuild]:
     """Queue rebuilds of the agent's missing indexes, else an update of documents that changed without a signal."""
     agent = Agent.objects.filter(pk=agent_id).prefetch_related("deployments__agent").first()
@@ -298,11 +281,13 @@ def reconcile_agent(agent_id: int) -> list[IndexBuild]:
 
 
 def reconcile(held: Held) -> Outcome | None:
-    """Do one reconciliation job: of one agent, or of all agents, which asks to be run again later."""
+    """Queue what the indexes of one agent lack, or of all, and the web pages that are due; the latter again later."""
     if held.job.key != JobKind.RECONCILE:
         reconcile_agent(int(held.job.key))
         return None
-    reconcile_indexes()
+    enqueue_due_refreshes()
+    for agent_id in Agent.objects.order_by("pk").values_list("pk", flat=True):
+        reconcile_agent(agent_id)
     return Outcome(again_at=timezone.now() + timedelta(seconds=jobs.RECONCILE_SECONDS))
 
 

@@ -71,17 +71,10 @@ _MAX_KEYWORDS = 12
 _MAX_SUMMARY = 600
 
 
-class _Unit(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    question: str
-    answer: str
-
-
 class _Envelope(BaseModel):
     model_config = ConfigDict(strict=True)
 
-    units: list[_Unit]
+    units: list[KnowledgeUnit]
     summary: str = ""
     keywords: list[str] = []
 
@@ -123,24 +116,20 @@ class UnitsRequest:
             envelope = _Envelope.model_validate_json(json_part(reply.text))
         except ValidationError:
             return GeneratedUnits(is_readable=False)
-        return _accepted(envelope, self._source)
-
-
-def _accepted(envelope: _Envelope, source: str) -> GeneratedUnits:
-    known, numbers = _words(source), values_in(source)
-    kept: dict[str, KnowledgeUnit] = {}
-    written = envelope.units[:MAX_UNITS_PER_CHUNK]
-    for unit in written:
-        question, answer = " ".join(unit.question.split()), unit.answer.strip()
-        if _is_sound(question, answer, known, numbers):
-            kept.setdefault(" ".join(sorted(_words(question))), KnowledgeUnit(question, answer))
-    keywords = dict.fromkeys(" ".join(word.split())[:60] for word in envelope.keywords)
-    return GeneratedUnits(
-        units=tuple(kept.values()),
-        summary=" ".join(envelope.summary.split())[:_MAX_SUMMARY],
-        keywords=tuple(word for word in keywords if word)[:_MAX_KEYWORDS],
-        rejected=len(written) - len(kept),
-    )
+        known, numbers = _words(self._source), values_in(self._source)
+        kept: dict[str, KnowledgeUnit] = {}
+        written = envelope.units[:MAX_UNITS_PER_CHUNK]
+        for unit in written:
+            question, answer = " ".join(unit.question.split()), unit.answer.strip()
+            if _is_sound(question, answer, known, numbers):
+                kept.setdefault(" ".join(sorted(_words(question))), KnowledgeUnit(question, answer))
+        keywords = dict.fromkeys(" ".join(word.split())[:60] for word in envelope.keywords)
+        return GeneratedUnits(
+            units=tuple(kept.values()),
+            summary=" ".join(envelope.summary.split())[:_MAX_SUMMARY],
+            keywords=tuple(word for word in keywords if word)[:_MAX_KEYWORDS],
+            rejected=len(written) - len(kept),
+        )
 
 
 def _is_sound(question: str, answer: str, known: frozenset[str], numbers: frozenset[float]) -> bool:

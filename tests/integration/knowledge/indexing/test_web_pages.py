@@ -20,7 +20,7 @@ from agents.admin_base import admin_url
 from agents.jobs import recover
 from agents.models import Agent, JobKind, JobStatus
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
-from knowledge.indexing.jobs import create_refresh, enqueue_due_refreshes, enqueue_refresh, run_build
+from knowledge.indexing.jobs import enqueue_due_refreshes, enqueue_refresh, run_build
 from knowledge.indexing.refresh import add_source, next_reading
 from knowledge.models import DocumentStatus, IndexBuild, PageState, SourceKind, WebPage, WebSource
 from knowledge.search import confirm_passages
@@ -53,7 +53,7 @@ def site_of(**pages: Answer) -> Iterator[Site]:
 
 
 def refresh(source: WebSource) -> IndexBuild:
-    build = create_refresh(source)
+    build = enqueue_refresh(source)
     run_build(build.pk)
     build.refresh_from_db()
     source.refresh_from_db()
@@ -140,7 +140,7 @@ class PageTests(TestCase):
         with self.followed() as (site, source):
             site.pages["/a"] = Answer("down", status=503)
             with pytest.raises(PageUnavailableError):
-                run_build(create_refresh(source).pk)
+                run_build(enqueue_refresh(source).pk)
             source.refresh_from_db()
             assert "503" in source.error
             due = next_reading(source)
@@ -157,13 +157,13 @@ class PageTests(TestCase):
 
     def test_server_that_fails_and_a_full_disk_are_tried_again_by_the_worker(self) -> None:
         with site_of(a=Answer("down", status=503)) as site:
-            build = create_refresh(add_source(agent=self.agent, address=site.url("/a")))
+            build = enqueue_refresh(add_source(agent=self.agent, address=site.url("/a")))
             run_build(build.pk, may_retry=True)
             site.pages["/a"] = page("la carte")
             self.run_again(build)
         self.agent = make_agent()
         with site_of(a=page("la carte")) as site:
-            build = create_refresh(add_source(agent=self.agent, address=site.url("/a")))
+            build = enqueue_refresh(add_source(agent=self.agent, address=site.url("/a")))
             full = OSError(errno.ENOSPC, "No space left on device")
             with mock.patch.object(FileSystemStorage, "save", side_effect=full):
                 run_build(build.pk, may_retry=True)
@@ -290,7 +290,7 @@ class SitemapTests(TestCase):
                 refresh(source)
                 site.pages["/sitemap.xml"] = broken
                 with pytest.raises(KnowledgeError):
-                    run_build(create_refresh(source).pk)
+                    run_build(enqueue_refresh(source).pk)
                 assert set(self.states().values()) == {("present", True)}
                 assert fresh(source).error
 
@@ -334,7 +334,7 @@ class SitemapTests(TestCase):
             bomb = '<!DOCTYPE u [<!ENTITY x SYSTEM "file:///etc/passwd">]><urlset><url><loc>&x;</loc></url></urlset>'
             site.pages["/sitemap.xml"].body = bomb
             with pytest.raises(PageRefusedError):
-                run_build(create_refresh(source).pk)
+                run_build(enqueue_refresh(source).pk)
 
     @override_settings(SITEMAP_MAX_PAGES=2)
     def test_number_of_pages_is_bounded_and_said_and_drops_nothing_known(self) -> None:
@@ -356,11 +356,11 @@ class SitemapTests(TestCase):
             assert list(self.states()) == ["a", "b"]
             site.pages["/robots.txt"] = Answer("down", status=503)
             with pytest.raises(PageUnavailableError):
-                run_build(create_refresh(source).pk)
+                run_build(enqueue_refresh(source).pk)
 
     def test_run_that_was_killed_goes_on_with_the_pages_that_were_left(self) -> None:
         with self.site("a", "b", "c") as (site, source):
-            build = create_refresh(source)
+            build = enqueue_refresh(source)
             calls: list[str] = []
             real = fetch_page
 
