@@ -53,8 +53,6 @@ CUTS = (1, 5, 10)
 #: The constant of reciprocal rank fusion that everybody uses.
 RRF = 60
 _LATENCY_SAMPLE = 200
-#: Texts embedded between two moves of the progress bar.
-_EMBEDDED = 1_024
 
 
 @dataclass(slots=True)
@@ -325,9 +323,12 @@ class Vectorizer:
         if path and path.exists():
             stored: Vectors = np.load(path)
             return stored
-        starts = tqdm(range(0, len(texts), _EMBEDDED), desc=label, unit=f"{_EMBEDDED} texts", file=sys.stderr)
-        parts = [self._embedder.embed(texts[at : at + _EMBEDDED], purpose=purpose) for at in starts]
-        rows = np.concatenate(parts)
+        with tqdm(total=len(texts), desc=label, unit="text", file=sys.stderr) as bar:
+
+            def advance(done: int) -> None:
+                bar.update(done - bar.n)
+
+            rows = self._embedder.embed(texts, purpose=purpose, on_progress=advance)
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, rows)
