@@ -20,7 +20,6 @@ import hashlib
 import logging
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -125,11 +124,10 @@ def index_documents(
     documents: Sequence[Document],
     report: IndexReport | None = None,
     on_progress: OnProgress = no_progress,
-    reader: Reader | None = None,
 ) -> IndexReport:
-    """Read, cut and index `documents`, each by itself; `reader` is shared by a run of several calls."""
+    """Read, cut and index `documents`, each by itself."""
     report = report or IndexReport()
-    with nullcontext(reader) if reader else isolated_reader() as reader:
+    with isolated_reader() as reader:
         sites, done = SitePages(), 0
         for part in (documents[:FIRST_DOCUMENTS], documents[FIRST_DOCUMENTS:]):
             readable = []
@@ -208,7 +206,7 @@ def update_documents(
     documents: Sequence[Document],
     report: IndexReport | None = None,
     on_progress: OnProgress = no_progress,
-) -> IndexReport:
+) -> None:
     """Bring the points of `documents` up to date with their rows; nothing is read again and no model is asked."""
     report = report or IndexReport()
     written = write_documents(agent=agent, documents=documents, report=report, on_progress=on_progress)
@@ -221,7 +219,6 @@ def update_documents(
         if waiting:
             # Seed 001, section 5.5: they have no question to be found by, and their text alone is indexed.
             logger.info("chunks without units document_id=%d chunk_ids=%s", document.pk, waiting)
-    return report
 
 
 _BATCH = 500

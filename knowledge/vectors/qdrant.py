@@ -30,6 +30,7 @@ from knowledge.vectors.base import (
     PayloadFilter,
     Point,
     Query,
+    Together,
     Vector,
     VectorStore,
     Wanted,
@@ -116,7 +117,7 @@ class QdrantVectorStore(VectorStore):
         ranked = rank_hybrid(scored, lexical_weight=lexical_weight, limit=wanted.limit, always=NEAREST_ALWAYS)
         hits = [found[point_id] for point_id, _cosine, _overlap in ranked]
         if wanted.together is not None:
-            hits += self._others(collection, asked, worth, hits, wanted)
+            hits += self._others(collection, asked, worth, hits, wanted.together, wanted.payload_filter)
         return hits
 
     def fetch(self, collection: str, ids: Sequence[str]) -> dict[str, Point]:
@@ -228,19 +229,18 @@ class QdrantVectorStore(VectorStore):
         floor = None if wanted.min_score is None else wanted.min_score - 1e-5
         kept, size = _filter(wanted.payload_filter), wanted.limit + 1
         while True:
-            with self._asking() as client:
-                found = client.query_points(
-                    self._name(collection),
-                    query=vector.tolist(),
-                    query_filter=kept,
-                    limit=size,
-                    with_payload=True,
-                    score_threshold=floor,
-                ).points
+            found = self._near(collection, vector, kept, size, score_threshold=floor)
             hits = [Hit(str(each.id), _cosine(each.score), each.payload or {}) for each in found]
             if len(hits) < size or hits[-1].score != hits[wanted.limit - 1].score:
                 return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: wanted.limit]
             size *= 2
+
+    def _near(
+        self, collection: str, vector: Vector, kept: models.Filter | None, limit: int, **more: Any
+    ) -> list[models.ScoredPoint]:
+        with self._asking() as client:
+            name = self._name(collection)
+            return client.query_points(name, vector.tolist(), query_filter=kept, limit=limit, **more).points
 
     def _either_way(
         self, collection: str, vector: Vector, terms: Terms, wanted: Wanted
@@ -277,30 +277,25 @@ class QdrantVectorStore(VectorStore):
         return found, rarities
 
     def _others(
-        self, collection: str, vector: Vector, worth: dict[int, float], hits: Sequence[Hit], wanted: Wanted
+        self,
+        collection: str,
+        vector: Vector,
+        worth: dict[int, float],
+        hits: Sequence[Hit],
+        together: Together,
+        payload_filter: PayloadFilter | None,
     ) -> list[Hit]:
         """Of the groups of `hits`, the nearest point of each kind that the hits do not have."""
-        together = wanted.together
-        if together is None:
-            return []
         groups: set[Any] = {g for hit in hits if isinstance(g := hit.payload.get(together.group), int | str)}
         if not groups:
             return []
         kept = models.Filter(
             must=[
                 models.FieldCondition(key=together.group, match=models.MatchAny(any=sorted(groups, key=str))),
-                *([own] if (own := _filter(wanted.payload_filter)) else []),
+                *([own] if (own := _filter(payload_filter)) else []),
             ]
         )
-        with self._asking() as client:
-            found = client.query_points(
-                self._name(collection),
-                query=vector.tolist(),
-                query_filter=kept,
-                limit=_OTHERS_PER_GROUP * len(groups),
-                with_payload=True,
-                with_vectors=True,
-            ).points
+        found = self._near(collection, vector, kept, _OTHERS_PER_GROUP * len(groups), with_vectors=True)
         known = {(hit.payload.get(together.group), hit.payload.get(together.kind)) for hit in hits}
         others: dict[tuple[Any, Any], Hit] = {}
         for hit in sorted((_scored(point, vector, worth) for point in found), key=lambda hit: (-hit.score, hit.id)):
