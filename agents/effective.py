@@ -27,14 +27,14 @@ from unfold.widgets import (
 
 from agents.cache import TtlCache
 from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.settings import KNOBS, SITE_KNOBS, Kind
+from agents.settings import KNOBS, SITE_KNOBS, Kind, Knobs
 
 Level = Literal["agent", "site", "default", "profile"]
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveConfig:
-    """The identifiers and every resolved knob of `agents.settings`, by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveConfig(Knobs):
+    """The identifiers and every resolved setting."""
 
     deployment_id: int
     deployment_slug: str
@@ -42,46 +42,6 @@ class EffectiveConfig:
     agent_id: int
     agent_slug: str
     indexing_method: IndexingMethod
-    system_prompt: str
-    llm_model: str
-    temperature: float
-    max_answer_tokens: int
-    context_tokens: int
-    context_exchanges: int
-    summarise_exchanges: bool
-    rewrite_follow_ups: bool
-    match_count: int
-    match_threshold: float
-    direct_answers: bool
-    direct_answer_threshold: float | None
-    verify_answers: bool
-    clarification: bool
-    clarification_band: float
-    clarification_margin: float
-    guard_rail_threshold: float | None
-    guard_rail_message: str
-    courtesies: bool
-    presentation: str
-    contact: str
-    memory: bool
-    memory_threshold: float | None
-    memory_max_age_days: int
-    withhold_stale_answers: bool
-    memory_learning: str
-    record_unanswered: bool
-    generate_questions: bool
-    page_refresh_hours: int
-    generate_titles: bool
-    max_rounds: int
-    max_tool_calls: int
-    context_messages: int
-    history_messages: int
-    tools_enabled: bool
-    tool_mode: str
-    tool_top_k: int
-    tool_threshold: float | None
-    api_source_lines: bool
-    show_cited_pages: bool
     #: The deployment's agents, the default one first; empty where it has one agent only.
     agents: "tuple[Specialised, ...]" = ()
 
@@ -299,4 +259,4 @@ _WIDGETS: dict[Kind, Any] = {
 def setting_fields(*, of_site: bool = False) -> dict[str, forms.Field]:
     """A new field for each setting, by its name, in the admin's widget; none is required."""
     knobs = SITE_KNOBS if of_site else KNOBS
-    return {name: knob.field(_WIDGETS[knob.kind]) for name, knob in knobs.items()}
+    return {name: knob.form_field(_WIDGETS[knob.kind]) for name, knob in knobs.items()}

@@ -1,11 +1,12 @@
-"""The settings that staff may change: one table of knobs, from which forms, checks and texts are made.
+"""The settings that staff may change: one table of knobs, from which types, forms, checks and texts are made.
 
 A level (the site, an agent, a deployment) stores what it sets itself as JSON, by the knob's name; what it does not
 name, it inherits (`agents.effective`). A knob that nobody would turn is a constant in the module that uses it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any, Literal
 
 from django import forms
@@ -57,8 +58,10 @@ class Knob:
     least: float | None = None
     most: float | None = None
     choices: tuple[tuple[str, Any], ...] = ()
+    #: The title of its tab in the admin.
+    tab: Any = ""
 
-    def field(self, widget: Any = None) -> forms.Field:
+    def form_field(self, widget: Any = None) -> forms.Field:
         """The knob's form field; a field left empty inherits from the level above."""
         options: dict[str, Any] = {"label": self.label, "help_text": self.help, "required": False}
         if widget is not None:
@@ -84,210 +87,208 @@ class Knob:
         is_of_kind = isinstance(value, _TYPES[self.kind]) and isinstance(value, bool) == (self.kind == "switch")
         if value is not None and not is_of_kind:
             raise ValidationError(RegexValidator.message)
-        return self.field().clean(value)
+        return self.form_field().clean(value)
 
 
-def _switch(name: str, label: Any, text: Any, default: bool) -> Knob:
-    return Knob(name, "switch", label, text, default)
+#: The kind of a setting, by the type of its default; `None` stands in for a measured number.
+_KINDS: dict[type, Kind] = {bool: "switch", int: "count", float: "number", type(None): "number", str: "text"}
+#: A similarity.
+_RATIO = (-1.0, 1.0)
 
 
-def _ratio(name: str, label: Any, text: Any, default: float | None = None) -> Knob:
-    """A similarity."""
-    return Knob(name, "number", label, text, default, -1.0, 1.0)
+def _knob(
+    label: Any, help_text: Any, default: Any, within: Any = (None, None), *, kind: Kind | None = None, tab: Any = None
+) -> Any:
+    """Declare a setting. `within`: the bounds of a number, or of the length of a text; `tab` begins a tab of the admin."""
+    choices = tuple(type(default).choices) if isinstance(default, models.TextChoices) else ()
+    least, most = within
+    kind = kind or ("choice" if choices else _KINDS[type(default)])
+    told = {"kind": kind, "label": label, "help": help_text, "least": least, "most": most, "choices": choices}
+    return field(default=getattr(default, "value", default), metadata={"tab": tab, **told})
 
 
-def _count(name: str, label: Any, text: Any, default: int, within: tuple[int, int]) -> Knob:
-    return Knob(name, "count", label, text, default, *within)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """The settings that an agent or a deployment may override."""
+
+    direct_answers: bool = _knob(
+        _("réponses directes"),
+        _("Donner telle quelle la question-réponse qui convient."),
+        True,
+        tab=_("Réponses directes"),
+    )
+    direct_answer_threshold: float | None = _knob(
+        _("seuil de réponse directe"), _("Similarité minimale. Vide : profil du modèle."), None, _RATIO
+    )
+    verify_answers: bool = _knob(
+        _("vérification par le modèle"),
+        _(
+            "Demander au modèle si deux questions proches ont une même réponse (jamais contre un nombre, une date, un nom)."
+        ),
+        False,
+    )
+    memory: bool = _knob(
+        _("réponses en mémoire"), _("Redonner la réponse validée à la même question."), True, tab=_("Mémoire")
+    )
+    memory_threshold: float | None = _knob(
+        _("seuil de la mémoire"), _("Similarité minimale. Vide : profil du modèle."), None, _RATIO
+    )
+    memory_max_age_days: int = _knob(
+        _("âge maximal en mémoire"), _("En jours depuis sa confirmation."), 180, (1, 36_500)
+    )
+    withhold_stale_answers: bool = _knob(
+        _("retenir les réponses validées à relire"),
+        _("Ne plus donner une réponse validée dont un passage a changé, jusqu’à sa relecture."),
+        True,
+    )
+    memory_learning: str = _knob(_("apprentissage"), _("Des réponses rédigées par le modèle."), MemoryLearning.REVIEW)
+    clarification: bool = _knob(
+        _("demander une précision"),
+        _("Entre plusieurs questions enregistrées proches, demander laquelle était voulue."),
+        True,
+        tab=_("Demande de précision"),
+    )
+    clarification_band: float = _knob(
+        _("bande de précision"), _("Écart sous le seuil de réponse directe, proposé."), 0.0, _RATIO
+    )
+    clarification_margin: float = _knob(
+        _("écart entre propositions"), _("Au-delà, rien d’autre n’est proposé."), 0.1, _RATIO
+    )
+    page_refresh_hours: int = _knob(
+        _("relecture des pages du web"), _("En heures. 0 : jamais."), 24, (0, 8_760), tab=_("Pages du web")
+    )
+    guard_rail_threshold: float | None = _knob(
+        _("seuil du garde-fou"),
+        _("Pertinence en dessous de laquelle la question est refusée. Vide : profil du modèle."),
+        None,
+        _RATIO,
+        tab=_("Garde-fou"),
+    )
+    guard_rail_message: str = _knob(
+        _("message de refus"), _("Vide : rien trouvé, à quoi l’on répond, que faire."), "", (0, 2_000)
+    )
+    courtesies: bool = _knob(
+        _("répondre aux formules de politesse"),
+        _("« Bonjour », « merci » ou « qui es-tu ? » reçoivent une réponse toute prête, sans recherche."),
+        True,
+    )
+    presentation: str = _knob(
+        _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), "", (0, 1_000)
+    )
+    contact: str = _knob(
+        _("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), "", (0, 500)
+    )
+    record_unanswered: bool = _knob(
+        _("garder les questions sans réponse"),
+        _("Refusées ou signalées, sans auteur."),
+        True,
+        tab=_("Questions sans réponse"),
+    )
+    match_count: int = _knob(
+        _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), 6, (1, 50), tab=_("Recherche")
+    )
+    match_threshold: float = _knob(
+        _("similarité minimale d’un passage"), _("Pour le retenir. −1 : aucun minimum."), -1.0, _RATIO
+    )
+    show_cited_pages: bool = _knob(
+        _("montrer la page citée"), _("Ouvrir la page du PDF d’où vient un passage ; jamais le fichier."), True
+    )
+    context_exchanges: int = _knob(_("échanges de contexte"), _("Précédents, donnés au modèle."), 3, (0, 50))
+    summarise_exchanges: bool = _knob(
+        _("résumé des échanges"),
+        _("Donner au modèle un résumé des échanges, qu’il écrit après chaque réponse : un appel de plus."),
+        False,
+    )
+    rewrite_follow_ups: bool = _knob(
+        _("reformulation des suites"),
+        _("Par le modèle, avant la recherche ; sinon, une suite est cherchée avec la question d’avant."),
+        True,
+    )
+    tools_enabled: bool = _knob(_("outils"), _("Proposer des outils au modèle de langage."), True, tab=_("Outils"))
+    tool_mode: str = _knob(
+        _("choix des outils"), _("Direct jusqu’à 15 outils environ, local au-delà."), ToolMode.DIRECT
+    )
+    tool_top_k: int = _knob(_("outils proposés"), _("Pour une question, hors outils résidents et récents."), 5, (1, 50))
+    tool_threshold: float | None = _knob(
+        _("seuil de choix d’un outil"), _("Similarité minimale. Vide : profil du modèle."), None, _RATIO
+    )
+    max_rounds: int = _knob(_("relances après outils"), _("Au plus, pour une question."), 10, (1, 50))
+    max_tool_calls: int = _knob(_("appels d’outils par relance"), _("Les suivants ne sont pas faits."), 10, (1, 50))
+    context_messages: int = _knob(_("messages de contexte"), _("Donnés au modèle qui a des outils."), 25, (2, 500))
+    history_messages: int = _knob(
+        _("messages d’historique"), _("Relus, pour un modèle qui a des outils."), 50, (2, 1_000)
+    )
+    system_prompt: str = _knob(
+        _("consigne du modèle"),
+        _("Ton et rôle, ajoutés aux règles de citation."),
+        "",
+        (0, 20_000),
+        tab=_("Modèle de langage"),
+    )
+    llm_model: str = _knob(
+        _("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), "", (0, 200), kind="line"
+    )
+    temperature: float = _knob(_("température"), _("De 0 (constant) à 2 (libre)."), 0.2, (0.0, 2.0))
+    max_answer_tokens: int = _knob(_("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000))
+    context_tokens: int = _knob(_("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7))
+    generate_questions: bool = _knob(
+        _("questions écrites par le modèle"),
+        _("En arrière-plan, faire écrire les questions auxquelles un passage répond."),
+        True,
+    )
+    generate_titles: bool = _knob(_("titres par le modèle"), _("Sinon, le début de la première question."), False)
+    api_source_lines: bool = _knob(
+        _("sources écrites dans les réponses de l’API"),
+        _("À la fin du texte de /v1, pour les logiciels qui n’affichent que lui."),
+        False,
+    )
 
 
-def _choice(name: str, label: Any, text: Any, default: models.TextChoices) -> Knob:
-    return Knob(name, "choice", label, text, default.value, choices=tuple(type(default).choices))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteKnobs:
+    """The settings that only the site has."""
+
+    asks_per_minute_user: int = _knob(
+        _("questions par minute et par personne"),
+        _("Utilisateur connecté, ou visiteur. 0 : sans limite."),
+        30,
+        (0, 100_000),
+        tab=_("Limites"),
+    )
+    asks_per_minute_key: int = _knob(
+        _("questions par minute et par clé d’API"), _("0 : sans limite."), 120, (0, 100_000)
+    )
+    asks_per_minute_address: int = _knob(
+        _("questions par minute et par adresse"), _("0 : sans limite."), 240, (0, 100_000)
+    )
+    sign_ins_per_minute: int = _knob(
+        _("essais de connexion par minute"),
+        _("Par adresse, et par nom d’utilisateur. 0 : sans limite."),
+        10,
+        (0, 100_000),
+    )
+    question_calls_per_day: int = _knob(
+        _("appels au modèle par jour, pour écrire des questions"),
+        _("Ce nombre atteint, l’écriture reprend le lendemain. 0 : sans limite."),
+        5_000,
+        (0, 10_000_000),
+        tab=_("Questions écrites"),
+    )
 
 
-def _text(name: str, label: Any, text: Any, most: int, *, is_line: bool = False) -> Knob:
-    return Knob(name, "line" if is_line else "text", label, text, "", most=most)
+def _declared(*tables: type[Any]) -> dict[str, Knob]:
+    """The settings of these tables, by name; one that begins no tab belongs to that of the one before."""
+    found: dict[str, Knob] = {}
+    tab: Any = None
+    for each in chain.from_iterable(map(fields, tables)):
+        tab = each.metadata["tab"] or tab
+        found[each.name] = Knob(name=each.name, default=each.default, **{**each.metadata, "tab": tab})
+    return found
 
 
-#: By the title of their tab in the admin.
-GROUPS: dict[Any, tuple[Knob, ...]] = {
-    _("Réponses directes"): (
-        _switch(
-            "direct_answers", _("réponses directes"), _("Donner telle quelle la question-réponse qui convient."), True
-        ),
-        _ratio(
-            "direct_answer_threshold", _("seuil de réponse directe"), _("Similarité minimale. Vide : profil du modèle.")
-        ),
-        _switch(
-            "verify_answers",
-            _("vérification par le modèle"),
-            _(
-                "Demander au modèle si deux questions proches ont une même réponse (jamais contre un nombre, une date, un nom)."
-            ),
-            False,
-        ),
-    ),
-    _("Mémoire"): (
-        _switch("memory", _("réponses en mémoire"), _("Redonner la réponse validée à la même question."), True),
-        _ratio("memory_threshold", _("seuil de la mémoire"), _("Similarité minimale. Vide : profil du modèle.")),
-        _count(
-            "memory_max_age_days", _("âge maximal en mémoire"), _("En jours depuis sa confirmation."), 180, (1, 36_500)
-        ),
-        _switch(
-            "withhold_stale_answers",
-            _("retenir les réponses validées à relire"),
-            _("Ne plus donner une réponse validée dont un passage a changé, jusqu’à sa relecture."),
-            True,
-        ),
-        _choice(
-            "memory_learning", _("apprentissage"), _("Des réponses rédigées par le modèle."), MemoryLearning.REVIEW
-        ),
-    ),
-    _("Demande de précision"): (
-        _switch(
-            "clarification",
-            _("demander une précision"),
-            _("Entre plusieurs questions enregistrées proches, demander laquelle était voulue."),
-            True,
-        ),
-        _ratio(
-            "clarification_band", _("bande de précision"), _("Écart sous le seuil de réponse directe, proposé."), 0.0
-        ),
-        _ratio("clarification_margin", _("écart entre propositions"), _("Au-delà, rien d’autre n’est proposé."), 0.1),
-    ),
-    _("Pages du web"): (
-        _count("page_refresh_hours", _("relecture des pages du web"), _("En heures. 0 : jamais."), 24, (0, 8_760)),
-    ),
-    _("Garde-fou"): (
-        _ratio(
-            "guard_rail_threshold",
-            _("seuil du garde-fou"),
-            _("Pertinence en dessous de laquelle la question est refusée. Vide : profil du modèle."),
-        ),
-        _text(
-            "guard_rail_message", _("message de refus"), _("Vide : rien trouvé, à quoi l’on répond, que faire."), 2_000
-        ),
-        _switch(
-            "courtesies",
-            _("répondre aux formules de politesse"),
-            _("« Bonjour », « merci » ou « qui es-tu ? » reçoivent une réponse toute prête, sans recherche."),
-            True,
-        ),
-        _text(
-            "presentation", _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), 1_000
-        ),
-        _text("contact", _("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), 500),
-    ),
-    _("Questions sans réponse"): (
-        _switch(
-            "record_unanswered", _("garder les questions sans réponse"), _("Refusées ou signalées, sans auteur."), True
-        ),
-    ),
-    _("Recherche"): (
-        _count(
-            "match_count", _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), 6, (1, 50)
-        ),
-        _ratio(
-            "match_threshold", _("similarité minimale d’un passage"), _("Pour le retenir. −1 : aucun minimum."), -1.0
-        ),
-        _switch(
-            "show_cited_pages",
-            _("montrer la page citée"),
-            _("Ouvrir la page du PDF d’où vient un passage ; jamais le fichier."),
-            True,
-        ),
-        _count("context_exchanges", _("échanges de contexte"), _("Précédents, donnés au modèle."), 3, (0, 50)),
-        _switch(
-            "summarise_exchanges",
-            _("résumé des échanges"),
-            _("Donner au modèle un résumé des échanges, qu’il écrit après chaque réponse : un appel de plus."),
-            False,
-        ),
-        _switch(
-            "rewrite_follow_ups",
-            _("reformulation des suites"),
-            _("Par le modèle, avant la recherche ; sinon, une suite est cherchée avec la question d’avant."),
-            True,
-        ),
-    ),
-    _("Outils"): (
-        _switch("tools_enabled", _("outils"), _("Proposer des outils au modèle de langage."), True),
-        _choice(
-            "tool_mode", _("choix des outils"), _("Direct jusqu’à 15 outils environ, local au-delà."), ToolMode.DIRECT
-        ),
-        _count(
-            "tool_top_k", _("outils proposés"), _("Pour une question, hors outils résidents et récents."), 5, (1, 50)
-        ),
-        _ratio("tool_threshold", _("seuil de choix d’un outil"), _("Similarité minimale. Vide : profil du modèle.")),
-        _count("max_rounds", _("relances après outils"), _("Au plus, pour une question."), 10, (1, 50)),
-        _count("max_tool_calls", _("appels d’outils par relance"), _("Les suivants ne sont pas faits."), 10, (1, 50)),
-        _count("context_messages", _("messages de contexte"), _("Donnés au modèle qui a des outils."), 25, (2, 500)),
-        _count(
-            "history_messages", _("messages d’historique"), _("Relus, pour un modèle qui a des outils."), 50, (2, 1_000)
-        ),
-    ),
-    _("Modèle de langage"): (
-        _text("system_prompt", _("consigne du modèle"), _("Ton et rôle, ajoutés aux règles de citation."), 20_000),
-        _text("llm_model", _("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), 200, is_line=True),
-        Knob("temperature", "number", _("température"), _("De 0 (constant) à 2 (libre)."), 0.2, 0.0, 2.0),
-        _count("max_answer_tokens", _("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000)),
-        _count("context_tokens", _("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7)),
-        _switch(
-            "generate_questions",
-            _("questions écrites par le modèle"),
-            _("En arrière-plan, faire écrire les questions auxquelles un passage répond."),
-            True,
-        ),
-        _switch("generate_titles", _("titres par le modèle"), _("Sinon, le début de la première question."), False),
-        _switch(
-            "api_source_lines",
-            _("sources écrites dans les réponses de l’API"),
-            _("À la fin du texte de /v1, pour les logiciels qui n’affichent que lui."),
-            False,
-        ),
-    ),
-    _("Limites"): (
-        _count(
-            "asks_per_minute_user",
-            _("questions par minute et par personne"),
-            _("Utilisateur connecté, ou visiteur. 0 : sans limite."),
-            30,
-            (0, 100_000),
-        ),
-        _count(
-            "asks_per_minute_key", _("questions par minute et par clé d’API"), _("0 : sans limite."), 120, (0, 100_000)
-        ),
-        _count(
-            "asks_per_minute_address",
-            _("questions par minute et par adresse"),
-            _("0 : sans limite."),
-            240,
-            (0, 100_000),
-        ),
-        _count(
-            "sign_ins_per_minute",
-            _("essais de connexion par minute"),
-            _("Par adresse, et par nom d’utilisateur. 0 : sans limite."),
-            10,
-            (0, 100_000),
-        ),
-    ),
-    _("Questions écrites"): (
-        _count(
-            "question_calls_per_day",
-            _("appels au modèle par jour, pour écrire des questions"),
-            _("Ce nombre atteint, l’écriture reprend le lendemain. 0 : sans limite."),
-            5_000,
-            (0, 10_000_000),
-        ),
-    ),
-}
-
-
-#: Tabs whose settings no agent and no deployment overrides.
-SITE_GROUPS = (_("Limites"), _("Questions écrites"))
-SITE_KNOBS = {knob.name: knob for group, knobs in GROUPS.items() for knob in knobs}
 #: Every setting that an agent or a deployment may override, by name.
-KNOBS = {knob.name: knob for group, knobs in GROUPS.items() if group not in SITE_GROUPS for knob in knobs}
+KNOBS = _declared(Knobs)
+SITE_KNOBS = _declared(Knobs, SiteKnobs)
 
 
 def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob] = KNOBS) -> list[str]:

@@ -4,6 +4,8 @@ import: buttons lead to that app's pages, by their address.
 """
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from django import forms
@@ -40,7 +42,7 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.settings import GROUPS, KNOBS, SITE_GROUPS, SITE_KNOBS, Knob, setting_errors
+from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"
@@ -210,13 +212,10 @@ FIRST_AGENT_RIGHTS = tuple(
 )
 
 
-def setting_fieldsets(prefix: str = "", *, of_site: bool = False) -> list[Any]:
+def setting_fieldsets(prefix: str = "", knobs: Mapping[str, Knob] = KNOBS) -> list[Any]:
     """A tab for each group of settings."""
-    return [
-        (group, {"classes": ("tab",), "fields": [prefix + knob.name for knob in knobs]})
-        for group, knobs in GROUPS.items()
-        if of_site or group not in SITE_GROUPS
-    ]
+    tabs = groupby(knobs.values(), attrgetter("tab"))
+    return [(tab, {"classes": ("tab",), "fields": [prefix + knob.name for knob in group]}) for tab, group in tabs]
 
 
 class SettingsAdmin(StaffAdmin):
@@ -390,7 +389,7 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)
-    fieldsets = setting_fieldsets(of_site=True)
+    fieldsets = setting_fieldsets(knobs=SITE_KNOBS)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
