@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django import forms
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import formats
@@ -16,18 +15,10 @@ from django.utils.functional import Promise
 from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from unfold.widgets import (
-    UnfoldAdminDecimalFieldWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminNullBooleanSelectWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-)
 
 from agents.cache import TtlCache
-from agents.models import Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
-from agents.settings import KNOBS, SITE_KNOBS, Kind, Knobs
+from agents.models import OVERLAY_KNOBS, Agent, Deployment, IndexingMethod, RuntimeSettings, Specialist
+from agents.settings import KNOBS, Knobs
 
 Level = Literal["agent", "site", "default", "profile"]
 
@@ -144,7 +135,8 @@ def agent_setting(agent: Agent | None, name: str) -> Any:
 def inherited_settings(agent: Agent | None = None) -> list[InheritedSetting]:
     """Every knob as agents inherit it from the site, or as the deployments of `agent` do from both."""
     site = RuntimeSettings.load()
-    return [_inherited(name, site, agent) for name in KNOBS]
+    own = [] if agent is None else [InheritedSetting("indexing_method", agent.indexing_method, "agent")]
+    return own + [_inherited(name, site, agent) for name in KNOBS]
 
 
 def _inherited(name: str, site: RuntimeSettings, agent: Agent | None) -> InheritedSetting:
@@ -236,27 +228,11 @@ def value_text(name: str, value: Any) -> str:
         return _("Oui") if value else _("Non")
     if isinstance(value, (int, float)):
         return formats.localize(value)
-    knob = SITE_KNOBS.get(name)
-    if choice := dict(knob.choices if knob else ()).get(value):
+    knob = OVERLAY_KNOBS.get(name)
+    if knob and (choice := knob.choices.get(value)):
         return str(choice)
     if value:
         return f"« {Truncator(str(value)).chars(120)} »"
     if name == "llm_model":
         return _("%(model)s, de la variable LLM_MODEL") % {"model": settings.LLM_MODEL}
     return _("rien")
-
-
-_WIDGETS: dict[Kind, Any] = {
-    "switch": UnfoldAdminNullBooleanSelectWidget,
-    "choice": UnfoldAdminSelectWidget,
-    "count": UnfoldAdminIntegerFieldWidget,
-    "number": UnfoldAdminDecimalFieldWidget,
-    "line": UnfoldAdminTextInputWidget,
-    "text": UnfoldAdminTextareaWidget,
-}
-
-
-def setting_fields(*, of_site: bool = False) -> dict[str, forms.Field]:
-    """A new field for each setting, by its name, in the admin's widget; none is required."""
-    knobs = SITE_KNOBS if of_site else KNOBS
-    return {name: knob.form_field(_WIDGETS[knob.kind]) for name, knob in knobs.items()}

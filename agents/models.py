@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.branding import style_of, validate_accent, worded
-from agents.settings import SITE_KNOBS, setting_errors, validate_settings
+from agents.settings import KNOBS, SITE_KNOBS, Knob, chosen_from, validate_settings
 
 
 class IndexingMethod(models.TextChoices):
@@ -38,6 +38,17 @@ _INDEXING_METHOD_DESCRIPTIONS = {
         "Génère des paires Question/Réponse pour chaque chunk + un point source. Optimal pour les FAQ et documentation."
     ),
     "legacy": _("Indexation simple du contenu brut. Pour la rétrocompatibilité."),
+}
+
+
+#: What a deployment may override: its agent's method, too.
+OVERLAY_KNOBS = {
+    "indexing_method": Knob(
+        *("indexing_method", "choice", _("Méthode d’indexation"), "", ""),
+        options=chosen_from(IndexingMethod),
+        tab=_("Indexation"),
+    ),
+    **KNOBS,
 }
 
 
@@ -302,12 +313,10 @@ class Deployment(models.Model):
         return found
 
     def clean(self) -> None:
-        """Known keys with valid values only; each error names its key."""
-        if not isinstance(self.config_overlay, dict):
-            raise ValidationError({"config_overlay": _("Un objet JSON est attendu.")})
-        errors = [message for key, value in self.config_overlay.items() for message in overlay_errors(key, value)]
-        if errors:
-            raise ValidationError({"config_overlay": errors})
+        try:
+            validate_settings(self.config_overlay, OVERLAY_KNOBS)
+        except ValidationError as error:
+            raise ValidationError({"config_overlay": error.messages}) from error
 
 
 class Specialist(models.Model):
@@ -333,15 +342,6 @@ class Specialist(models.Model):
     def clean(self) -> None:
         if self.agent_id is not None and self.agent_id == self.deployment.agent_id:
             raise ValidationError({"agent": _("C’est déjà l’agent par défaut de ce déploiement.")})
-
-
-def overlay_errors(key: str, value: Any) -> list[str]:
-    """What is wrong with one entry of `config_overlay`."""
-    if key != "indexing_method":
-        return setting_errors(key, value)
-    if value in IndexingMethod.values:
-        return []
-    return [_("indexing_method : « %(value)s » n’est pas une méthode connue.") % {"value": value}]
 
 
 class Role(models.Model):

@@ -15,17 +15,25 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminNullBooleanSelectWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 Kind = Literal["switch", "count", "number", "choice", "line", "text"]
 
-#: What JSON holds for each kind.
-_TYPES: dict[Kind, type | tuple[type, ...]] = {
-    "switch": bool,
-    "count": int,
-    "number": (int, float),
-    "choice": str,
-    "line": str,
-    "text": str,
+#: Of each kind: what JSON holds, the field of a form, and its widget in the admin.
+_KINDS: Mapping[Kind, tuple[Any, type[forms.Field], Any]] = {
+    "switch": (bool, forms.NullBooleanField, UnfoldAdminNullBooleanSelectWidget),
+    "count": (int, forms.IntegerField, UnfoldAdminIntegerFieldWidget),
+    "number": (int | float, forms.FloatField, UnfoldAdminDecimalFieldWidget),
+    "choice": (str, forms.TypedChoiceField, UnfoldAdminSelectWidget),
+    "line": (str, forms.CharField, UnfoldAdminTextInputWidget),
+    "text": (str, forms.CharField, UnfoldAdminTextareaWidget),
 }
 
 
@@ -54,28 +62,19 @@ class Knob:
     label: str | Promise
     help: str | Promise
     default: Any
-    #: Of a number; of a text, the most is its length.
-    least: float | None = None
-    most: float | None = None
-    choices: tuple[tuple[str, Any], ...] = ()
+    #: Of the field of a form: the bounds of a number, the length of a text, the choices.
+    options: Mapping[str, Any]
     #: The title of its tab in the admin.
-    tab: Any = ""
+    tab: Any
 
-    def form_field(self, widget: Any = None) -> forms.Field:
-        """The knob's form field; a field left empty inherits from the level above."""
-        options: dict[str, Any] = {"label": self.label, "help_text": self.help, "required": False}
-        if widget is not None:
-            options["widget"] = widget
-        match self.kind:
-            case "switch":
-                return forms.NullBooleanField(**options)
-            case "choice":
-                return forms.TypedChoiceField(choices=[("", "---------"), *self.choices], **options)
-            case "count":
-                return forms.IntegerField(min_value=self.least, max_value=self.most, **options)  # type: ignore[arg-type]
-            case "number":
-                return forms.FloatField(min_value=self.least, max_value=self.most, **options)
-        return forms.CharField(max_length=int(self.most or 0), **options)
+    @property
+    def choices(self) -> dict[Any, Any]:
+        return dict(self.options.get("choices", ()))
+
+    def form_field(self) -> forms.Field:
+        """A new field for the admin; one left empty inherits from the level above."""
+        _stored, field_class, widget = _KINDS[self.kind]
+        return field_class(label=self.label, help_text=self.help, required=False, widget=widget, **self.options)
 
     def clean(self, value: Any) -> Any:
         """The value as JSON stores it. Raises `ValidationError` for one that this knob cannot have."""
@@ -84,27 +83,37 @@ class Knob:
         if self.kind == "switch" and not isinstance(value, bool):
             raise ValidationError(_("Oui ou non (true, false) est attendu."))
         # Forms read "6" as a number and a list as its text; code reads what is stored.
-        is_of_kind = isinstance(value, _TYPES[self.kind]) and isinstance(value, bool) == (self.kind == "switch")
+        is_of_kind = isinstance(value, _KINDS[self.kind][0]) and isinstance(value, bool) == (self.kind == "switch")
         if value is not None and not is_of_kind:
             raise ValidationError(RegexValidator.message)
         return self.form_field().clean(value)
 
 
-#: The kind of a setting, by the type of its default; `None` stands in for a measured number.
-_KINDS: dict[type, Kind] = {bool: "switch", int: "count", float: "number", type(None): "number", str: "text"}
-#: A similarity.
+#: The bounds of a similarity.
 _RATIO = (-1.0, 1.0)
 
 
-def _knob(
-    label: Any, help_text: Any, default: Any, within: Any = (None, None), *, kind: Kind | None = None, tab: Any = None
-) -> Any:
-    """Declare a setting. `within`: the bounds of a number, or of the length of a text; `tab` begins a tab of the admin."""
-    choices = tuple(type(default).choices) if isinstance(default, models.TextChoices) else ()
-    least, most = within
-    kind = kind or ("choice" if choices else _KINDS[type(default)])
-    told = {"kind": kind, "label": label, "help": help_text, "least": least, "most": most, "choices": choices}
-    return field(default=getattr(default, "value", default), metadata={"tab": tab, **told})
+def _knob(label: Any, help_text: Any, default: Any, within: Any = None, *, kind: Kind = "text", tab: Any = None) -> Any:
+    """Declare a setting, of the kind of its default. `within`: the bounds of a number, or the length of a text (`kind`
+    says of which); `tab` begins a tab of the admin."""
+    options: dict[str, Any] = {}
+    match default:
+        case models.TextChoices():
+            kind, default, options = "choice", default.value, chosen_from(type(default))
+        case str():
+            options = {"max_length": within}
+        case bool():
+            kind = "switch"
+        case _:
+            kind = "count" if isinstance(default, int) else "number"
+            options = dict(zip(("min_value", "max_value"), within, strict=True))
+    told = {"kind": kind, "label": label, "help": help_text, "options": options, "tab": tab}
+    return field(default=default, metadata=told)
+
+
+def chosen_from(choices: type[models.TextChoices]) -> dict[str, Any]:
+    """The options of a setting with these values, and none."""
+    return {"choices": [("", "---------"), *choices.choices]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +174,7 @@ class Knobs:
         tab=_("Garde-fou"),
     )
     guard_rail_message: str = _knob(
-        _("message de refus"), _("Vide : rien trouvé, à quoi l’on répond, que faire."), "", (0, 2_000)
+        _("message de refus"), _("Vide : rien trouvé, à quoi l’on répond, que faire."), "", 2_000
     )
     courtesies: bool = _knob(
         _("répondre aux formules de politesse"),
@@ -173,10 +182,10 @@ class Knobs:
         True,
     )
     presentation: str = _knob(
-        _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), "", (0, 1_000)
+        _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), "", 1_000
     )
     contact: str = _knob(
-        _("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), "", (0, 500)
+        _("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), "", 500
     )
     record_unanswered: bool = _knob(
         _("garder les questions sans réponse"),
@@ -222,12 +231,10 @@ class Knobs:
         _("consigne du modèle"),
         _("Ton et rôle, ajoutés aux règles de citation."),
         "",
-        (0, 20_000),
+        20_000,
         tab=_("Modèle de langage"),
     )
-    llm_model: str = _knob(
-        _("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), "", (0, 200), kind="line"
-    )
+    llm_model: str = _knob(_("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), "", 200, kind="line")
     temperature: float = _knob(_("température"), _("De 0 (constant) à 2 (libre)."), 0.2, (0.0, 2.0))
     max_answer_tokens: int = _knob(_("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000))
     context_tokens: int = _knob(_("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7))
@@ -282,7 +289,7 @@ def _declared(*tables: type[Any]) -> dict[str, Knob]:
     tab: Any = None
     for each in chain.from_iterable(map(fields, tables)):
         tab = each.metadata["tab"] or tab
-        found[each.name] = Knob(name=each.name, default=each.default, **{**each.metadata, "tab": tab})
+        found[each.name] = Knob(name=each.name, default=each.default, **each.metadata | {"tab": tab})
     return found
 
 
@@ -291,7 +298,7 @@ KNOBS = _declared(Knobs)
 SITE_KNOBS = _declared(Knobs, SiteKnobs)
 
 
-def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob] = KNOBS) -> list[str]:
+def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob]) -> list[str]:
     """What is wrong with one entry of a level's JSON."""
     if (knob := knobs.get(key)) is None:
         return [_("%(key)s : réglage inconnu.") % {"key": key}]
@@ -302,10 +309,15 @@ def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob] = KNOBS) -> l
     return []
 
 
-def validate_settings(values: Any) -> None:
+def validate_settings(values: Any, knobs: Mapping[str, Knob] = SITE_KNOBS) -> None:
     """Require known names and valid values in a level's JSON; each error names its setting."""
     if not isinstance(values, dict):
         raise ValidationError(_("Un objet JSON est attendu."))
-    errors = [message for key, value in values.items() for message in setting_errors(key, value, SITE_KNOBS)]
+    errors = [message for key, value in values.items() for message in setting_errors(key, value, knobs)]
     if errors:
         raise ValidationError(errors)
+
+
+def setting_fields(knobs: Mapping[str, Knob] = KNOBS) -> dict[str, forms.Field]:
+    """A new field for each setting, by its name; none is required."""
+    return {name: knob.form_field() for name, knob in knobs.items()}

@@ -14,7 +14,7 @@ from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
-from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldAdminSelectWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import UnfoldAdminFileFieldWidget, UnfoldBooleanSwitchWidget
 
 from agents.admin_base import StaffAdmin, StaffInline, admin_url, link, linked
 from agents.branding import logo_png
@@ -24,12 +24,12 @@ from agents.effective import (
     current_profile,
     inherited_settings,
     inherited_text,
-    setting_fields,
     unmeasured_model,
     value_text,
 )
 from agents.llm.base import language_model
 from agents.models import (
+    OVERLAY_KNOBS,
     VERIFIER_CHECK,
     Agent,
     Deployment,
@@ -42,12 +42,10 @@ from agents.models import (
     Specialist,
 )
 from agents.roles import limit_of
-from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors
+from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors, setting_fields
 
 #: The generated fields of a deployment are named apart from the model's own.
 OVERLAY_PREFIX = "overlay_"
-METHOD = "indexing_method"
-METHOD_FIELD = OVERLAY_PREFIX + METHOD
 TEXT_ROWS = 3
 
 
@@ -72,10 +70,9 @@ class SettingsForm(forms.ModelForm[Any]):
             field = self.fields.get(self.prefix_of_settings + setting.name)
             if field is not None:
                 _describe_field(field, setting, profile)
-        for name in (METHOD, METHOD_FIELD):
-            if name in self.fields:
-                methods = (f"{method.label} : {method.description}" for method in IndexingMethod)
-                self.fields[name].help_text = " ".join(methods)
+        methods = " ".join(f"{method.label} : {method.description}" for method in IndexingMethod)
+        for name in {"indexing_method", f"{OVERLAY_PREFIX}indexing_method"} & self.fields.keys():
+            self.fields[name].help_text += methods
         for field in self.fields.values():
             # Most texts here are a few lines; the theme's ten would push the settings off the page.
             if isinstance(field.widget, forms.Textarea):
@@ -83,9 +80,6 @@ class SettingsForm(forms.ModelForm[Any]):
 
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings()
-
-    def setting_names(self) -> list[str]:
-        return list(self.knobs)
 
     def _is_editable(self, key: str, value: Any) -> bool:
         """Whether the field of `key` can show this stored value and give it back unchanged."""
@@ -95,12 +89,8 @@ class SettingsForm(forms.ModelForm[Any]):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
-        found = {name: cleaned.get(self.prefix_of_settings + name) for name in self.setting_names()}
-        values = {
-            name: self.knobs[name].clean(value) if name in self.knobs else value
-            for name, value in found.items()
-            if value not in (None, "")
-        }
+        found = {name: cleaned.get(self.prefix_of_settings + name) for name in self.knobs}
+        values = {name: self.knobs[name].clean(value) for name, value in found.items() if value not in (None, "")}
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
@@ -144,6 +134,7 @@ class DeploymentForm(SettingsForm):
 
     column = "config_overlay"
     prefix_of_settings = OVERLAY_PREFIX
+    knobs = OVERLAY_KNOBS
 
     logo_file = forms.FileField(
         label=_("logo"),
@@ -154,12 +145,6 @@ class DeploymentForm(SettingsForm):
         ),
     )
     without_logo = forms.BooleanField(label=_("retirer le logo"), required=False, widget=UnfoldBooleanSwitchWidget)
-    overlay_indexing_method = forms.ChoiceField(
-        label=_("Méthode d’indexation"),
-        choices=[("", _("Hériter de l’agent")), *IndexingMethod.choices],
-        required=False,
-        widget=UnfoldAdminSelectWidget,
-    )
 
     class Meta:
         model = Deployment
@@ -171,12 +156,6 @@ class DeploymentForm(SettingsForm):
 
     def inherited(self) -> list[InheritedSetting]:
         return inherited_settings(self.instance.agent if self.instance.agent_id else None)
-
-    def setting_names(self) -> list[str]:
-        return [*self.knobs, METHOD]
-
-    def _is_editable(self, key: str, value: Any) -> bool:
-        return value in IndexingMethod.values if key == METHOD else super()._is_editable(key, value)
 
     def save(self, commit: bool = True) -> Any:
         if self.cleaned_data.get("logo_file"):
@@ -201,7 +180,7 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
 
 
 for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
-    for _name, _field in setting_fields(of_site=_form.knobs is SITE_KNOBS).items():
+    for _name, _field in setting_fields(_form.knobs).items():
         _form.declared_fields[_form.prefix_of_settings + _name] = _field
     _form.base_fields.update(_form.declared_fields)
 
@@ -226,7 +205,7 @@ class SettingsAdmin(StaffAdmin):
     def __getattr__(self, name: str) -> Any:
         """How a page that may only be looked at shows a setting, for which there is no column."""
         key, field = name.removeprefix(OVERLAY_PREFIX), self.form.base_fields.get(name)
-        if field is None or (key not in SITE_KNOBS and name != METHOD_FIELD):
+        if field is None or key not in self.form.knobs:
             raise AttributeError(name)
 
         def shown(row: Model) -> str:
@@ -351,8 +330,7 @@ class DeploymentAdmin(SettingsAdmin):
             },
         ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
-        (_("Indexation"), {"classes": ("tab",), "fields": (METHOD_FIELD,)}),
-        *setting_fieldsets(OVERLAY_PREFIX),
+        *setting_fieldsets(OVERLAY_PREFIX, OVERLAY_KNOBS),
     )
 
     def view_on_site(self, deployment: Deployment) -> str:
