@@ -44,17 +44,14 @@ from agents.models import (
 from agents.roles import limit_of
 from agents.settings import KNOBS, SITE_KNOBS, Knob, setting_errors, setting_fields
 
-#: The generated fields of a deployment are named apart from the model's own.
-OVERLAY_PREFIX = "overlay_"
 TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
     """A row with a field for each setting of its level (added below); what is left empty inherits."""
 
-    #: The column that holds the settings, the start of their fields' names, and which there are.
+    #: The column that holds the settings, and which there are.
     column: ClassVar[str] = "settings"
-    prefix_of_settings: ClassVar[str] = ""
     knobs: ClassVar[Mapping[str, Knob]] = KNOBS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -62,17 +59,13 @@ class SettingsForm(forms.ModelForm[Any]):
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
         self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
-        for key, value in values.items():
-            if key not in self.kept:
-                self.initial.setdefault(self.prefix_of_settings + key, value)
+        self.initial = {key: value for key, value in values.items() if key not in self.kept} | self.initial
         profile = current_profile()
         for setting in self.inherited():
-            field = self.fields.get(self.prefix_of_settings + setting.name)
-            if field is not None:
+            if field := self.fields.get(setting.name):
                 _describe_field(field, setting, profile)
-        methods = " ".join(f"{method.label} : {method.description}" for method in IndexingMethod)
-        for name in {"indexing_method", f"{OVERLAY_PREFIX}indexing_method"} & self.fields.keys():
-            self.fields[name].help_text += methods
+        if method := self.fields.get("indexing_method"):
+            method.help_text += " ".join(f"{each.label} : {each.description}" for each in IndexingMethod)
         for field in self.fields.values():
             # Most texts here are a few lines; the theme's ten would push the settings off the page.
             if isinstance(field.widget, forms.Textarea):
@@ -89,12 +82,12 @@ class SettingsForm(forms.ModelForm[Any]):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
-        found = {name: cleaned.get(self.prefix_of_settings + name) for name in self.knobs}
+        found = {name: cleaned.get(name) for name in self.knobs}
         values = {name: self.knobs[name].clean(value) for name, value in found.items() if value not in (None, "")}
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")
-            self.add_error(f"{self.prefix_of_settings}verify_answers", said)
+            self.add_error("verify_answers", said)
         return cleaned
 
     def _fails_the_verifier(self, values: Mapping[str, Any]) -> bool:
@@ -133,7 +126,6 @@ class DeploymentForm(SettingsForm):
     """A deployment, whose overlay may also name an indexing method."""
 
     column = "config_overlay"
-    prefix_of_settings = OVERLAY_PREFIX
     knobs = OVERLAY_KNOBS
 
     logo_file = forms.FileField(
@@ -180,8 +172,7 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
 
 
 for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
-    for _name, _field in setting_fields(_form.knobs).items():
-        _form.declared_fields[_form.prefix_of_settings + _name] = _field
+    _form.declared_fields.update(setting_fields(_form.knobs))
     _form.base_fields.update(_form.declared_fields)
 
 
@@ -191,10 +182,10 @@ FIRST_AGENT_RIGHTS = tuple(
 )
 
 
-def setting_fieldsets(prefix: str = "", knobs: Mapping[str, Knob] = KNOBS) -> list[Any]:
+def setting_fieldsets(knobs: Mapping[str, Knob]) -> list[Any]:
     """A tab for each group of settings."""
     tabs = groupby(knobs.values(), attrgetter("tab"))
-    return [(tab, {"classes": ("tab",), "fields": [prefix + knob.name for knob in group]}) for tab, group in tabs]
+    return [(tab, {"classes": ("tab",), "fields": [knob.name for knob in group]}) for tab, group in tabs]
 
 
 class SettingsAdmin(StaffAdmin):
@@ -204,15 +195,14 @@ class SettingsAdmin(StaffAdmin):
 
     def __getattr__(self, name: str) -> Any:
         """How a page that may only be looked at shows a setting, for which there is no column."""
-        key, field = name.removeprefix(OVERLAY_PREFIX), self.form.base_fields.get(name)
-        if field is None or key not in self.form.knobs:
+        if (knob := self.form.knobs.get(name)) is None:
             raise AttributeError(name)
 
         def shown(row: Model) -> str:
-            value = getattr(row, self.form.column).get(key)
-            return "" if value in (None, "") else value_text(key, value)
+            value = getattr(row, self.form.column).get(name)
+            return "" if value in (None, "") else value_text(name, value)
 
-        shown.short_description = field.label  # type: ignore[attr-defined]
+        shown.short_description = knob.label  # type: ignore[attr-defined]
         return shown
 
     def render_change_form(
@@ -234,7 +224,7 @@ class AgentAdmin(SettingsAdmin):
     search_fields = ("name", "slug", "description")
     ordering = ("name",)
     prepopulated_fields: ClassVar = {"slug": ("name",)}
-    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets())
+    fieldsets = ((None, {"fields": ("name", "slug", "description", "indexing_method")}), *setting_fieldsets(KNOBS))
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         may_begin = limit_of(request.user) is None and request.user.has_perms(FIRST_AGENT_RIGHTS)
@@ -330,7 +320,7 @@ class DeploymentAdmin(SettingsAdmin):
             },
         ),
         (_("Widget"), {"classes": ("tab",), "fields": ("allowed_origins", "public_key")}),
-        *setting_fieldsets(OVERLAY_PREFIX, OVERLAY_KNOBS),
+        *setting_fieldsets(OVERLAY_KNOBS),
     )
 
     def view_on_site(self, deployment: Deployment) -> str:
@@ -367,7 +357,7 @@ class RuntimeSettingsAdmin(SettingsAdmin):
     form = RuntimeSettingsForm
     change_form_template = "admin/agents/runtimesettings/change_form.html"
     list_display = ("__str__",)
-    fieldsets = setting_fieldsets(knobs=SITE_KNOBS)
+    fieldsets = setting_fieldsets(SITE_KNOBS)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
