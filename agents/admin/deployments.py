@@ -48,7 +48,7 @@ TEXT_ROWS = 3
 
 
 class SettingsForm(forms.ModelForm[Any]):
-    """A row with a field for each setting of its level (added below); what is left empty inherits."""
+    """An agent, or another row with a field for each setting of its level (added below); an empty one inherits."""
 
     #: The column that holds the settings, and which there are.
     column: ClassVar[str] = "settings"
@@ -103,10 +103,6 @@ class SettingsForm(forms.ModelForm[Any]):
     def save(self, commit: bool = True) -> Any:
         setattr(self.instance, self.column, {**self.kept, **getattr(self.instance, self.column)})
         return super().save(commit)
-
-
-class AgentForm(SettingsForm):
-    """An agent; each setting left empty comes from the site."""
 
 
 class RuntimeSettingsForm(SettingsForm):
@@ -171,7 +167,7 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
     field.help_text = f"{inherited_text(setting, profile)}. {field.help_text}"
 
 
-for _form in (AgentForm, RuntimeSettingsForm, DeploymentForm):
+for _form in (SettingsForm, RuntimeSettingsForm, DeploymentForm):
     _form.declared_fields.update(setting_fields(_form.knobs))
     _form.base_fields.update(_form.declared_fields)
 
@@ -215,7 +211,7 @@ class SettingsAdmin(StaffAdmin):
 @admin.register(Agent)
 class AgentAdmin(SettingsAdmin):
     purpose = _("Un ensemble de documents avec ses réglages.")
-    form = AgentForm
+    form = SettingsForm
     change_form_template = "admin/agents/agent/change_form.html"
     change_list_template = "admin/agents/agent/change_list.html"
     list_display = ("name", "slug", "indexing_method")
