@@ -1,10 +1,10 @@
 """The settings that apply to one turn: deployment over agent over site, resolved once; and how forms show them.
 
 A threshold of `None` is set at no level: the measured profile of the embedding model decides (`knowledge.thresholds`).
-`knowledge` registers it here, because `agents` imports no other app.
+`EMBEDDING_PROFILE` names the function that knows it, because `agents` imports no other app.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import formats
 from django.utils.functional import Promise
+from django.utils.module_loading import import_string
 from django.utils.text import Truncator
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
@@ -176,8 +177,6 @@ class ModelProfile:
     thresholds: Mapping[str, float | None]
 
 
-ProfileSource = Callable[[], ModelProfile | None]
-
 #: The settings that an unmeasured embedding model leaves without a value.
 THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold", "memory_threshold")
 
@@ -187,32 +186,22 @@ _LEVELS: dict[Level, str | Promise] = {
     "default": gettext_lazy("valeur d’origine"),
     "profile": gettext_lazy("profil du modèle d’embedding"),
 }
-_profile_source: ProfileSource = lambda: None  # noqa: E731  # until `knowledge` registers its own
 
 
-def register_profile_source(source: ProfileSource) -> None:
-    """Register the function that returns the measured thresholds."""
-    global _profile_source
-    _profile_source = source
-
-
-def current_profile() -> ModelProfile | None:
-    return _profile_source()
+def current_profile() -> ModelProfile:
+    profile: ModelProfile = import_string(settings.EMBEDDING_PROFILE)()
+    return profile
 
 
 def unmeasured_model() -> str:
     """The embedding model in use when its thresholds of answers were never measured, else an empty string."""
     profile = current_profile()
-    if profile is None or any(name in profile.thresholds for name in THRESHOLD_SETTINGS):
-        return ""
-    return profile.model
+    return "" if any(name in profile.thresholds for name in THRESHOLD_SETTINGS) else profile.model
 
 
-def inherited_text(setting: InheritedSetting, profile: ModelProfile | None) -> str:
+def inherited_text(setting: InheritedSetting, profile: ModelProfile) -> str:
     """« Hérité : 0,72 (profil du modèle) »."""
-    value = setting.value
-    if value is None and profile is not None:
-        value = profile.thresholds.get(setting.name)
+    value = profile.thresholds.get(setting.name) if setting.value is None else setting.value
     if value is not None or setting.level != "profile":
         shown = f"{value_text(setting.name, value)} ({_LEVELS[setting.level]})"
     elif setting.name in THRESHOLD_SETTINGS:

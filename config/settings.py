@@ -179,16 +179,18 @@ LLMS: dict[str, dict[str, object]] = (
 EMBEDDER = env.str("EMBEDDER", default="local")
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", default="")
 EMBEDDING_DIMENSIONS = env.int("EMBEDDING_DIMENSIONS", default=0)
+#: What was measured of it, for the pages of settings (`agents.effective`).
+EMBEDDING_PROFILE = "knowledge.admin.search.profile_in_use"
 
 if EMBEDDER == "local":
-    _local_models = {"universal-sentence-encoder-multilingual-3": "knowledge.embeddings.local.UniversalSentenceEncoder"}
     EMBEDDING_MODEL = EMBEDDING_MODEL or "universal-sentence-encoder-multilingual-3"
-    if EMBEDDING_MODEL not in _local_models:
+    if EMBEDDING_MODEL != "universal-sentence-encoder-multilingual-3":
         raise ImproperlyConfigured(
-            f"EMBEDDING_MODEL={EMBEDDING_MODEL!r} is not a local model; choose one of "
-            f"{', '.join(_local_models)}, or set EMBEDDER=openai."
+            f"EMBEDDING_MODEL={EMBEDDING_MODEL!r} is not the local model: leave it empty, or set EMBEDDER=openai."
         )
-    EMBEDDERS: dict[str, dict[str, object]] = {"default": {"BACKEND": _local_models[EMBEDDING_MODEL]}}
+    EMBEDDERS: dict[str, dict[str, object]] = {
+        "default": {"BACKEND": "knowledge.embeddings.local.UniversalSentenceEncoder"}
+    }
 elif EMBEDDER == "openai":
     EMBEDDING_MODEL = EMBEDDING_MODEL or "text-embedding-3-small"
     EMBEDDERS = {
@@ -199,9 +201,6 @@ elif EMBEDDER == "openai":
                 "base_url": env.str("EMBEDDING_BASE_URL", default=OPENAI_BASE_URL),
                 "model": EMBEDDING_MODEL,
                 "dimensions": EMBEDDING_DIMENSIONS,
-                "timeout": 30.0,
-                # Further tries of one batch of texts, with growing pauses.
-                "max_retries": 2,
             },
         }
     }

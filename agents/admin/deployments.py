@@ -153,7 +153,7 @@ class DeploymentForm(SettingsForm):
         return super().save(commit)
 
 
-def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile | None) -> None:
+def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile) -> None:
     """The inherited value first: it is what staff look for."""
     if isinstance(field, forms.NullBooleanField):
         inherited = value_text(setting.name, setting.value)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin, Tone, badge, change_link
-from agents.effective import ModelProfile, register_profile_source
+from agents.effective import ModelProfile
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration
@@ -112,8 +112,8 @@ class SynonymAdmin(StaffAdmin):
         return format_html_join(", ", "{}", taught) or gettext("Équipe")
 
 
-def _profile_in_use() -> ModelProfile:
-    """The measured thresholds of the embedding model in use, for the settings pages of `agents`."""
+def profile_in_use() -> ModelProfile:
+    """The measured thresholds of the embedding model in use, for the settings pages (`EMBEDDING_PROFILE`)."""
     model = embedder().recipe.model
     load_calibrations()
     profile = threshold_profile(model)
@@ -128,9 +128,6 @@ def _profile_in_use() -> ModelProfile:
             "tool_threshold": profile.tool,
         },
     )
-
-
-register_profile_source(_profile_in_use)
 
 
 @admin.register(ThresholdCalibration)
