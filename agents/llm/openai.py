@@ -319,7 +319,7 @@ class OpenAILanguageModel(LanguageModel):
         reply, knew = decoder.reply(), model in self._reasoning
         if reply.reasoning:
             self._reasoning.add(model)
-        (self._closing.add if decoder.closes_alone else self._closing.discard)(model)
+        (self._closing.add if decoder.filter.closes_alone else self._closing.discard)(model)
         is_empty = not reply.text.strip() and not reply.tool_calls
         return is_empty and bool(reply.reasoning) and reply.finish_reason == "length" and not knew
 
@@ -402,10 +402,6 @@ class OpenAILanguageModel(LanguageModel):
     def check(self) -> list[checks.CheckMessage]:
         server = self._clients
         found: list[checks.CheckMessage] = []
-        if not server.api_key and not server.base_url:
-            hint = "Set OPENAI_API_KEY, or OPENAI_BASE_URL for a server without a key."
-            said = "The language model has neither a key nor an address."
-            found.append(checks.Error(said, hint=hint, id="agents.E002"))
         if not self._model:
             found.append(checks.Error("LLM_MODEL is blank.", id="agents.E003"))
         address = re.match(r"(https?)://(\[[\da-fA-F:.]+\]|[^\s/:@\[\]]+)(:\d+)?(/|$)", server.base_url or _OPENAI)
@@ -501,7 +497,7 @@ class StreamDecoder:
     def __init__(self, *, model: str, awaits_close: bool = False) -> None:
         self._buffer = b""
         self._data: list[bytes] = []
-        self._filter = ReasoningFilter(awaits_close=awaits_close)
+        self.filter = ReasoningFilter(awaits_close=awaits_close)
         self._told_reasoning = False
         self._model = model
         self._usage = Usage()
@@ -520,33 +516,29 @@ class StreamDecoder:
         if len(self._buffer) > _MAX_EVENT_BYTES:
             raise LLMResponseError("The server sent an oversized event.")
         text = "".join(map(self._line, lines))
-        return self._filter.feed(storable(text)) if text else ""
+        return self.filter.feed(storable(text)) if text else ""
 
     def chunk(self, text: str) -> StreamChunk | None:
         """What a reader is sent of the text that was just decoded, and told of the reasoning before it."""
-        starts_over, self._filter.starts_over = self._filter.starts_over, False
-        is_reasoning = not text and self._filter.is_reasoning and not self._told_reasoning
+        starts_over, self.filter.starts_over = self.filter.starts_over, False
+        is_reasoning = not text and self.filter.is_reasoning and not self._told_reasoning
         self._told_reasoning |= is_reasoning
         if text or starts_over or is_reasoning:
             return StreamChunk(text, is_reasoning=is_reasoning, starts_over=starts_over)
         return None
 
-    @property
-    def closes_alone(self) -> bool:
-        return self._filter.closes_alone
-
     def close(self) -> str:
         """Decode a last event that the body ended without terminating, and what was held back."""
         text = self._line(self._buffer) + self._line(b"")
         self._buffer = b""
-        return self._filter.feed(storable(text)) + self._filter.flush(is_cut=self._finish_reason == "length")
+        return self.filter.feed(storable(text)) + self.filter.flush(is_cut=self._finish_reason == "length")
 
     def reply(self) -> Reply:
         if not self.is_finished:
             raise LLMCutError("The stream was cut before the end of the reply.")
         return Reply(
-            text=self._filter.text,
-            reasoning=self._filter.reasoning,
+            text=self.filter.text,
+            reasoning=self.filter.reasoning,
             model=self._model,
             usage=self._usage,
             finish_reason=self._finish_reason or "stop",
@@ -559,13 +551,10 @@ class StreamDecoder:
         elif self._data and not line.strip(b"\r"):
             payload = b"\n".join(part[5:].strip() for part in self._data)
             self._data.clear()
-            return self._event(payload)
+            self.is_done |= payload == b"[DONE]"
+            if payload and not self.is_done:
+                return self._said(_decoded(payload))
         return ""
-
-    def _event(self, payload: bytes) -> str:
-        if payload == b"[DONE]":
-            self.is_done = True
-        return "" if self.is_done or not payload else self._said(_decoded(payload))
 
     def _said(self, event: Mapping[str, Any]) -> str:
         self._model = event.get("model") or self._model
@@ -582,7 +571,7 @@ class StreamDecoder:
             raise LLMResponseError("The server sent a malformed event.") from error
         if not isinstance(text, str):
             raise LLMResponseError("The server sent a content that is not text.")
-        self._filter.note(storable(reasoning))
+        self.filter.note(storable(reasoning))
         return text
 
 
@@ -602,7 +591,10 @@ class _CallAssembler:
             name = str(function.get("name") or "")
             call = self._call(piece.get("index"), str(piece.get("id") or ""), name)
             call["name"] = call["name"] or name
-            call["arguments"] += _argument_text(function.get("arguments"))
+            arguments = function.get("arguments")
+            if arguments is not None and not isinstance(arguments, str):  # some servers send the object itself
+                arguments = json.dumps(arguments, ensure_ascii=False)
+            call["arguments"] += arguments or ""
             if len(call["arguments"]) > _MAX_ARGUMENT_CHARACTERS:
                 raise LLMResponseError("The server sent oversized tool arguments.")
 
@@ -646,10 +638,3 @@ def _usage(usage: Any) -> Usage:
     counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
     prompt, completion = (count if isinstance(count, int) else 0 for count in counts)
     return Usage(prompt_tokens=prompt, completion_tokens=completion)
-
-
-def _argument_text(arguments: Any) -> str:
-    """The arguments as text; some servers send the object itself."""
-    if arguments is None:
-        return ""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
