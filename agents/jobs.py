@@ -424,14 +424,6 @@ def worker_state() -> WorkerState:
     return WorkerState("ok" if alive else "silent", seconds, seen_at, alive)
 
 
-def announce(name: str) -> None:
-    """Record that a worker of this name is starting, so that it does not count as missing."""
-    try:
-        _write_worker(name, started_at=timezone.now())
-    except DatabaseError as error:
-        logger.warning("The start of a worker could not be noted: %s", first_line(error))
-
-
 class Heartbeat:
     """The heartbeat of one worker, from `start` to `stop`, in a thread: `serve`'s worker has no other.
 
@@ -439,7 +431,7 @@ class Heartbeat:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = name[:200]
         self._started_at = timezone.now()
         self._stopped = threading.Event()
         self._is_lost = False
@@ -453,9 +445,17 @@ class Heartbeat:
         self._thread.join(timeout=_FORK_WAIT_SECONDS)
 
     def beat(self) -> None:
+        """Note that the worker lives; alone, that it is starting and does not count as missing."""
+        values = {
+            "status": JobStatus.RUNNING,
+            "lease_owner": self._name,
+            "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
+            "started_at": self._started_at,
+            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"])},
+        }
         with no_fork():
             try:
-                _write_worker(self._name, started_at=self._started_at)
+                Job.objects.update_or_create(kind=JobKind.WORKER, key=self._name, defaults=values)
                 self._is_lost = False
             except DatabaseError as error:
                 if not self._is_lost:
@@ -465,24 +465,9 @@ class Heartbeat:
                 close_connections()
 
     def _run(self) -> None:
-        while True:
+        self.beat()
+        while not self._stopped.wait(WORKER_BEAT_SECONDS):
             self.beat()
-            if self._stopped.wait(WORKER_BEAT_SECONDS):
-                return
-
-
-def _write_worker(name: str, *, started_at: datetime) -> None:
-    Job.objects.update_or_create(
-        kind=JobKind.WORKER,
-        key=name[:200],
-        defaults={
-            "status": JobStatus.RUNNING,
-            "lease_owner": name[:200],
-            "lease_expires_at": timezone.now() + timedelta(seconds=settings.WORKER_SILENT_SECONDS),
-            "started_at": started_at,
-            "report": {"version": str(settings.SPECTACULAR_SETTINGS["VERSION"])},
-        },
-    )
 
 
 @contextmanager
