@@ -13,7 +13,6 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from unfold.widgets import (
     UnfoldAdminDecimalFieldWidget,
@@ -59,8 +58,8 @@ class Knob:
 
     name: str
     kind: Kind
-    label: str | Promise
-    help: str | Promise
+    label: Any
+    help: Any
     default: Any
     #: Of the field of a form: the bounds of a number, the length of a text, the choices.
     options: Mapping[str, Any]

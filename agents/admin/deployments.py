@@ -59,7 +59,7 @@ class SettingsForm(forms.ModelForm[Any]):
         stored = getattr(self.instance, self.column)
         values = stored if isinstance(stored, dict) else {}
         self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
-        self.initial = {key: value for key, value in values.items() if key not in self.kept} | self.initial
+        self.initial = {**{key: value for key, value in values.items() if key not in self.kept}, **self.initial}
         profile = current_profile()
         for setting in self.inherited():
             if field := self.fields.get(setting.name):
