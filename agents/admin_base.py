@@ -17,7 +17,7 @@ from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import DELETION, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters, get_content_type_for_model
-from django.contrib.admin.utils import get_fields_from_path, quote
+from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ERROR_FLAG, SEARCH_VAR, ChangeList
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import FieldDoesNotExist, FieldError, PermissionDenied, ValidationError
@@ -78,13 +78,20 @@ class _StorableJSONField(forms.JSONField):
 
 
 class _OwnRowsFilter(admin.RelatedFieldListFilter):
+    """A filter by what agents own names, to whoever works on some agents, those of their own."""
+
     def field_choices(self, field: Any, request: HttpRequest, model_admin: Any) -> Any:
-        theirs = visible(request, field.remote_field.model._default_manager.all())
+        related = field.remote_field.model
+        if limit_of(request.user) is None or related._meta.label_lower not in OWNED:
+            return super().field_choices(field, request, model_admin)
         return field.get_choices(
             include_blank=False,
             ordering=self.field_admin_ordering(field, request, model_admin),
-            limit_choices_to={"pk__in": theirs.values("pk")},
+            limit_choices_to={"pk__in": visible(request, related._default_manager.all()).values("pk")},
         )
+
+
+admin.FieldListFilter.register(lambda field: bool(field.remote_field), _OwnRowsFilter, take_priority=True)
 
 
 class StaffInline(_OwnAgentsOnly, ThemedInline):
@@ -114,19 +121,6 @@ class StaffAdmin(_OwnAgentsOnly, ThemedAdmin):
                 # The form's own field serves others too.
                 made.base_fields[name] = _narrowed(deepcopy(made.base_fields[name]), request)
         return made
-
-    def get_list_filter(self, request: HttpRequest) -> Any:
-        """Filters by what agents own name, to whoever works on some agents, those of their own."""
-        filters = super().get_list_filter(request)
-        if limit_of(request.user) is None:
-            return filters
-        return [(each, _OwnRowsFilter) if self._names_owned(each) else each for each in filters]
-
-    def _names_owned(self, each: Any) -> bool:
-        if not isinstance(each, str):
-            return False
-        related = get_fields_from_path(self.model, each)[-1].related_model
-        return isinstance(related, type) and related._meta.label_lower in OWNED
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return may_reach(request, self.model, change=False) and super().has_module_permission(request)
