@@ -33,23 +33,16 @@ class EffectiveConfig(Knobs):
     deployment_name: str
     agent_id: int
     agent_slug: str
+    agent_name: str
+    agent_description: str
     indexing_method: IndexingMethod
     #: The deployment's agents, the default one first; empty where it has one agent only.
-    agents: "tuple[Specialised, ...]" = ()
+    agents: "tuple[EffectiveConfig, ...]" = ()
 
     @property
     def of_each_agent(self) -> "tuple[EffectiveConfig, ...]":
         """The settings as each agent of the deployment has them, the default one's first."""
-        return tuple(agent.config for agent in self.agents) or (self,)
-
-
-@dataclass(frozen=True, slots=True)
-class Specialised:
-    """One of several agents of a deployment, with the settings that apply when it answers."""
-
-    name: str
-    description: str
-    config: EffectiveConfig
+        return self.agents or (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +65,7 @@ def effective_config(deployment: Deployment) -> EffectiveConfig:
     agents = (deployment.agent, *(agent for agent in others if agent != deployment.agent))
     if len(agents) == 1:
         return config
-    return replace(
-        config,
-        agents=tuple(
-            Specialised(agent.name, agent.description, _config_of(deployment, agent, site)) for agent in agents
-        ),
-    )
+    return replace(config, agents=tuple(_config_of(deployment, agent, site) for agent in agents))
 
 
 def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> EffectiveConfig:
@@ -89,6 +77,8 @@ def _config_of(deployment: Deployment, agent: Agent, site: RuntimeSettings) -> E
         deployment_name=deployment.name,
         agent_id=agent.pk,
         agent_slug=agent.slug,
+        agent_name=agent.name,
+        agent_description=agent.description,
         indexing_method=deployment.method_of(agent),
         **{name: own[name] if name in own else _inherited(name, site, agent).value for name in KNOBS},
     )
@@ -100,8 +90,7 @@ def with_settings(config: EffectiveConfig, changes: Mapping[str, Any]) -> Effect
     """The configuration with these settings replaced, for each of its agents, as a what-if run needs it."""
     if not changes:
         return config
-    agents = (replace(each, config=_changed(each.config, changes)) for each in config.agents)
-    return replace(_changed(config, changes), agents=tuple(agents))
+    return replace(_changed(config, changes), agents=tuple(_changed(each, changes) for each in config.agents))
 
 
 def _changed(config: EffectiveConfig, changes: Mapping[str, Any]) -> EffectiveConfig:
