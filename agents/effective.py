@@ -158,16 +158,8 @@ def default_guard_rail_message(presentation: str) -> str:
     ) % {"presentation": presentation}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelProfile:
-    """The measured thresholds of the embedding model in use, by setting; none where it was never measured."""
-
-    model: str
-    thresholds: Mapping[str, float | None]
-
-
 #: The settings that an unmeasured embedding model leaves without a value.
-THRESHOLD_SETTINGS = ("direct_answer_threshold", "guard_rail_threshold", "memory_threshold")
+THRESHOLD_SETTINGS = frozenset({"direct_answer_threshold", "guard_rail_threshold", "memory_threshold"})
 
 _LEVELS: dict[Level, str | Promise] = {
     "agent": gettext_lazy("agent"),
@@ -177,20 +169,20 @@ _LEVELS: dict[Level, str | Promise] = {
 }
 
 
-def current_profile() -> ModelProfile:
-    profile: ModelProfile = import_string(settings.EMBEDDING_PROFILE)()
-    return profile
+def measured_thresholds() -> Mapping[str, float | None]:
+    """Those of the embedding model in use, by setting; none where it was never measured."""
+    found: Mapping[str, float | None] = import_string(settings.EMBEDDING_PROFILE)()
+    return found
 
 
 def unmeasured_model() -> str:
     """The embedding model in use when its thresholds of answers were never measured, else an empty string."""
-    profile = current_profile()
-    return "" if any(name in profile.thresholds for name in THRESHOLD_SETTINGS) else profile.model
+    return "" if measured_thresholds().keys() & THRESHOLD_SETTINGS else settings.EMBEDDING_MODEL
 
 
-def inherited_text(setting: InheritedSetting, profile: ModelProfile) -> str:
+def inherited_text(setting: InheritedSetting, measured: Mapping[str, float | None]) -> str:
     """« Hérité : 0,72 (profil du modèle) »."""
-    value = profile.thresholds.get(setting.name) if setting.value is None else setting.value
+    value = measured.get(setting.name) if setting.value is None else setting.value
     if value is not None or setting.level != "profile":
         shown = f"{value_text(setting.name, value)} ({_LEVELS[setting.level]})"
     elif setting.name in THRESHOLD_SETTINGS:

@@ -20,10 +20,9 @@ from agents.admin_base import StaffAdmin, StaffInline, admin_url, link, linked
 from agents.branding import logo_png
 from agents.effective import (
     InheritedSetting,
-    ModelProfile,
-    current_profile,
     inherited_settings,
     inherited_text,
+    measured_thresholds,
     unmeasured_model,
     value_text,
 )
@@ -60,10 +59,10 @@ class SettingsForm(forms.ModelForm[Any]):
         values = stored if isinstance(stored, dict) else {}
         self.kept = {key: value for key, value in values.items() if not self._is_editable(key, value)}
         self.initial = {**{key: value for key, value in values.items() if key not in self.kept}, **self.initial}
-        profile = current_profile()
+        measured = measured_thresholds()
         for setting in self.inherited():
             if field := self.fields.get(setting.name):
-                _describe_field(field, setting, profile)
+                _describe_field(field, setting, measured)
         if method := self.fields.get("indexing_method"):
             method.help_text += " ".join(f"{each.label} : {each.description}" for each in IndexingMethod)
         for field in self.fields.values():
@@ -153,7 +152,7 @@ class DeploymentForm(SettingsForm):
         return super().save(commit)
 
 
-def _describe_field(field: forms.Field, setting: InheritedSetting, profile: ModelProfile) -> None:
+def _describe_field(field: forms.Field, setting: InheritedSetting, measured: Mapping[str, float | None]) -> None:
     """The inherited value first: it is what staff look for."""
     if isinstance(field, forms.NullBooleanField):
         inherited = value_text(setting.name, setting.value)
@@ -164,7 +163,7 @@ def _describe_field(field: forms.Field, setting: InheritedSetting, profile: Mode
         ]
     else:
         field.widget.attrs["placeholder"] = _("Hériter")
-    field.help_text = f"{inherited_text(setting, profile)}. {field.help_text}"
+    field.help_text = f"{inherited_text(setting, measured)}. {field.help_text}"
 
 
 for _form in (SettingsForm, RuntimeSettingsForm, DeploymentForm):

@@ -12,7 +12,6 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import StaffAdmin, Tone, badge, change_link
-from agents.effective import ModelProfile
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration
@@ -112,22 +111,18 @@ class SynonymAdmin(StaffAdmin):
         return format_html_join(", ", "{}", taught) or gettext("Équipe")
 
 
-def profile_in_use() -> ModelProfile:
+def profile_in_use() -> dict[str, float | None]:
     """The measured thresholds of the embedding model in use, for the settings pages (`EMBEDDING_PROFILE`)."""
-    model = embedder().recipe.model
     load_calibrations()
-    profile = threshold_profile(model)
+    profile = threshold_profile(embedder().recipe.model)
     if profile is None:
-        return ModelProfile(model=model, thresholds={})
-    return ModelProfile(
-        model=model,
-        thresholds={
-            "direct_answer_threshold": profile.direct_answer,
-            "guard_rail_threshold": profile.guard_rail,
-            "memory_threshold": profile.memory,
-            "tool_threshold": profile.tool,
-        },
-    )
+        return {}
+    return {
+        "direct_answer_threshold": profile.direct_answer,
+        "guard_rail_threshold": profile.guard_rail,
+        "memory_threshold": profile.memory,
+        "tool_threshold": profile.tool,
+    }
 
 
 @admin.register(ThresholdCalibration)
