@@ -81,8 +81,7 @@ class SettingsForm(forms.ModelForm[Any]):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         # What cannot be edited here is held apart: the model's own validation would refuse it, and it would be lost.
-        found = {name: cleaned.get(name) for name in self.knobs}
-        values = {name: self.knobs[name].clean(value) for name, value in found.items() if value not in (None, "")}
+        values = {name: cleaned[name] for name in self.knobs if cleaned.get(name) not in (None, "")}
         setattr(self.instance, self.column, values)
         if values.get("verify_answers") and self._fails_the_verifier(values):
             said = _("Ce modèle a échoué à juger des paires de questions : voyez « Vérifier le modèle de langage ».")

@@ -8,11 +8,11 @@ An optional argument that a model refuses by name is left out from then on.
 import asyncio
 import json
 import re
-import threading
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.core import checks
@@ -113,26 +113,22 @@ class Clients:
         self._timeouts = {"timeout": read_timeout, "connect": connect_timeout}
         self._max_retries = max_retries
         self._max_connections = max_connections
-        self._lock = threading.Lock()
-        self._blocking: OpenAI | None = None
         self._streaming: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = weakref.WeakKeyDictionary()
 
+    @cached_property
     def blocking(self) -> "OpenAI":
-        with self._lock:
-            if self._blocking is None:
-                import httpx2
-                from openai import APITimeoutError, DefaultHttpxClient, OpenAI
+        import httpx2
+        from openai import APITimeoutError, DefaultHttpxClient, OpenAI
 
-                class Client(DefaultHttpxClient):
-                    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-                        try:
-                            return _without_useless_tries(super().send(request, **options))
-                        except httpx2.ReadTimeout as error:
-                            # The package does not try its own errors again: the server still works on this prompt.
-                            raise APITimeoutError(request) from error
+        class Client(DefaultHttpxClient):
+            def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+                try:
+                    return _without_useless_tries(super().send(request, **options))
+                except httpx2.ReadTimeout as error:
+                    # The package does not try its own errors again: the server still works on this prompt.
+                    raise APITimeoutError(request) from error
 
-                self._blocking = self._client(OpenAI, Client)
-            return self._blocking
+        return self._client(OpenAI, Client)
 
     async def streaming(self) -> "AsyncOpenAI":
         """The client of the running event loop. Importing the package and loading certificates take half a second."""

@@ -92,7 +92,7 @@ class OpenAIEmbedder(Embedder):
             request["dimensions"] = size
         try:
             with translated_errors():
-                raw = self._clients.blocking().embeddings.with_raw_response
+                raw = self._clients.blocking.embeddings.with_raw_response
                 return raw.create(**request, extra_headers=outgoing_headers()).content
         except LLMError as error:
             raise EmbeddingUnavailableError(f"{model}: {type(error).__name__}: {error}") from error
