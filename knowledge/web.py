@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 from lxml import etree
 from protego import Protego
 
-from agents.network import Reach, guarded_async_client, host_of
+from agents.network import Reach, guarded_client, host_of
 from knowledge.errors import KnowledgeError, PageRefusedError, PageUnavailableError
 from knowledge.models import page_address
 
@@ -126,7 +126,7 @@ async def _followed(address: str, marks: dict[str, str]) -> Fetched | Unchanged 
         internal=settings.URL_INTERNAL_HOSTS,
         error=PageRefusedError,
     )
-    client = guarded_async_client(
+    client = guarded_client(
         reach,
         timeout=URL_TIMEOUT_SECONDS,
         headers={"User-Agent": URL_USER_AGENT, "Accept": "*/*", **marks},
