@@ -158,23 +158,19 @@ VERIFIER_TIMEOUT_SECONDS = LLM_READ_TIMEOUT_SECONDS / 15
 #: A reader waits so long for the model's first word; then the passages are quoted in its place.
 LLM_FIRST_TOKEN_SECONDS = LLM_READ_TIMEOUT_SECONDS * 0.75
 
-LLMS: dict[str, dict[str, object]] = (
-    {
-        "default": {
-            "BACKEND": "agents.llm.openai.OpenAILanguageModel",
-            "OPTIONS": {
-                "api_key": OPENAI_API_KEY,
-                "base_url": OPENAI_BASE_URL,
-                "model": LLM_MODEL,
-                "read_timeout": LLM_READ_TIMEOUT_SECONDS,
-                # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
-                "read_pause": 0.045,
-            },
-        }
+LLMS: dict[str, dict[str, object]] = {}
+if OPENAI_API_KEY or OPENAI_BASE_URL:
+    LLMS["default"] = {
+        "BACKEND": "agents.llm.openai.OpenAILanguageModel",
+        "OPTIONS": {
+            "api_key": OPENAI_API_KEY,
+            "base_url": OPENAI_BASE_URL,
+            "model": LLM_MODEL,
+            "read_timeout": LLM_READ_TIMEOUT_SECONDS,
+            # Between two reads of one reply once its text has begun: people see 60 ms at the earliest (`benchmarks/load`).
+            "read_pause": 0.045,
+        },
     }
-    if OPENAI_API_KEY or OPENAI_BASE_URL
-    else {}
-)
 
 EMBEDDER = env.str("EMBEDDER", default="local")
 EMBEDDING_MODEL = env.str("EMBEDDING_MODEL", default="")
