@@ -5,6 +5,7 @@
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from agents.branding import style_of, validate_accent, worded
-from agents.settings import KNOBS, SITE_KNOBS, Knob, chosen_from, validate_settings
+from agents.settings import SITE_KNOBS, Knobs, declared, knob, validate_settings
 
 
 class IndexingMethod(models.TextChoices):
@@ -41,15 +42,14 @@ _INDEXING_METHOD_DESCRIPTIONS = {
 }
 
 
-#: What a deployment may override: its agent's method, too.
-OVERLAY_KNOBS = {
-    "indexing_method": Knob(
-        *("indexing_method", "choice", _("Méthode d’indexation"), "", ""),
-        options=chosen_from(IndexingMethod),
-        tab=_("Indexation"),
-    ),
-    **KNOBS,
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlayKnobs:
+    """What a deployment alone overrides, of its agent's columns."""
+
+    indexing_method: str = knob(_("Méthode d’indexation"), "", IndexingMethod.QA_ATOMIC, tab=_("Indexation"))
+
+
+OVERLAY_KNOBS = declared(OverlayKnobs, Knobs)
 
 
 class RuntimeSettings(models.Model):
@@ -92,9 +92,8 @@ class RuntimeSettings(models.Model):
 
     def get(self, name: str) -> Any:
         """The site's value of a setting, else the default."""
-        knob = SITE_KNOBS[name]
         value = self.values.get(name)
-        return knob.default if value in (None, "") else value
+        return SITE_KNOBS[name].default if value in (None, "") else value
 
 
 class Agent(models.Model):

@@ -92,13 +92,14 @@ class Knob:
 _RATIO = (-1.0, 1.0)
 
 
-def _knob(label: Any, help_text: Any, default: Any, within: Any = None, *, kind: Kind = "text", tab: Any = None) -> Any:
+def knob(label: Any, help_text: Any, default: Any, within: Any = None, *, kind: Kind = "text", tab: Any = None) -> Any:
     """Declare a setting, of the kind of its default. `within`: the bounds of a number, or the length of a text (`kind`
     says of which); `tab` begins a tab of the admin."""
     options: dict[str, Any] = {}
     match default:
         case models.TextChoices():
-            kind, default, options = "choice", default.value, chosen_from(type(default))
+            options = {"choices": [("", "---------"), *type(default).choices]}
+            kind, default = "choice", default.value
         case str():
             options = {"max_length": within}
         case bool():
@@ -110,140 +111,131 @@ def _knob(label: Any, help_text: Any, default: Any, within: Any = None, *, kind:
     return field(default=default, metadata=told)
 
 
-def chosen_from(choices: type[models.TextChoices]) -> dict[str, Any]:
-    """The options of a setting with these values, and none."""
-    return {"choices": [("", "---------"), *choices.choices]}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
     """The settings that an agent or a deployment may override."""
 
-    direct_answers: bool = _knob(
+    direct_answers: bool = knob(
         _("réponses directes"),
         _("Donner telle quelle la question-réponse qui convient."),
         True,
         tab=_("Réponses directes"),
     )
-    direct_answer_threshold: float | None = _knob(
+    direct_answer_threshold: float | None = knob(
         _("seuil de réponse directe"), _("Similarité minimale. Vide : profil du modèle."), None, _RATIO
     )
-    verify_answers: bool = _knob(
+    verify_answers: bool = knob(
         _("vérification par le modèle"),
         _(
             "Demander au modèle si deux questions proches ont une même réponse (jamais contre un nombre, une date, un nom)."
         ),
         False,
     )
-    memory: bool = _knob(
+    memory: bool = knob(
         _("réponses en mémoire"), _("Redonner la réponse validée à la même question."), True, tab=_("Mémoire")
     )
-    memory_threshold: float | None = _knob(
+    memory_threshold: float | None = knob(
         _("seuil de la mémoire"), _("Similarité minimale. Vide : profil du modèle."), None, _RATIO
     )
-    memory_max_age_days: int = _knob(
+    memory_max_age_days: int = knob(
         _("âge maximal en mémoire"), _("En jours depuis sa confirmation."), 180, (1, 36_500)
     )
-    withhold_stale_answers: bool = _knob(
+    withhold_stale_answers: bool = knob(
         _("retenir les réponses validées à relire"),
         _("Ne plus donner une réponse validée dont un passage a changé, jusqu’à sa relecture."),
         True,
     )
-    memory_learning: str = _knob(_("apprentissage"), _("Des réponses rédigées par le modèle."), MemoryLearning.REVIEW)
-    clarification: bool = _knob(
+    memory_learning: str = knob(_("apprentissage"), _("Des réponses rédigées par le modèle."), MemoryLearning.REVIEW)
+    clarification: bool = knob(
         _("demander une précision"),
         _("Entre plusieurs questions enregistrées proches, demander laquelle était voulue."),
         True,
         tab=_("Demande de précision"),
     )
-    clarification_band: float = _knob(
+    clarification_band: float = knob(
         _("bande de précision"), _("Écart sous le seuil de réponse directe, proposé."), 0.0, _RATIO
     )
-    clarification_margin: float = _knob(
+    clarification_margin: float = knob(
         _("écart entre propositions"), _("Au-delà, rien d’autre n’est proposé."), 0.1, _RATIO
     )
-    page_refresh_hours: int = _knob(
+    page_refresh_hours: int = knob(
         _("relecture des pages du web"), _("En heures. 0 : jamais."), 24, (0, 8_760), tab=_("Pages du web")
     )
-    guard_rail_threshold: float | None = _knob(
+    guard_rail_threshold: float | None = knob(
         _("seuil du garde-fou"),
         _("Pertinence en dessous de laquelle la question est refusée. Vide : profil du modèle."),
         None,
         _RATIO,
         tab=_("Garde-fou"),
     )
-    guard_rail_message: str = _knob(
+    guard_rail_message: str = knob(
         _("message de refus"), _("Vide : rien trouvé, à quoi l’on répond, que faire."), "", 2_000
     )
-    courtesies: bool = _knob(
+    courtesies: bool = knob(
         _("répondre aux formules de politesse"),
         _("« Bonjour », « merci » ou « qui es-tu ? » reçoivent une réponse toute prête, sans recherche."),
         True,
     )
-    presentation: str = _knob(
+    presentation: str = knob(
         _("ce à quoi ce service répond"), _("Une phrase, après un bonjour et dans un refus."), "", 1_000
     )
-    contact: str = _knob(
-        _("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), "", 500
-    )
-    record_unanswered: bool = _knob(
+    contact: str = knob(_("à qui s’adresser"), _("Où rien n’a été trouvé : « Écrivez à accueil@exemple.fr. »"), "", 500)
+    record_unanswered: bool = knob(
         _("garder les questions sans réponse"),
         _("Refusées ou signalées, sans auteur."),
         True,
         tab=_("Questions sans réponse"),
     )
-    match_count: int = _knob(
+    match_count: int = knob(
         _("passages recherchés"), _("Nombre de passages donnés au modèle de langage."), 6, (1, 50), tab=_("Recherche")
     )
-    match_threshold: float = _knob(
+    match_threshold: float = knob(
         _("similarité minimale d’un passage"), _("Pour le retenir. −1 : aucun minimum."), -1.0, _RATIO
     )
-    show_cited_pages: bool = _knob(
+    show_cited_pages: bool = knob(
         _("montrer la page citée"), _("Ouvrir la page du PDF d’où vient un passage ; jamais le fichier."), True
     )
-    context_exchanges: int = _knob(_("échanges de contexte"), _("Précédents, donnés au modèle."), 3, (0, 50))
-    summarise_exchanges: bool = _knob(
+    context_exchanges: int = knob(_("échanges de contexte"), _("Précédents, donnés au modèle."), 3, (0, 50))
+    summarise_exchanges: bool = knob(
         _("résumé des échanges"),
         _("Donner au modèle un résumé des échanges, qu’il écrit après chaque réponse : un appel de plus."),
         False,
     )
-    rewrite_follow_ups: bool = _knob(
+    rewrite_follow_ups: bool = knob(
         _("reformulation des suites"),
         _("Par le modèle, avant la recherche ; sinon, une suite est cherchée avec la question d’avant."),
         True,
     )
-    tools_enabled: bool = _knob(_("outils"), _("Proposer des outils au modèle de langage."), True, tab=_("Outils"))
-    tool_mode: str = _knob(
-        _("choix des outils"), _("Direct jusqu’à 15 outils environ, local au-delà."), ToolMode.DIRECT
-    )
-    tool_top_k: int = _knob(_("outils proposés"), _("Pour une question, hors outils résidents et récents."), 5, (1, 50))
-    tool_threshold: float | None = _knob(
+    tools_enabled: bool = knob(_("outils"), _("Proposer des outils au modèle de langage."), True, tab=_("Outils"))
+    tool_mode: str = knob(_("choix des outils"), _("Direct jusqu’à 15 outils environ, local au-delà."), ToolMode.DIRECT)
+    tool_top_k: int = knob(_("outils proposés"), _("Pour une question, hors outils résidents et récents."), 5, (1, 50))
+    tool_threshold: float | None = knob(
         _("seuil de choix d’un outil"), _("Similarité minimale. Vide : profil du modèle."), None, _RATIO
     )
-    max_rounds: int = _knob(_("relances après outils"), _("Au plus, pour une question."), 10, (1, 50))
-    max_tool_calls: int = _knob(_("appels d’outils par relance"), _("Les suivants ne sont pas faits."), 10, (1, 50))
-    context_messages: int = _knob(_("messages de contexte"), _("Donnés au modèle qui a des outils."), 25, (2, 500))
-    history_messages: int = _knob(
+    max_rounds: int = knob(_("relances après outils"), _("Au plus, pour une question."), 10, (1, 50))
+    max_tool_calls: int = knob(_("appels d’outils par relance"), _("Les suivants ne sont pas faits."), 10, (1, 50))
+    context_messages: int = knob(_("messages de contexte"), _("Donnés au modèle qui a des outils."), 25, (2, 500))
+    history_messages: int = knob(
         _("messages d’historique"), _("Relus, pour un modèle qui a des outils."), 50, (2, 1_000)
     )
-    system_prompt: str = _knob(
+    system_prompt: str = knob(
         _("consigne du modèle"),
         _("Ton et rôle, ajoutés aux règles de citation."),
         "",
         20_000,
         tab=_("Modèle de langage"),
     )
-    llm_model: str = _knob(_("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), "", 200, kind="line")
-    temperature: float = _knob(_("température"), _("De 0 (constant) à 2 (libre)."), 0.2, (0.0, 2.0))
-    max_answer_tokens: int = _knob(_("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000))
-    context_tokens: int = _knob(_("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7))
-    generate_questions: bool = _knob(
+    llm_model: str = knob(_("modèle de langage"), _("Vide : celui de la variable LLM_MODEL."), "", 200, kind="line")
+    temperature: float = knob(_("température"), _("De 0 (constant) à 2 (libre)."), 0.2, (0.0, 2.0))
+    max_answer_tokens: int = knob(_("longueur maximale d’une réponse"), _("En tokens."), 1024, (16, 32_000))
+    context_tokens: int = knob(_("fenêtre du modèle"), _("En tokens, si le serveur ne la dit pas."), 0, (0, 10**7))
+    generate_questions: bool = knob(
         _("questions écrites par le modèle"),
         _("En arrière-plan, faire écrire les questions auxquelles un passage répond."),
         True,
     )
-    generate_titles: bool = _knob(_("titres par le modèle"), _("Sinon, le début de la première question."), False)
-    api_source_lines: bool = _knob(
+    generate_titles: bool = knob(_("titres par le modèle"), _("Sinon, le début de la première question."), False)
+    api_source_lines: bool = knob(
         _("sources écrites dans les réponses de l’API"),
         _("À la fin du texte de /v1, pour les logiciels qui n’affichent que lui."),
         False,
@@ -254,26 +246,26 @@ class Knobs:
 class SiteKnobs:
     """The settings that only the site has."""
 
-    asks_per_minute_user: int = _knob(
+    asks_per_minute_user: int = knob(
         _("questions par minute et par personne"),
         _("Utilisateur connecté, ou visiteur. 0 : sans limite."),
         30,
         (0, 100_000),
         tab=_("Limites"),
     )
-    asks_per_minute_key: int = _knob(
+    asks_per_minute_key: int = knob(
         _("questions par minute et par clé d’API"), _("0 : sans limite."), 120, (0, 100_000)
     )
-    asks_per_minute_address: int = _knob(
+    asks_per_minute_address: int = knob(
         _("questions par minute et par adresse"), _("0 : sans limite."), 240, (0, 100_000)
     )
-    sign_ins_per_minute: int = _knob(
+    sign_ins_per_minute: int = knob(
         _("essais de connexion par minute"),
         _("Par adresse, et par nom d’utilisateur. 0 : sans limite."),
         10,
         (0, 100_000),
     )
-    question_calls_per_day: int = _knob(
+    question_calls_per_day: int = knob(
         _("appels au modèle par jour, pour écrire des questions"),
         _("Ce nombre atteint, l’écriture reprend le lendemain. 0 : sans limite."),
         5_000,
@@ -282,7 +274,7 @@ class SiteKnobs:
     )
 
 
-def _declared(*tables: type[Any]) -> dict[str, Knob]:
+def declared(*tables: type[Any]) -> dict[str, Knob]:
     """The settings of these tables, by name; one that begins no tab belongs to that of the one before."""
     found: dict[str, Knob] = {}
     tab: Any = None
@@ -293,16 +285,16 @@ def _declared(*tables: type[Any]) -> dict[str, Knob]:
 
 
 #: Every setting that an agent or a deployment may override, by name.
-KNOBS = _declared(Knobs)
-SITE_KNOBS = _declared(Knobs, SiteKnobs)
+KNOBS = declared(Knobs)
+SITE_KNOBS = declared(Knobs, SiteKnobs)
 
 
 def setting_errors(key: str, value: Any, knobs: Mapping[str, Knob]) -> list[str]:
     """What is wrong with one entry of a level's JSON."""
-    if (knob := knobs.get(key)) is None:
+    if key not in knobs:
         return [_("%(key)s : réglage inconnu.") % {"key": key}]
     try:
-        knob.clean(value)
+        knobs[key].clean(value)
     except ValidationError as error:
         return [f"{key} : {message}" for message in error.messages]
     return []
@@ -319,4 +311,4 @@ def validate_settings(values: Any, knobs: Mapping[str, Knob] = SITE_KNOBS) -> No
 
 def setting_fields(knobs: Mapping[str, Knob] = KNOBS) -> dict[str, forms.Field]:
     """A new field for each setting, by its name; none is required."""
-    return {name: knob.form_field() for name, knob in knobs.items()}
+    return {name: each.form_field() for name, each in knobs.items()}
