@@ -262,16 +262,6 @@ def _count_unchanged(agent: Agent, keys: Sequence[int], report: IndexReport) -> 
         report.reused += points
 
 
-def _orphans() -> Iterator[str]:
-    """Files in the documents' store that no row names, and that are old enough not to be on their way to one."""
-    storage: Storage = Document._meta.get_field("file").storage
-    limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
-    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
-        old = [name for name in names if storage.get_modified_time(name) < limit]
-        named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
-        yield from (name for name in old if name not in named)
-
-
 def _files(storage: Storage, folder: str) -> Iterator[str]:
     try:
         folders, names = storage.listdir(folder)
@@ -284,7 +274,12 @@ def _files(storage: Storage, folder: str) -> Iterator[str]:
 
 
 def delete_orphans() -> Iterator[int]:
+    """Delete the stored files that no row names, and that are old enough not to be on their way to one."""
     storage: Storage = Document._meta.get_field("file").storage
-    for name in _orphans():
-        storage.delete(name)
-        yield 1
+    limit = timezone.now() - timedelta(hours=settings.ORPHAN_FILE_HOURS)
+    for names in batches(_files(storage, ""), settings.RETAIN_BATCH):
+        old = [name for name in names if storage.get_modified_time(name) < limit]
+        named = set(Document.objects.filter(file__in=old).values_list("file", flat=True))
+        for name in set(old) - named:
+            storage.delete(name)
+            yield 1
