@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django import forms
@@ -78,9 +77,6 @@ class UnitsWidget(forms.Widget):
         rows = [{"question": q.strip(), "answer": a.strip()} for q, a in pairs]
         return [row for row in rows if row["question"] or row["answer"]]
 
-    def value_omitted_from_data(self, data: Mapping[str, Any], files: Any, name: str) -> bool:
-        return f"{name}-question" not in data
-
 
 class UnitsField(forms.Field):
     widget = UnitsWidget
@@ -97,9 +93,6 @@ class UnitsField(forms.Field):
                 raise forms.ValidationError(_("Une question ou une réponse est trop longue."))
             units[question] = KnowledgeUnit(question, answer)
         return list(units.values())
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return list(initial or []) != list(data or [])
 
 
 class ChunkForm(forms.ModelForm[Chunk]):

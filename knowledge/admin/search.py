@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from agents.admin_base import StaffAdmin, Tone, badge, change_link
+from agents.admin_base import ReadOnlyAdmin, StaffAdmin, Tone, badge, change_link
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration
@@ -63,13 +63,7 @@ class SynonymAdmin(StaffAdmin):
         fields = ["agent", "short", "long"]
         return [*fields, "decision", "origin"] if obj else fields
 
-    def save_model(
-        self,
-        request: HttpRequest,
-        obj: Synonym,
-        form: Any,
-        change: bool,  # Django's
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: Synonym, form: Any, change: bool) -> None:
         """What a person wrote is confirmed; the pair that it corrects stays refused, or documents would teach it again."""
         before = Synonym.objects.filter(pk=obj.pk).first() if change else None
         obj.short_key, obj.long_key = keys_of(obj.short, obj.long)
@@ -126,17 +120,15 @@ def profile_in_use() -> dict[str, float | None]:
 
 
 @admin.register(ThresholdCalibration)
-class ThresholdCalibrationAdmin(StaffAdmin):
+class ThresholdCalibrationAdmin(ReadOnlyAdmin):
     """What `calibrate_thresholds` kept. Deleting a row brings the shipped profile back, if there is one."""
 
     purpose = _("Les seuils mesurés : à partir de quelle proximité une réponse est donnée.")
     list_display = ("model", "index", "direct_answer", "memory", "hit", "false_hit", "created_at")
     list_filter = ("model",)
     search_fields = ("model", "index", "source")
-    readonly_fields = tuple(field.name for field in ThresholdCalibration._meta.fields if not field.primary_key)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    is_erasable = True
+    readonly_fields = ("created_at",)
 
     @admin.display(description=_("bonnes réponses"))
     def hit(self, row: ThresholdCalibration) -> str:
