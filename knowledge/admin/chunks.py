@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.validators import MaxLengthValidator
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -121,14 +122,8 @@ class ChunkForm(forms.ModelForm[Chunk]):
         for name, rows in (("content", 14), ("parent_context", 2)):
             if name in self.fields:  # not for who may only look
                 self.fields[name].widget.attrs["rows"] = rows
-
-    def clean_content(self) -> str:
-        content: str = self.cleaned_data["content"]
-        if len(content) > MAX_PASSAGE_CHARACTERS:
-            raise forms.ValidationError(
-                _("Ce texte est trop long : %(limit)d caractères au plus.") % {"limit": MAX_PASSAGE_CHARACTERS}
-            )
-        return content
+        if "content" in self.fields:
+            self.fields["content"].validators.append(MaxLengthValidator(MAX_PASSAGE_CHARACTERS))
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
