@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from knowledge.language.words import LANGUAGES, fold, language_data, light_stem, word_class
+
+T = TypeVar("T")
 
 _CHUNK = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -46,10 +48,10 @@ def tokens_of(text: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
-class Phrases:
+class Phrases(Generic[T]):
     """Phrases, each with what it is read as."""
 
-    def __init__(self, phrases: Mapping[str, str]) -> None:
+    def __init__(self, phrases: Mapping[str, T]) -> None:
         self._read = {tuple(phrase.split()): read for phrase, read in phrases.items()}
         self._longest = max(map(len, self._read), default=0)
 
@@ -63,12 +65,12 @@ class Phrases:
         lengths = range(min(self._longest, end), 0, -1)
         return next((length for length in lengths if tuple(words[end - length : end]) in self._read), 0)
 
-    def read_as(self, words: Sequence[str]) -> str:
+    def read_as(self, words: Sequence[str]) -> T:
         return self._read[tuple(words)]
 
 
 @cache
-def phrases(name: str, language: str = "") -> Phrases:
+def phrases(name: str, language: str = "") -> Phrases[str]:
     """An entry of one language, or of all; the phrases of a table are read as its values."""
     table: dict[str, str] = {}
     for code in (language,) if language else LANGUAGES:
