@@ -45,7 +45,6 @@ from faqs.models import UnansweredReason
 from faqs.recall import starter_questions
 from faqs.unanswered import Unanswered
 from knowledge.language.numbers import values_in
-from knowledge.language.spelling import words_of
 from knowledge.language.words import (
     LANGUAGES,
     common_stem,
@@ -265,7 +264,7 @@ def _only_restates(text: str, asked: Asked) -> bool:
 
 
 def _has_negation(text: str) -> bool:
-    return not words_of("negations").isdisjoint(words(fold(text)))
+    return not word_class("negations").isdisjoint(words(fold(text)))
 
 
 def _cited_passages(text: str, asked: Asked) -> list[Mapping[str, Any]]:

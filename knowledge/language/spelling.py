@@ -82,12 +82,6 @@ def phrases(name: str, language: str = "") -> Phrases[str]:
     return Phrases(table)
 
 
-@cache
-def words_of(name: str) -> frozenset[str]:
-    """An entry that holds single words, of all languages."""
-    return frozenset(word for code in LANGUAGES for word in language_data(code, "typed")[name].split())
-
-
 #: Words seen less often in the subtitles are too rare to be what a fault was meant to be (about 30,000 are not).
 _FREQUENT = 100
 #: Accents come back where the spelling with them is so much more frequent than the one without (« ou » and « où »

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from knowledge.language.spelling import Phrases, Token, Vocabulary, lowered, phrases, spelled, tokens_of, words_of
+from knowledge.language.spelling import Phrases, Token, Vocabulary, lowered, phrases, spelled, tokens_of
 from knowledge.language.words import LANGUAGES, fold, language_of, word_class, words
 
 Kind = Literal["presentation", "well_being", "thanks", "farewell", "greeting", "unclear"]
@@ -125,7 +125,7 @@ class _Wrapped:
             tail = self.text[self.tokens[at].start :]
             if "?" not in tail and not any(map(str.isdigit, tail)):
                 behind = words[at + length : self.last]
-                if len(behind) <= _SIGNATURE_WORDS and words_of("negations").isdisjoint(behind):
+                if len(behind) <= _SIGNATURE_WORDS and word_class("negations").isdisjoint(behind):
                     self.last = at
                     return
 
@@ -145,7 +145,7 @@ class _Wrapped:
         if self.tokens[at].starts or length > 1:
             return True
         has_marks = any(token.starts for token in self.tokens[1:])
-        return not has_marks and at > 2 and self.tokens[at - 1].folded not in words_of("speaking")
+        return not has_marks and at > 2 and self.tokens[at - 1].folded not in word_class("speaking")
 
     def _take_openings(self, words: list[str]) -> None:
         openings, fillers = phrases("openings"), phrases("fillers")
