@@ -275,6 +275,7 @@ def _take_text(chunk: Chunk, draft: ChunkDraft) -> None:
 
 
 def _place_of(chunk: Chunk) -> tuple[object, ...]:
+    """Where it stands, and whether its document has changed there."""
     return chunk.index, chunk.page, chunk.places, chunk.anchor, chunk.conflict
 
 
