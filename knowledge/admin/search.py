@@ -12,6 +12,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from agents.admin_base import ReadOnlyAdmin, StaffAdmin, Tone, badge, change_link
+from agents.models import Agent
 from knowledge.acronyms import Form
 from knowledge.embeddings.base import embedder
 from knowledge.models import PairVerdict, Synonym, SynonymState, ThresholdCalibration
@@ -28,14 +29,16 @@ class SynonymForm(forms.ModelForm[Synonym]):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if not {"agent", "short", "long"} <= cleaned.keys():
+        # Of a known pair the agent is not among the fields.
+        agent = cleaned.get("agent") or Agent.objects.filter(pk=self.instance.agent_id).first()
+        if agent is None or not {"short", "long"} <= cleaned.keys():
             return cleaned
         short_key, long_key = keys_of(cleaned["short"], cleaned["long"])
         if short_key == long_key:
             raise forms.ValidationError(_("Les deux formes sont les mêmes."))
         if objection := objection_to(cleaned["short"], cleaned["long"]):
             raise forms.ValidationError(objection)
-        others = Synonym.objects.filter(agent=cleaned["agent"], short_key=short_key, long_key=long_key)
+        others = Synonym.objects.filter(agent=agent, short_key=short_key, long_key=long_key)
         if others.exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError(_("Cette paire existe déjà pour cet agent."))
         return cleaned
