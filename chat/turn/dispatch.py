@@ -93,8 +93,7 @@ async def embed_question(turn: TurnInProgress, asked: StandaloneQuestion) -> Non
         both = vector + await _vector_of(asked.question)
         vector = both / np.linalg.norm(both)
     # What a question leans on is no part of its other readings.
-    leans = bool(asked.is_follow_up or asked.rule)
-    further = () if leans else turn.read.others
+    further = () if asked.is_follow_up or asked.rule else turn.read.others
     by_forms = "" if request.as_typed else turn.context.forms.other_reading(asked.text)
     turn.trace.step("embedding", model.recipe.model, detail=by_forms)
     if by_forms:
@@ -187,9 +186,7 @@ async def _searched(agent: EffectiveConfig, question: Question) -> SearchResult 
 
 async def _search(config: EffectiveConfig, question: Question) -> SearchResult:
     query = Query(question.vector, question.recipe, question.text)
-
-    readings = (*question.others, *question.by_forms)
-    others = [Query(vector, question.recipe, text) for text, vector in readings]
+    others = [Query(vector, question.recipe, text) for text, vector in (*question.others, *question.by_forms)]
 
     def nearest() -> SearchResult:
         return search_index(config, query, limit=config.match_count, others=others)
